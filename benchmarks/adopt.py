@@ -46,7 +46,7 @@ def record(rng: np.random.Generator) -> bytes:
         "tags": rng.integers(0, 9, rng.integers(1, 5)).tolist(),
         "label": [int(rng.integers(0, 3))],
     }
-    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=one)) for name, one in numbers.items()}
+    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=values)) for name, values in numbers.items()}
     feature["x/values"] = tf.train.Feature(float_list=tf.train.FloatList(value=rng.normal(size=NUMBERS)))
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
@@ -56,7 +56,7 @@ def plain(folder: str) -> tf.data.Dataset:
     return (
         strings(folder)
         .batch(BATCH, drop_remainder=True)
-        .map(lambda some: tf.io.parse_example(some, SPEC), num_parallel_calls=tf.data.AUTOTUNE)
+        .map(lambda batch: tf.io.parse_example(batch, SPEC), num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(4)
     )
 

@@ -88,21 +88,21 @@ def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, di
         "feed a million windows": lambda name: feed(trees[name], scratch / f"{name}-large", args.seconds),
     }
     results = {}
-    for what, measure in measures.items():
+    for title, measure in measures.items():
         runs: dict[str, list[Measured | float]] = {name: [] for name in trees}
         for pair in range(args.repeats):
             for name in sorted(trees, reverse=bool(pair % 2)):
                 runs[name].append(measure(name))
         seconds = {name: [run if isinstance(run, float) else run.seconds for run in runs[name]] for name in trees}
         ratios = [old / new for old, new in zip(seconds["base"], seconds["this"], strict=True)]
-        results[what] = {**seconds, "ratios": ratios, "ratio": statistics.median(ratios)}
-        told = ", ".join(f"{name} {statistics.median(seconds[name]):.2f} s" for name in trees)
-        line = f"{what}: {told}, ratio {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        results[title] = {**seconds, "ratios": ratios, "ratio": statistics.median(ratios)}
+        medians = ", ".join(f"{name} {statistics.median(seconds[name]):.2f} s" for name in trees)
+        line = f"{title}: {medians}, ratio {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
         for column, words in (("cpu_seconds", "the processor's seconds"), ("peak_rss_mb", "peak memory")):
             of = {name: [getattr(run, column) for run in runs[name] if isinstance(run, Measured)] for name in trees}
             if of["this"]:
                 ratio = statistics.median(of["base"]) / statistics.median(of["this"])
-                results[what] |= {column: of, f"{column}_ratio": ratio}
+                results[title] |= {column: of, f"{column}_ratio": ratio}
                 line += f"; of {words} {ratio:.3f}"
         print(line, flush=True)
     return results

@@ -84,8 +84,8 @@ def rate(way: str, folder: Path, seconds: float) -> float:
         return timed(copy, size * len(places), seconds)
     if way == "numpy.memmap":
         values = np.load(folder / "x.npy", mmap_mode="r")
-        rng, kept = np.random.default_rng(0), np.empty((BATCH, WIDTH), "f4")
-        return timed(lambda: np.take(values, rng.integers(0, len(values), BATCH), axis=0, out=kept), size, seconds)
+        rng, buffer = np.random.default_rng(0), np.empty((BATCH, WIDTH), "f4")
+        return timed(lambda: np.take(values, rng.integers(0, len(values), BATCH), axis=0, out=buffer), size, seconds)
     import tensorflow as tf
 
     batches = iter(batches_of(way, folder))
@@ -126,13 +126,13 @@ def compare(size: str, scratch: Path) -> dict:
         for way in WAYS:
             program = [__file__, "--child", way, "--folder", folder, "--seconds", seconds]
             speeds_of[way].append(turns.figure_of(program))
-    found: dict = {"rows": rows, "row_bytes": 4 * WIDTH, "batch": BATCH, "ways": {}}
+    results: dict = {"rows": rows, "row_bytes": 4 * WIDTH, "batch": BATCH, "ways": {}}
     memcpy = statistics.median(speeds_of["memcpy"])
     for way, speeds in speeds_of.items():
         speed = statistics.median(speeds)
-        found["ways"][way] = {"bytes_per_second": speed, "of_memcpy": speed / memcpy}
+        results["ways"][way] = {"bytes_per_second": speed, "of_memcpy": speed / memcpy}
         turns.say(f"{way}: {speed / 1e9:.2f} GB/s, {speed / memcpy:.0%} of memcpy")
-    return found
+    return results
 
 
 def main() -> None:
@@ -149,10 +149,10 @@ def main() -> None:
         os._exit(0)  # nobody waits for what was read ahead
     scratch = Path(tempfile.mkdtemp(prefix="beamfeed-arrays-"))
     try:
-        found = compare(args.size, scratch)
+        results = compare(args.size, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    turns.write_json(found, args.json)
+    turns.write_json(results, args.json)
 
 
 if __name__ == "__main__":

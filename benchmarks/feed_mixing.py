@@ -72,27 +72,27 @@ def stream(manifest: Manifest, output: str, batch: int, shuffle: int = 0) -> tup
 
     options = FeedOptions(manifest=manifest)
     batches = load_dataset(output, feed_data.SPLIT, batch_size=batch, shuffle=shuffle, options=options)
-    found = [batch["values"][:, 0, :2].numpy() for batch in batches]
-    first_rows = np.concatenate(found).astype(int)
+    firsts = [batch["values"][:, 0, :2].numpy() for batch in batches]
+    first_rows = np.concatenate(firsts).astype(int)
     return first_rows[:, feed_data.ASSET], first_rows[:, feed_data.TIME]
 
 
 def compare(manifest: Manifest, output: str, batch: int, shuffle: int) -> dict[str, Mixing]:
     """The mixing of a full shuffle, of ours, and of no shuffle."""
-    found = {}
+    mixings = {}
     unshuffled = stream(manifest, output, batch)
     full = np.random.default_rng(0).permutation(len(unshuffled[0]))
-    found["full shuffle"] = measure(*(column[full] for column in unshuffled), batch)
+    mixings["full shuffle"] = measure(*(column[full] for column in unshuffled), batch)
     for windows in (8 * shuffle, shuffle, max(1, shuffle // 8)):
-        found[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch, windows), batch)
-    found["no shuffle"] = measure(*unshuffled, batch)
-    return found
+        mixings[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch, windows), batch)
+    mixings["no shuffle"] = measure(*unshuffled, batch)
+    return mixings
 
 
-def describe(found: dict[str, Mixing]) -> Iterator[str]:
+def describe(mixings: dict[str, Mixing]) -> Iterator[str]:
     head = ("order", "neighbours", "order in time", "spread", "carry-over")
     yield from table(
-        [head, *((name, *(f"{value:.3f}" for value in asdict(mixing).values())) for name, mixing in found.items())]
+        [head, *((name, *(f"{value:.3f}" for value in asdict(mixing).values())) for name, mixing in mixings.items())]
     )
 
 
@@ -106,9 +106,9 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-mixing-") as folder:
         manifest = feed_data.write_segments(folder, feed_data.Sizes(args.assets, args.rows))
-        found = compare(manifest, folder, args.batch, args.shuffle)
-    print("\n".join(describe(found)))
-    write_json({name: asdict(mixing) for name, mixing in found.items()}, args.json)
+        mixings = compare(manifest, folder, args.batch, args.shuffle)
+    print("\n".join(describe(mixings)))
+    write_json({name: asdict(mixing) for name, mixing in mixings.items()}, args.json)
 
 
 if __name__ == "__main__":

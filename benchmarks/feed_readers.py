@@ -66,8 +66,8 @@ def grain_processes(folder: str, sizes: Sizes, batch: int, shuffle: int) -> Iter
 def _grain(folder: str, sizes: Sizes, batch: int, threads: int) -> Any:
     import grain
 
-    where = os.path.join(folder, ARRAYS)
-    source = grain.sources.ArrayRecordDataSource([os.path.join(where, name) for name in sorted(os.listdir(where))])
+    arrays = os.path.join(folder, ARRAYS)
+    source = grain.sources.ArrayRecordDataSource([os.path.join(arrays, name) for name in sorted(os.listdir(arrays))])
     return (
         grain.MapDataset.source(source)
         .shuffle(seed=sizes.seed)

@@ -58,13 +58,13 @@ def reads(blocks: Blocks, batch: int, workers: int, lanes: int, round_steps: int
         high = np.searchsorted(first, steps * top + ends * (end - top) - 1, side="right")
         for name in totals:
             of_lane[name].append(int((before[name][high] - before[name][low]).sum()))
-    found: dict[str, list[int]] = {name: [] for name in totals}
+    sums: dict[str, list[int]] = {name: [] for name in totals}
     for worker in range(workers):
         share = Share(batch, Distribution(worker, workers))
-        own = [lane for lane in range(lanes) if edges[lane] < share.end and edges[lane + 1] > share.first]
+        lanes_of_worker = [lane for lane in range(lanes) if edges[lane] < share.end and edges[lane + 1] > share.first]
         for name in totals:
-            found[name].append(sum(of_lane[name][lane] for lane in own))
-    return Reads(np.array(found["bytes"]), np.array(found["requests"]))
+            sums[name].append(sum(of_lane[name][lane] for lane in lanes_of_worker))
+    return Reads(np.array(sums["bytes"]), np.array(sums["requests"]))
 
 
 def blocks_on_paper(seed: int = 0) -> Blocks:
@@ -86,13 +86,13 @@ def main() -> None:
     print(f"{total / 1e12:.1f} TB in {len(blocks.bytes):,} blocks, batches of {BATCH:,} windows")
     print("| workers | lanes | GB a worker, mean | most | read in all | requests a worker | MB of a round a worker |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for workers, wanted in [(1, None), (8, None), (16, None), (64, 16), (64, None)]:
-        lanes = lanes_of(wanted, workers)
+    for workers, lanes_given in [(1, None), (8, None), (16, None), (64, 16), (64, None)]:
+        lanes = lanes_of(lanes_given, workers)
         round_bytes = ROUND_BYTES * max(1, lanes // 16)
-        found = reads(blocks, BATCH, workers, lanes, round_bytes // WINDOW_STORED // BATCH or 1)
+        worker_reads = reads(blocks, BATCH, workers, lanes, round_bytes // WINDOW_STORED // BATCH or 1)
         print(
-            f"| {workers} | {lanes} | {found.bytes.mean() / 1e9:,.0f} | {found.bytes.max() / 1e9:,.0f} | "
-            f"{found.bytes.sum() / total:.2f}x | {found.requests.mean():,.0f} | "
+            f"| {workers} | {lanes} | {worker_reads.bytes.mean() / 1e9:,.0f} | {worker_reads.bytes.max() / 1e9:,.0f} | "
+            f"{worker_reads.bytes.sum() / total:.2f}x | {worker_reads.requests.mean():,.0f} | "
             f"{max(round_bytes / workers, round_bytes / lanes) / 2**20:.0f} |"
         )
 

@@ -55,9 +55,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="the folder of benchmarks.md")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     arguments = parser.parse_args()
-    found = device()
+    gpu = device()
     lines = [
-        f"Measured by `python benchmarks/gpu.py` on {found or 'no GPU'}, with the data of `make demo`.",
+        f"Measured by `python benchmarks/gpu.py` on {gpu or 'no GPU'}, with the data of `make demo`.",
         "",
         "| model | step alone, ms | step fed, ms | waiting for input | windows/s fed | the feed alone, windows/s |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -69,15 +69,15 @@ def main() -> None:
         command += ["--set", f"source.files={fleet}", "--set", f"output.path={data}"]
         subprocess.run(command, cwd=ROOT, check=True)
         for name, overrides in CASES.items():
-            one = profile(data, overrides, Path(folder, "profile"), arguments.seconds)
-            steps = one["steps"]
+            measured = profile(data, overrides, Path(folder, "profile"), arguments.seconds)
+            steps = measured["steps"]
             alone, fed = 1000 * steps["resident"], 1000 * steps["fed"]
             lines.append(
                 f"| {name} | {alone:.2f} | {fed:.2f} | {steps['share_waiting']:.2%} | "
-                f"{one['batch_size'] / steps['fed']:,.0f} | {one['stages'][-1]['windows_per_second']:,.0f} |"
+                f"{measured['batch_size'] / steps['fed']:,.0f} | {measured['stages'][-1]['windows_per_second']:,.0f} |"
             )
     print("\n".join(lines))
-    if arguments.docs and not found:
+    if arguments.docs and not gpu:
         raise SystemExit("TensorFlow finds no GPU here: docs are left as they are")
     if arguments.docs:
         write_section(arguments.docs / "benchmarks.md", "gpu", "\n".join(lines))

@@ -142,9 +142,9 @@ def _decode(record: Any, sizes: Sizes) -> Any:
     import tensorflow as tf
 
     spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-    found = tf.io.parse_single_example(record, spec)
-    image = tf.image.resize(tf.io.decode_jpeg(found["image"], 3), [sizes.size] * 2)
-    return tf.ensure_shape(image, [sizes.size, sizes.size, 3]) / 255.0, found["label"]
+    parsed = tf.io.parse_single_example(record, spec)
+    image = tf.image.resize(tf.io.decode_jpeg(parsed["image"], 3), [sizes.size] * 2)
+    return tf.ensure_shape(image, [sizes.size, sizes.size, 3]) / 255.0, parsed["label"]
 
 
 def chain_one_by_one(folder: str, sizes: Sizes) -> Iterator[Any]:
@@ -154,8 +154,8 @@ def chain_one_by_one(folder: str, sizes: Sizes) -> Iterator[Any]:
     def make(record: Any) -> Any:
         image, label = _decode(record, sizes)
         image = tf.image.random_flip_left_right(image)
-        kept = tf.cast(tf.random.uniform([], CROP, 1.0) * sizes.size, tf.int32)
-        image = tf.image.resize(tf.image.random_crop(image, [kept, kept, 3]), [sizes.size] * 2)
+        crop_side = tf.cast(tf.random.uniform([], CROP, 1.0) * sizes.size, tf.int32)
+        image = tf.image.resize(tf.image.random_crop(image, [crop_side, crop_side, 3]), [sizes.size] * 2)
         image = tf.image.random_contrast(tf.image.random_brightness(image, LIGHT), 1 - LIGHT, 1 + LIGHT)
         return tf.clip_by_value(image, 0.0, 1.0), label
 
@@ -169,11 +169,11 @@ def chain_of_batches(folder: str, sizes: Sizes) -> Iterator[Any]:
 
     def augment(images: Any, labels: Any) -> Any:
         batch = [sizes.batch]
-        kept = tf.random.uniform(batch, CROP, 1.0)
-        top, left = tf.random.uniform(batch) * (1 - kept), tf.random.uniform(batch) * (1 - kept)
+        share = tf.random.uniform(batch, CROP, 1.0)
+        top, left = tf.random.uniform(batch) * (1 - share), tf.random.uniform(batch) * (1 - share)
         flip = tf.random.uniform(batch) < 0.5
-        right = left + kept
-        boxes = tf.stack([top, tf.where(flip, right, left), top + kept, tf.where(flip, left, right)], 1)
+        right = left + share
+        boxes = tf.stack([top, tf.where(flip, right, left), top + share, tf.where(flip, left, right)], 1)
         images = tf.image.crop_and_resize(images, boxes, tf.range(sizes.batch), [sizes.size] * 2)
         factor = tf.random.uniform(batch, 1 - LIGHT, 1 + LIGHT)[:, None, None, None]
         added = tf.random.uniform(batch, -LIGHT, LIGHT)[:, None, None, None]
@@ -194,9 +194,9 @@ def pillow(data: bytes, size: int, random: np.random.Generator) -> np.ndarray:
     from PIL import Image
 
     image = Image.open(io.BytesIO(data)).convert("RGB")
-    kept = random.uniform(CROP, 1.0)
-    left, top = (random.uniform(0, 1 - kept) * side for side in image.size)
-    box = (left, top, left + kept * image.size[0], top + kept * image.size[1])
+    share = random.uniform(CROP, 1.0)
+    left, top = (random.uniform(0, 1 - share) * side for side in image.size)
+    box = (left, top, left + share * image.size[0], top + share * image.size[1])
     image = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
     values = np.asarray(image, np.float32) / 255
     if random.random() < 0.5:
@@ -211,8 +211,8 @@ def pillow(data: bytes, size: int, random: np.random.Generator) -> np.ndarray:
 def _grain(folder: str, sizes: Sizes, threads: int) -> Any:
     import grain
 
-    where = os.path.join(folder, ARRAYS)
-    source = grain.sources.ArrayRecordDataSource([os.path.join(where, name) for name in sorted(os.listdir(where))])
+    arrays = os.path.join(folder, ARRAYS)
+    source = grain.sources.ArrayRecordDataSource([os.path.join(arrays, name) for name in sorted(os.listdir(arrays))])
     return (
         grain.MapDataset.source(source)
         .shuffle(seed=7)
@@ -238,8 +238,8 @@ def torch_loader(folder: str, sizes: Sizes) -> Iterator[Any]:
     """PyTorch's DataLoader on files, with a worker process for each core."""
     import torch
 
-    where = os.path.join(folder, FILES)
-    paths = [os.path.join(where, name) for name in sorted(os.listdir(where))]
+    files = os.path.join(folder, FILES)
+    paths = [os.path.join(files, name) for name in sorted(os.listdir(files))]
 
     class Files(torch.utils.data.Dataset):
         def __len__(self) -> int:

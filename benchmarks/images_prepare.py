@@ -113,8 +113,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as scratch:
-        found = compare(args.size, Path(scratch))
-    write_json(found, args.json)
+        results = compare(args.size, Path(scratch))
+    write_json(results, args.json)
 
 
 if __name__ == "__main__":

@@ -107,11 +107,11 @@ def without_start_up(run: Callable[[int], Measured], small: int, large: int, uni
       small: so many that they are next to none.
       unit: their name, such as `rows`.
     """
-    start_up, whole, more = run(small), run(large), large - small
+    start_up, total, more = run(small), run(large), large - small
     return {
         "start_up": start_up.seconds,
-        "whole": whole.seconds,
-        f"{unit}_per_second": more / (whole.seconds - start_up.seconds),
-        "cpu_ms": 1e3 * (whole.cpu_seconds - start_up.cpu_seconds) / more,
-        "peak_rss_mb": whole.peak_rss_mb,
+        "whole": total.seconds,
+        f"{unit}_per_second": more / (total.seconds - start_up.seconds),
+        "cpu_ms": 1e3 * (total.cpu_seconds - start_up.cpu_seconds) / more,
+        "peak_rss_mb": total.peak_rss_mb,
     }

@@ -43,12 +43,12 @@ def examples(path: str, mean: np.ndarray, std: np.ndarray) -> list[bytes]:
     import tensorflow as tf
 
     values = (read(path) - mean) / std
-    found = []
+    serialized = []
     for first in range(0, len(values) - LENGTH + 1, STRIDE):
         window = tf.train.FloatList(value=values[first : first + LENGTH].ravel())
         features = tf.train.Features(feature={"values": tf.train.Feature(float_list=window)})
-        found.append(tf.train.Example(features=features).SerializeToString())
-    return found
+        serialized.append(tf.train.Example(features=features).SerializeToString())
+    return serialized
 
 
 def write(records: list[bytes], path: str) -> str:

@@ -126,9 +126,9 @@ def try_out(dataset: PublicData, folder: Path, work: Path) -> Trial:
     """Writes the job file of a data set and runs it, in the folder `work`."""
     job_file = work / "job.yaml"
     init = [*BEAMFEED, "init", str(folder / dataset.place), "--out", str(job_file)]
-    asked = subprocess.run(init, cwd=work, capture_output=True, text=True, timeout=SECONDS)
-    if asked.returncode or not job_file.is_file():
-        return Trial((None,) * 4, f"init: {last_line(asked.stderr)}")
+    written = subprocess.run(init, cwd=work, capture_output=True, text=True, timeout=SECONDS)
+    if written.returncode or not job_file.is_file():
+        return Trial((None,) * 4, f"init: {last_line(written.stderr)}")
     parts = parts_of(yaml.safe_load(job_file.read_text()))
     run = [*BEAMFEED, "run", str(job_file), "--json", "-q"]
     done = subprocess.run(run, cwd=work, capture_output=True, text=True, timeout=SECONDS)
@@ -158,9 +158,9 @@ def beside(review: dict) -> str:
 
 
 def row_of(dataset: PublicData, trial: Trial) -> str:
-    found = dict(zip(("kind", "time", "asset", "label"), trial.parts, strict=True))
-    known = dict(zip(found, dataset.parts, strict=True))
-    wrong = [f"{part} {found[part]}, not {known[part]}" for part in found if found[part] != known[part]]
+    guessed = dict(zip(("kind", "time", "asset", "label"), trial.parts, strict=True))
+    expected = dict(zip(guessed, dataset.parts, strict=True))
+    wrong = [f"{part} {guessed[part]}, not {expected[part]}" for part in guessed if guessed[part] != expected[part]]
     told_wrong = f"wrong: {'; '.join(wrong)}; " if wrong else ""
     return f"| {dataset.place} | {told_wrong}{trial.failure or trial.test} |"
 
@@ -173,17 +173,17 @@ def is_right(row: str) -> bool:
 def with_rows(page: str, rows: dict[str, str]) -> str:
     """The page with these lines, by the places of their files, in its table; those of other files stay."""
     lines = (section(page, "public") or "").splitlines()
-    known = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")} | rows
-    table = told({one.place: known[one.place] for one in DATASETS if one.place in known})
+    lines_of = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")} | rows
+    table = summary_table({dataset.place: lines_of[dataset.place] for dataset in DATASETS if dataset.place in lines_of})
     return with_section(page, "public", "\n".join(table))
 
 
-def told(rows: dict[str, str]) -> list[str]:
+def summary_table(rows: dict[str, str]) -> list[str]:
     """How many are right, and the table."""
     of_kind = {kind: [rows[one.place] for one in DATASETS if one.kind == kind and one.place in rows] for kind in KINDS}
-    counts = [f"{sum(map(is_right, found))} of {len(found)} {KINDS[kind]}" for kind, found in of_kind.items()]
+    counts = [f"{sum(map(is_right, group))} of {len(group)} {KINDS[kind]}" for kind, group in of_kind.items()]
     first = f"{' and '.join(counts)} are right and run untouched to a model."
-    return [first, "", HEAD, "| --- | --- |", *(row for found in of_kind.values() for row in found)]
+    return [first, "", HEAD, "| --- | --- |", *(row for group in of_kind.values() for row in group)]
 
 
 def main() -> int:
@@ -193,7 +193,7 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, help="the page whose table gets the lines")
     arguments = parser.parse_args()
     rows: dict[str, str] = {}
-    few = False
+    fails = False
     for kind in KINDS:
         chosen = [one for one in DATASETS if one.kind == kind and (not arguments.only or one.name in arguments.only)]
         for dataset in chosen:
@@ -201,11 +201,11 @@ def main() -> int:
                 trial = try_out(dataset, arguments.folder.resolve(), Path(work))
             rows[dataset.place] = row_of(dataset, trial).replace("\\", "/")
             print(rows[dataset.place], flush=True)
-        few |= sum(is_right(rows[one.place]) for one in chosen) < SHARE_RIGHT * len(chosen)
-    print(told(rows)[0])
+        fails |= sum(is_right(rows[one.place]) for one in chosen) < SHARE_RIGHT * len(chosen)
+    print(summary_table(rows)[0])
     if arguments.docs:
         arguments.docs.write_text(with_rows(arguments.docs.read_text(), rows))
-    return int(few)
+    return int(fails)
 
 
 if __name__ == "__main__":

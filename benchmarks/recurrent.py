@@ -68,12 +68,12 @@ def main() -> None:
     if args.one:
         print(json.dumps(measure(args.one, args.ways[0], args.seconds)))
         return
-    found = []
+    sizes = []
     with tempfile.TemporaryDirectory(prefix="beamfeed-recurrent-") as name:
         folder = Path(name)
         feed_data.write_segments(str(folder / "data"), feed_data.Sizes(16, 2_000, length=args.length, shards=1))
         for cell, units, batch in itertools.product(args.cells, args.units, args.batches):
-            model = {"name": "recurrent_autoencoder", "cell": cell, "units": [int(one) for one in units.split(",")]}
+            model = {"name": "recurrent_autoencoder", "cell": cell, "units": [int(count) for count in units.split(",")]}
             turns = {}
             for way in args.ways:
                 train = {
@@ -85,13 +85,13 @@ def main() -> None:
                 job = feed_data.write_job(folder, {"length": args.length, "stride": 16}, train)
                 turns[way] = figure_of([__file__, "--one", job, "--ways", way, "--seconds", args.seconds])
             first = turns[args.ways[0]]["step"]
-            told = [
+            ways = [
                 f"{way} {turn['step'] * 1e3:6.1f} ms {first / turn['step']:5.2f}x (first {turn['first']:.1f} s)"
                 for way, turn in turns.items()
             ]
-            print(f"{cell:4} {units:>7} units, batch {batch:4}: {'; '.join(told)}", flush=True)
-            found.append({"cell": cell, "units": units, "batch": batch, "ways": turns})
-    write_json({"length": args.length, "sizes": found}, args.json)
+            print(f"{cell:4} {units:>7} units, batch {batch:4}: {'; '.join(ways)}", flush=True)
+            sizes.append({"cell": cell, "units": units, "batch": batch, "ways": turns})
+    write_json({"length": args.length, "sizes": sizes}, args.json)
 
 
 if __name__ == "__main__":

@@ -85,15 +85,15 @@ def write(results: dict, out: Path) -> None:
     if ran(entries := (results.get("feed") or {}).get("results", {})):
         figures["feed"] = draw_rates({"": entries})
     if models := (results.get("train") or {}).get("models"):
-        figures["train"] = draw_rates({one["model"]: one["results"] for one in models})
+        figures["train"] = draw_rates({entry["model"]: entry["results"] for entry in models})
     if "png" in (results.get("profile") or {}):
         shutil.copy(results["profile"]["png"], images / "bench-profile.png")
     for name, figure in figures.items():
         figure.savefig(images / f"bench-{name}.png", dpi=110)
     page = out / "benchmarks.md"
     text = render(results)
-    if page.exists() and (kept := section(page.read_text(encoding="utf-8"), "gpu")):
-        text = with_section(text, "gpu", kept)  # of another machine
+    if page.exists() and (gpu_section := section(page.read_text(encoding="utf-8"), "gpu")):
+        text = with_section(text, "gpu", gpu_section)  # of another machine
     page.write_text(text, encoding="utf-8")
 
 

@@ -92,7 +92,7 @@ def preprocess_lines(results: dict) -> Iterator[str]:
         "",
         "![Seconds and peak memory of each](images/bench-preprocess.png)",
         "",
-        *(f"- {bold(name)}: {what}" for name, what in results["alternatives"].items()),
+        *(f"- {bold(name)}: {description}" for name, description in results["alternatives"].items()),
         "",
     ]
     for case in results["preprocess"]:
@@ -134,8 +134,8 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
             yield f"{line}."
         elif not name.startswith(OURS):
             better = [
-                f"{what} ({number(entry[key])} {unit} against {number(base[key])} {unit})"
-                for key, what, unit in (("seconds", "is faster", "s"), ("peak_rss_mb", "uses less memory", "MB"),
+                f"{verdict} ({number(entry[key])} {unit} against {number(base[key])} {unit})"
+                for key, verdict, unit in (("seconds", "is faster", "s"), ("peak_rss_mb", "uses less memory", "MB"),
                                         ("bytes", "uses less disk", "bytes"))
                 if entry[key] < base[key]
             ]  # fmt: skip
@@ -181,11 +181,11 @@ def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
     if len(points) < 2:
         return
     grown = [(point["peak_rss_mb"] / points[0]["peak_rss_mb"] - 1, point["factor"]) for point in points]
-    (part, factor), (highest, where) = grown[-1], max(grown)
+    (part, factor), (highest, highest_factor) = grown[-1], max(grown)
     verdict = "within" if part <= MEMORY_AIM else "**over**"
     yield (
         f"With {factor}x the {axis}, peak memory changes by {part:+.1%}, {verdict} the target of {MEMORY_AIM:.0%} "
-        f"(highest: {highest:+.1%} at {where}x)."
+        f"(highest: {highest:+.1%} at {highest_factor}x)."
     )
 
 

@@ -139,14 +139,14 @@ class Bench:
     def files(self, counts: Sequence[int]) -> dict:
         """What `small_files.py` reports of series, and what each further thousand files takes."""
         options = ["--files", *map(str, counts), "--kinds", "series", "--format", "parquet"]
-        found = self._script("small_files", [*options, "--cores", str(self._workers)])
-        if "failed" in found:
-            return found
-        points = found["series"]
+        report = self._script("small_files", [*options, "--cores", str(self._workers)])
+        if "failed" in report:
+            return report
+        points = report["series"]
         # Millions of files in the place of millions of rows.
         fitted = fit([point["files"] for point in points], [point["seconds"] for point in points])
         per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
-        return {"rows": found["rows"], "points": points, "seconds_per_thousand_files": per_thousand}
+        return {"rows": report["rows"], "points": points, "seconds_per_thousand_files": per_thousand}
 
     def feed(self, assets: int, rows: int) -> dict:
         """What `feed.py` reports."""
@@ -179,18 +179,18 @@ class Bench:
         say("profile of the demo's dataset")
         job, files = HERE.parent / "examples" / "fleet.yaml", HERE.parent / "examples" / "make_fleet.py"
         beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
-        told = ["profile", "out/demo/data", "--job"]
+        command_line = ["profile", "out/demo/data", "--job"]
         # The example's paths are relative, so all of it lands in the scratch folder.
         for command in (
             [sys.executable, str(files), "--out", "out/fleet"],
             [*beamfeed, "preprocess", str(job)],
-            [*beamfeed, *told, str(job), "--out", "."],
+            [*beamfeed, *command_line, str(job), "--out", "."],
         ):
             done = subprocess.run(command, cwd=self._scratch, capture_output=True, text=True)
             if done.returncode:
                 return {"failed": f"exit code {done.returncode}: {done.stderr[-300:]}"}
         shutil.copy(self._scratch / "profile.png", png)
-        shown = f"beamfeed {' '.join(told)} examples/fleet.yaml"
+        shown = f"beamfeed {' '.join(command_line)} examples/fleet.yaml"
         return {"command": shown, "text": done.stdout.strip(), "png": str(png)}
 
     def _script(self, name: str, options: Sequence[str]) -> dict:

@@ -67,8 +67,8 @@ def works_of(source: Timeseries, piece: FileSlice) -> list[Sized]:
         UnitFacts(unit.start, unit.end, unit.start, {asset.split: Span(unit.start, unit.end, unit.rows)})
         for unit in source.units(asset)
     )
-    seen = SeenClasses.zero(())
-    return list(source.works(SeriesVerdict(asset, None, seen=seen, splits=frozenset({asset.split}), units=units)))
+    no_classes = SeenClasses.zero(())
+    return list(source.works(SeriesVerdict(asset, None, seen=no_classes, splits=frozenset({asset.split}), units=units)))
 
 
 def split_of(rows: list[int]) -> tuple[SplitInfo, list[np.ndarray]]:
@@ -96,7 +96,7 @@ def plan(assets: int) -> dict:
     shards = list(plan_shards(works, "auto", job.split.seed))
     seconds = time.perf_counter() - began
     rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
-    some, blocks = split_of(rows[:SAMPLE])  # all of them are alike
+    split, blocks = split_of(rows[:SAMPLE])  # all of them are alike
     with tempfile.TemporaryDirectory() as folder:
         write_blocks(f"{folder}/blocks.parquet", index_table(blocks))
         index = Path(folder, "blocks.parquet").stat().st_size
@@ -105,8 +105,8 @@ def plan(assets: int) -> dict:
         "units": sum(len(shard.work) for shard in shards),
         "shards": len(shards),
         "largest_mb": max(rows) * BYTES_OF_A_ROW / 1e6,
-        "manifest_mb": len(some.model_dump_json()) / len(some.shards) * len(rows) / 1e6,
-        "index_mb": index / len(some.shards) * len(rows) / 1e6,
+        "manifest_mb": len(split.model_dump_json()) / len(split.shards) * len(rows) / 1e6,
+        "index_mb": index / len(split.shards) * len(rows) / 1e6,
         "seconds": seconds,
     }
 
@@ -136,13 +136,13 @@ def main() -> None:
         for assets in FLEETS:
             log = Path(folder) / f"{assets}.txt"
             measured = measure([sys.executable, __file__, "--child", str(assets)], str(log))
-            found = json.loads(log.read_text().splitlines()[-1])
+            report = json.loads(log.read_text().splitlines()[-1])
             alone = measured.peak_rss_mb if alone is None else alone
             parquet = assets * ASSET_ROWS * PARQUET_MB_OF_A_MILLION_ROWS / 1e12
             raw = assets * ASSET_ROWS * BYTES_OF_A_ROW / 1e12
             print(
-                f"| {assets:,} | {parquet:.3g} | {raw:.2g} | {found['units']:,} | {found['shards']:,} | "
-                f"{found['manifest_mb']:,.1f} | {found['index_mb']:,.1f} | {found['seconds']:.2f} | "
+                f"| {assets:,} | {parquet:.3g} | {raw:.2g} | {report['units']:,} | {report['shards']:,} | "
+                f"{report['manifest_mb']:,.1f} | {report['index_mb']:,.1f} | {report['seconds']:.2f} | "
                 f"{measured.peak_rss_mb - alone:,.0f} |"
             )
 

@@ -127,17 +127,17 @@ def run(tree: Path, files: Path, shape: Shape, scratch: Path) -> Measured:
     Raises:
       CommandFailed: if it fails.
     """
-    whole = job(files, scratch / "output", scratch / "model", os.cpu_count() or 1)
+    job_ = job(files, scratch / "output", scratch / "model", os.cpu_count() or 1)
     for section, keys in shape.changes.items():
-        whole[section] = {**whole[section], **keys}
-    return preprocess(tree, whole, scratch)
+        job_[section] = {**job_[section], **keys}
+    return preprocess(tree, job_, scratch)
 
 
 def compare(
     values: int, repeats: int, before: str | None, say: Callable[[str], None] = print, family: str | None = None
 ) -> list[dict]:
     """Medians of each shape, or of one family; `seconds` and `peak_rss_mb` by tree: `now`, and `before` if it ran."""
-    found = []
+    entries = []
     with (
         tempfile.TemporaryDirectory(prefix="beamfeed-shapes-") as folder,
         checkout(before, Path(folder, "before")) if before else nullcontext() as old,
@@ -159,15 +159,15 @@ def compare(
                         runs[name].append(run(trees[name], files, shape, scratch))
                     except CommandFailed as error:
                         entry["failed"][name] = str(error)
-            medians = {name: median(some) for name, some in runs.items() if some}
-            entry["seconds"] = {name: one.seconds for name, one in medians.items()}
-            entry["peak_rss_mb"] = {name: one.peak_rss_mb for name, one in medians.items()}
-            found.append(entry)
-            say(f"  {shape.family}, {shape.name}: {told(entry)}")
-    return found
+            medians = {name: median(measurements) for name, measurements in runs.items() if measurements}
+            entry["seconds"] = {name: measured.seconds for name, measured in medians.items()}
+            entry["peak_rss_mb"] = {name: measured.peak_rss_mb for name, measured in medians.items()}
+            entries.append(entry)
+            say(f"  {shape.family}, {shape.name}: {describe(entry)}")
+    return entries
 
 
-def told(entry: dict) -> str:
+def describe(entry: dict) -> str:
     """The figures of a shape in a line."""
     trees = [f"{name} {entry['seconds'][name]:.1f} s, {entry['peak_rss_mb'][name]:.0f} MB" for name in entry["seconds"]]
     return "; ".join([*trees, *(f"{name} failed: {why[-200:]}" for name, why in entry["failed"].items())])
@@ -186,8 +186,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.make:
         SHAPES[int(args.make[0])].make(Path(args.make[1]), args.values)
         return
-    found = compare(SIZES[args.size], args.repeats, args.before, family=args.family)
-    write_json(found, args.out)
+    entries = compare(SIZES[args.size], args.repeats, args.before, family=args.family)
+    write_json(entries, args.out)
 
 
 if __name__ == "__main__":

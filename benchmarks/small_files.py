@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="for the files and the datasets; kept. Left out, one that goes")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
-    found: dict = {"rows": ROWS, **{kind: [] for kind in args.kinds}}
+    results: dict = {"rows": ROWS, **{kind: [] for kind in args.kinds}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,14 +97,14 @@ def main() -> None:
             note("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
             for files in args.files:
                 run = preprocess(folder, files, kind, args.format, args.cores)
-                found[kind].append({"files": files, **asdict(run)})
+                results[kind].append({"files": files, **asdict(run)})
                 first = first or run
-                each, ratio = 1000 / files, run.peak_rss_mb / first.peak_rss_mb
+                per_thousand, ratio = 1000 / files, run.peak_rss_mb / first.peak_rss_mb
                 note(
-                    f"| {files:,} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.seconds * each:.2f} | "
-                    f"{run.cpu_seconds * each:.2f} | {run.peak_rss_mb:,.0f} | {ratio:.2f}x |"
+                    f"| {files:,} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.seconds * per_thousand:.2f} | "
+                    f"{run.cpu_seconds * per_thousand:.2f} | {run.peak_rss_mb:,.0f} | {ratio:.2f}x |"
                 )
-    write_json(found, args.json)
+    write_json(results, args.json)
 
 
 if __name__ == "__main__":

@@ -116,41 +116,41 @@ def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON."""
     rows, plain_rows, base = SIZES[size]
     outputs = {"ours": scratch / "ours", "plain": scratch / "plain"}
-    found: dict = {"rows": rows, "plain_rows": plain_rows, "columns": len(NUMBERS) + len(CATEGORIES) + 1}
+    results: dict = {"rows": rows, "plain_rows": plain_rows, "columns": len(NUMBERS) + len(CATEGORIES) + 1}
 
     def run(name: str, count: int) -> Measured:
         command = {"ours": ours, "plain": plain}[name](make_table(scratch / "table", count), outputs[name], scratch)
         return measure_writing(command, outputs[name], scratch / "log.txt")
 
     for name, count in (("ours", rows), ("plain", plain_rows)):
-        figures = found[name] = without_start_up(partial(run, name), START_UP, count, "rows")
+        figures = results[name] = without_start_up(partial(run, name), START_UP, count, "rows")
         say(f"{name}: {count:,} rows in {figures['whole']:.1f} s, of which start-up {figures['start_up']:.1f} s: "
             f"{figures['rows_per_second']:,.0f} rows/s; {figures['peak_rss_mb']:,.0f} MB")  # fmt: skip
-    found["preprocess_ratio"] = found["ours"]["rows_per_second"] / found["plain"]["rows_per_second"]
-    found["feed"] = {name: fed(name, outputs[name], scratch, 10) for name in outputs}
-    found["feed_ratio"] = found["feed"]["ours"] / found["feed"]["plain"]
-    say(f"preprocessing {found['preprocess_ratio']:.1f} times plain Beam; feeding "
-        f"{found['feed']['ours']:,.0f} rows/s, {found['feed_ratio']:.1f} times parse_single_example")  # fmt: skip
-    found["growth"] = []
+    results["preprocess_ratio"] = results["ours"]["rows_per_second"] / results["plain"]["rows_per_second"]
+    results["feed"] = {name: fed(name, outputs[name], scratch, 10) for name in outputs}
+    results["feed_ratio"] = results["feed"]["ours"] / results["feed"]["plain"]
+    say(f"preprocessing {results['preprocess_ratio']:.1f} times plain Beam; feeding "
+        f"{results['feed']['ours']:,.0f} rows/s, {results['feed_ratio']:.1f} times parse_single_example")  # fmt: skip
+    results["growth"] = []
     for factor in (1, 2, 4, 8):
         done = run("ours", base * factor)
-        found["growth"].append({"rows": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
+        results["growth"].append({"rows": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
         say(f"{base * factor:,} rows: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
-    found["records"] = compare_records(make_table(scratch / "table", base), scratch)
-    return found
+    results["records"] = compare_records(make_table(scratch / "table", base), scratch)
+    return results
 
 
 def compare_records(files: Path, scratch: Path) -> list[dict]:
     """What records of so many rows cost to write, and how fast they are fed."""
-    found = []
+    results = []
     for rows in RECORDS:
         output = scratch / "records"
         seconds = measure_writing(ours(files, output, scratch, rows), output, scratch / "log.txt").seconds
         size = sum(path.stat().st_size for path in output.rglob("*.tfrecord"))
-        found.append({"rows": rows, "seconds": seconds, "bytes": size, "fed": fed("ours", output, scratch, 10)})
+        results.append({"rows": rows, "seconds": seconds, "bytes": size, "fed": fed("ours", output, scratch, 10)})
         say(f"records of {rows or 'the default number of'} rows: {seconds:.1f} s, {size:,} bytes, "
-            f"fed {found[-1]['fed']:,.0f} rows/s")  # fmt: skip
-    return found
+            f"fed {results[-1]['fed']:,.0f} rows/s")  # fmt: skip
+    return results
 
 
 def main() -> None:
@@ -160,8 +160,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-tables-") as scratch:
-        found = compare(args.size, Path(scratch))
-    write_json(found, args.json)
+        results = compare(args.size, Path(scratch))
+    write_json(results, args.json)
 
 
 if __name__ == "__main__":

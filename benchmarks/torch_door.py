@@ -41,16 +41,16 @@ def record_by_record(folder: str, sizes: Sizes, batch: int, shuffle: int) -> Any
     from torch.utils.data import IterableDataset, get_worker_info
 
     root = os.path.join(folder, WINDOWS)
-    found = os.path.join(root, "data-" + feed_data.FINGERPRINT[:16], feed_data.SPLIT)
-    paths = sorted(os.path.join(found, name) for name in os.listdir(found) if name.endswith(".tfrecord"))
+    split_folder = os.path.join(root, "data-" + feed_data.FINGERPRINT[:16], feed_data.SPLIT)
+    paths = sorted(os.path.join(split_folder, name) for name in os.listdir(split_folder) if name.endswith(".tfrecord"))
 
     class Records(IterableDataset):
         def __iter__(self) -> Iterator[Any]:
             worker = get_worker_info()
-            own = paths[worker.id :: worker.num_workers] if worker else paths
+            own_paths = paths[worker.id :: worker.num_workers] if worker else paths
             stack, buffer = [], []
             while True:
-                for path in random.sample(own, len(own)):
+                for path in random.sample(own_paths, len(own_paths)):
                     for record in read_records(path):
                         window = torch.from_numpy(parse(record).reshape(sizes.length, sizes.features))
                         if len(buffer) < shuffle:
@@ -73,8 +73,8 @@ def read_records(path: str) -> Iterator[bytes]:
             (size,) = struct.unpack("<Q", head[:8])
             data = file.read(size)
             (expected,) = struct.unpack("<I", file.read(4))
-            found = google_crc32c.value(data)
-            if ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF != expected:
+            crc = google_crc32c.value(data)
+            if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != expected:
                 raise ValueError(f"{path}: damaged")
             yield data
 
@@ -139,8 +139,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="beamfeed-torch-") as folder:
         result = compare(args, folder)
     for workers in WORKERS:
-        one, other = (result[f"{name}, {workers} workers"] for name in (OURS, RECORDS))
-        one["times_record_by_record"] = one["windows_per_second"] / other["windows_per_second"]
+        ours_, theirs = (result[f"{name}, {workers} workers"] for name in (OURS, RECORDS))
+        ours_["times_record_by_record"] = ours_["windows_per_second"] / theirs["windows_per_second"]
     print(json.dumps({"results": result}, indent=1))
     turns.write_json({"results": result}, args.json)
 

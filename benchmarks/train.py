@@ -106,25 +106,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="beamfeed-train-") as name:
         folder = Path(name)
         feed_data.write_segments(str(folder / "data"), sizes)
-        found = []
+        results = []
         for words, model in MODELS.items():
             if args.model is None or args.model in words:
                 train = {"model": model, "feed": {"batch_size": args.batch}, "epochs": args.epochs,
                          "workdir": str(folder / "model")}  # fmt: skip
                 job = feed_data.write_job(folder, {"length": sizes.length, "stride": sizes.stride}, train)
-                found.append({"model": words, "results": compare(job, folder, args)})
-    write_json({"batch": args.batch, "models": found}, args.json)
+                results.append({"model": words, "results": compare(job, folder, args)})
+    write_json({"batch": args.batch, "models": results}, args.json)
 
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The median rates of each, in turn."""
     names = args.only or (FIT, FIT_XLA, *OURS)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    rates_of: dict[str, list[float]] = {name: [] for name in names}
     for i in range(args.repeats):
         for name in names:
-            found[name].append(turn(name, job, folder))
-            print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
-    medians = {name: statistics.median(rates) for name, rates in found.items()}
+            rates_of[name].append(turn(name, job, folder))
+            print(f"train: {i + 1}/{args.repeats} {name}: {rates_of[name][-1]:,.0f} windows/s", file=sys.stderr)
+    medians = {name: statistics.median(rates) for name, rates in rates_of.items()}
     for name, rate in medians.items():
         steps = rate / args.batch
         print(f"{name:26} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[names[0]]:6.2f}x {names[0]}")

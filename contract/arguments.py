@@ -37,25 +37,25 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, with a near miss for an option that there is not."""
-        found, unknown = self.parse_known_args(args, namespace)
+        arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self.refuse(unknown)
-        return found
+        return arguments
 
     def refuse(self, unknown: Sequence[str], command: str = "") -> NoReturn:
         """Ends the program because of arguments that are not known, those of a command if one is named."""
-        name, known = unknown[0].partition("=")[0], list(self._option_string_actions)
-        told = (
-            f"{name}: there is no such option{near_miss(name, known)}"
+        name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
+        problem = (
+            f"{name}: unknown option{near_miss(name, options)}"
             if name.startswith("-")
-            else f"{name!r} is one argument too many"
+            else f"unexpected argument {name!r}"
         )
-        self.error(f"{command}: {told}" if command else told)
+        self.error(f"{command}: {problem}" if command else problem)
 
     def error(self, message: str) -> NoReturn:
         """Prints the message in one line and ends the program with exit code 2."""
-        told = " ".join(message.split())
-        message = f"{told} (try {self.prog} --help)"
+        line = " ".join(message.split())
+        message = f"{line} (try {self.prog} --help)"
         print(f"{self._before}{message}", file=sys.stderr)
         raise Refused(message)
 
@@ -114,8 +114,8 @@ def add_options(parser: Any, options: Options) -> None:
     """Adds options to a parser, or to a group of one."""
     for item in options:
         group = parser.add_mutually_exclusive_group() if isinstance(item, tuple) else parser
-        for one in item if isinstance(item, tuple) else (item,):
-            group.add_argument(one.name, **one.settings)
+        for option_ in item if isinstance(item, tuple) else (item,):
+            group.add_argument(option_.name, **option_.settings)
 
 
 def flat(options: Options) -> Iterable[Option]:
@@ -140,14 +140,14 @@ def from_zero(text: str) -> int:
     return at_least(text, 0, "from 0")
 
 
-def at_least(text: str, lowest: int, told: str = "") -> int:
+def at_least(text: str, lowest: int, words: str = "") -> int:
     """A whole number from `lowest`.
 
     Raises:
       argparse.ArgumentTypeError: if it is none.
     """
     if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) >= lowest):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {told or f'from {lowest}'}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {words or f'from {lowest}'}")
     return int(text)
 
 

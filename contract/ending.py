@@ -59,7 +59,7 @@ class Ending:
         undoing.start()
         undoing.join(PATIENCE)
         if line:
-            streams.tell(line, self._stderr)
+            streams.write_line(line, self._stderr)
         leave(code)
 
     def watch_signals(self) -> None:

@@ -56,9 +56,9 @@ class JobFailed(BeamfeedError):
     MARK = "job failed: "
 
 
-def near_miss(found: object, allowed: Sequence[str]) -> str:
+def near_miss(given: object, allowed: Sequence[str]) -> str:
     """The end of a message: `; did you mean 'x'?`, or nothing."""
-    near = difflib.get_close_matches(str(found), allowed, n=1)
+    near = difflib.get_close_matches(str(given), allowed, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
@@ -129,7 +129,7 @@ def _words(error: BaseException) -> str:
 _SECRETS: dict[str, str] = {}  # values that no message of this process tells, and what stands in their place
 
 
-def never_tell(name: str, value: str) -> None:
+def redact(name: str, value: str) -> None:
     """Says that messages of this process have `${NAME}` in the place of this value, a secret."""
     if value:
         _SECRETS[value] = f"${{{name}}}"

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def tell_event(kind: str, /, **values: Any) -> None:
+def emit_event(kind: str, /, **values: Any) -> None:
     """Writes one event: `event` says which kind, `time` when (UTC)."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     print(json.dumps({"event": kind, "time": now, **values}, default=str), flush=True)
 
 
-def tell_error(message: str, code: int) -> None:
+def emit_error(message: str, code: int) -> None:
     """Writes why a command cannot go on, and its exit code."""
-    tell_event("error", message=message, code=code)
+    emit_event("error", message=message, code=code)

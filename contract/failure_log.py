@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, failure_of
-from beamfeed.contract.events import tell_error
+from beamfeed.contract.events import emit_error
 from beamfeed.contract.verbosity import log_handlers, log_level
 
 MOST = 4 << 20  # characters that are kept: the last ones
@@ -94,7 +94,7 @@ def _write(folder: str | None, data: bytes) -> str:
     return path
 
 
-def tell(line: str, log: FailureLog) -> None:
+def print_failure(line: str, log: FailureLog) -> None:
     """Prints why a job failed, in one line, with where the rest stands if there is more to say."""
     path = log.keep() if log else None
     print(f"{line}; log: {path}" if path else line, file=sys.stderr)
@@ -111,16 +111,16 @@ def complain(error: Exception, log: FailureLog, before: str = "", *, as_json: bo
       before: what each line begins with, such as the name of the program.
       as_json: whether it is told on stdout as well, to programs.
     """
-    found = failure_of(error)
+    failure = failure_of(error)
     if as_json:
-        tell_error(found.message, found.code)
-    if found.code == USER_MISTAKE:
+        emit_error(failure.message, failure.code)
+    if failure.code == USER_MISTAKE:
         log.clear()
-        for line in found.message.splitlines():
-            tell(before + line, log)
-        return found.code
+        for line in failure.message.splitlines():
+            print_failure(before + line, log)
+        return failure.code
     tells_all = isinstance(error, JobFailed) or (isinstance(error, OSError) and error.filename is not None)
     if log or not tells_all:
         log.write("".join(traceback.format_exception(error)))
-    tell(before + " ".join(found.message.split("\n")), log)
-    return found.code
+    print_failure(before + " ".join(failure.message.split("\n")), log)
+    return failure.code

@@ -22,13 +22,13 @@ def heavy_imports() -> Iterator[None]:
     sys.stderr.flush()
     saved = os.dup(2)
     gc.disable()
-    with _scratch() as held:
-        os.dup2(held.fileno(), 2)
+    with _scratch() as captured:
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         except BaseException:
-            held.seek(0)
-            os.write(saved, held.read())
+            captured.seek(0)
+            os.write(saved, captured.read())
             raise
         finally:
             sys.stderr.flush()

@@ -24,9 +24,9 @@ DATASET_OR_JOB = option(
 )
 SET = repeated("--set", "KEY=VALUE", "replace a value of the job file, such as windows.stride=4; may be repeated")
 MAX_ASSETS = option(
-    "--max-assets", type=positive, metavar="N", help="a smoke test on N assets, in folders of its own: ...-N-assets"
+    "--max-assets", type=positive, metavar="N", help="smoke test on N assets, in separate folders: ...-N-assets"
 )
-JSON = flag("--json", "write for programs: one JSON object a line, on stdout")
+JSON = flag("--json", "write JSON for programs: one object per line on stdout")
 QUIET = flag("--quiet", "write only errors")
 
 _JOB_OPTION = option("--job", required=True, **_JOB)
@@ -35,7 +35,7 @@ _FOR_LAUNCHER = option("--progress-dir", help=argparse.SUPPRESS)
 
 _OVERWRITE = flag("--force", "overwrite an existing job file")
 _GUESSED = {
-    "label": "the column to learn; none for none",
+    "label": "the column to predict, or none",
     "time": "the column of times",
     "asset": "the column that says which rows belong together, such as a machine",
 }
@@ -57,26 +57,26 @@ INIT = Program(
 _ROLES = {
     "target": "a feature for the model to predict",
     "key": "a feature that the model does not get",
-    "input": "a feature of strings for the model; it gets numbers and images anyway",
+    "input": "a string feature for the model, which gets numbers and images anyway",
     "weight": "a feature that says how much each row counts",
 }
 _VALUES = {
-    "classes": "the numbers or texts of a target are classes: auto, or their names, label=cat,dog",
-    "default": "the value for records that have none: age=0",
-    "shape": "of a value: image=28,28, or boxes=any,4",
-    "split": "the files of a split: train=*/2023/*, or a fraction of the files, eval=0.1; by default by their names",
+    "classes": "treat a target as classes: label=auto, or their names, label=cat,dog",
+    "default": "the value for records without one: age=0",
+    "shape": "the shape of a value: image=28,28, or boxes=any,4",
+    "split": "the files of a split: train=*/2023/*, or a fraction, eval=0.1; guessed from file names if left out",
 }
 ADOPT = Program(
     "beamfeed.pipelines.adopt",
-    "Makes a dataset of TFRecords that others wrote. Options of Apache Beam may be given as well.",
+    "Uses existing TFRecords as a dataset. Options of Apache Beam may be given as well.",
     "flowers --target label --classes label=auto --job job.yaml",
     (QUIET, JSON),
     (
         option("folder", metavar="FOLDER", help="the folder of the TFRecords, local or gs://"),
         *(repeated(f"--{name}", "NAME", f"{what}; may be repeated") for name, what in _ROLES.items()),
         *(repeated(f"--{name}", "NAME=VALUE", what) for name, what in _VALUES.items()),
-        option("--name", metavar="NAME", help="of the dataset; that of the folder if left out"),
-        option("--out", metavar="DIR", help="write manifest and index into this folder, not beside the shards"),
+        option("--name", metavar="NAME", help="the name of the dataset; the folder's if left out"),
+        option("--out", metavar="DIR", help="write manifest and index to this folder instead of beside the shards"),
         option("--job", metavar="JOB", help="write a job file that trains on it"),
         _OVERWRITE,
     ),
@@ -120,7 +120,7 @@ TRAIN_FROM = (
     flag("--restart", "train from the start, not from the last checkpoint"),
     option("--from-step", type=positive, metavar="N", help="train from the checkpoint of this step, not the last"),
 )
-ONCE = option("--once", metavar="NAME", help="with one of these: a start of this name that was done is not done again")
+ONCE = option("--once", metavar="NAME", help="do --restart or --from-step at most once under this name")
 TRAIN = Program(
     "beamfeed.trainer.main",
     "Trains a model on a dataset, as one of the workers that the environment names.",
@@ -136,7 +136,7 @@ TRAIN = Program(
 )
 FIND_RATE = Program(
     "beamfeed.trainer.tools.find_rate",
-    "Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
+    "Tries learning rates, plots the loss at each, and prints the one to set. Keeps no weights.",
     "--job job.yaml",
     (
         _JOB_OPTION,
@@ -148,14 +148,14 @@ FIND_RATE = Program(
 )
 CHECKPOINTS = Program(
     "beamfeed.trainer.tools.list_checkpoints",
-    "Shows the checkpoints that a training run may go back to (--from-step).",
+    "Lists the checkpoints that a training run can go back to (--from-step).",
     "out/model",
     (option("workdir", help="train.workdir of a job"), JSON),
     (),
 )
 CHECK = Program(
     "beamfeed.pipelines.check",
-    "Says what a job will do.",
+    "Reports what a job will do.",
     "--job job.yaml",
     (_JOB_OPTION, SET, JSON),
     (flag("--full", "read all files, however large they are"),),
@@ -178,7 +178,7 @@ PROFILE = Program(
     "out/data --job job.yaml",
     (_DATASET, JSON),
     (
-        option("--job", metavar="JOB", help="measure the training steps of this job file's model, too"),
+        option("--job", metavar="JOB", help="also measure training steps of this job file's model"),
         SET,
         option("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})"),
         option("--shuffle", type=from_zero, metavar="N", help=f"windows mixed at a time (the job's, or {SHUFFLE})"),
@@ -187,14 +187,14 @@ PROFILE = Program(
             type=seconds,
             default=SECONDS,
             metavar="S",
-            help=f"of each of about 22 measurements ({SECONDS:g})",
+            help=f"seconds per measurement, of about 22 ({SECONDS:g})",
         ),
         option("--out", metavar="DIR", help="write profile.png and profile.json into this folder"),
     ),
 )
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",
-    "Writes a dataset in the format of another program. Options of Apache Beam may follow a lone --",
+    "Writes a dataset in another format. Options of Apache Beam may follow a lone --",
     "out/data --to parquet --out out/parquet",
     (_DATASET, JSON),
     (
@@ -205,7 +205,7 @@ EXPORT = Program(
             choices=EXPORTED,
             default="windows",
             metavar="WHAT",
-            help="windows (the default), or the rows of records",
+            help="what to write: windows (the default) or rows",
         ),
         repeated("--split", "SPLIT", "only this split: train, eval or test; may be repeated", choices=SPLITS),
         option("--fields", metavar="NAMES", help="only these fields, such as label,values"),

@@ -36,21 +36,21 @@ def import_own(path: str, key: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
+            raise UserError(f"{key}: importing {module_name} failed: {one_line(error)}") from error
         raise UserError(_not_found(key, error.name)) from None
     except (Exception, SystemExit) as error:  # a script without a guard may end with sys.exit()
-        raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
-    if not callable(found := getattr(module, name, None)):
+        raise UserError(f"{key}: importing {module_name} failed: {one_line(error)}") from error
+    if not callable(attribute := getattr(module, name, None)):
         hint = near_miss(name, [n for n in vars(module) if callable(getattr(module, n))])
         place = getattr(module, "__file__", None) or "a folder"  # that has no __init__.py
         raise UserError(f"{key}: {module_name} ({place}) has no {name!r}{hint}")
-    return found
+    return attribute
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """The error in one line, and the last line of code outside of Beamfeed, Python and packages that led to it."""
     message = error.args[0] if isinstance(error, KeyError) and len(error.args) == 1 else error
-    lines = [line for one in str(message).splitlines() if (line := _STYLE.sub("", one).strip())]
+    lines = [line for text_line in str(message).splitlines() if (line := _STYLE.sub("", text_line).strip())]
     text = next((line for line in lines if not line.startswith("Exception encountered when calling")), "")
     if text == "in user code:" and (cause := _CAUSE.search(str(error))):  # of a graph: the stack, then the error
         text = cause[1].removeprefix(f"{type(error).__name__}: ")
@@ -59,8 +59,8 @@ def told(error: BaseException) -> str:
         text = error.msg
     else:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if not _is_ours(f.filename) and not _is_installed(f.filename)]
-        place = f"{own[-1].filename}:{own[-1].lineno}" if own else None
+        own_frames = [f for f in frames if not _is_ours(f.filename) and not _is_installed(f.filename)]
+        place = f"{own_frames[-1].filename}:{own_frames[-1].lineno}" if own_frames else None
     return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place else "")
 
 
@@ -111,8 +111,8 @@ def _find(module: str, path: Sequence[str] | None) -> ModuleSpec | None:
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
         finders = [PathFinder] if path is not None else sys.meta_path
-        found = (finder.find_spec(name, path) for finder in finders)
-        if (spec := next((one for one in found if one is not None), None)) is None:
+        specs = (finder.find_spec(name, path) for finder in finders)
+        if (spec := next((candidate for candidate in specs if candidate is not None), None)) is None:
             return None
         path = spec.submodule_search_locations or []
     return spec
@@ -128,12 +128,12 @@ def _collect(module: str, spec: ModuleSpec, code: dict[str, bytes], folders: Seq
         name = waiting.pop()
         if name in code or (installed and name.partition(".")[0] != top):
             continue
-        found = _find(name, [folder] if installed else [*folders, folder])
-        if found is None or found.loader is None or found.origin is None:
+        spec_ = _find(name, [folder] if installed else [*folders, folder])
+        if spec_ is None or spec_.loader is None or spec_.origin is None:
             continue
-        source: bytes = found.loader.get_data(found.origin)  # type: ignore[attr-defined]
+        source: bytes = spec_.loader.get_data(spec_.origin)  # type: ignore[attr-defined]
         code[name] = source
-        waiting += [*_parents(name), *_imports(source, name, found.submodule_search_locations is not None)]
+        waiting += [*_parents(name), *_imports(source, name, spec_.submodule_search_locations is not None)]
 
 
 def folder_of(module: str, spec: ModuleSpec) -> str:

@@ -57,13 +57,13 @@ class Program:
     def arguments(self, values: Mapping[str, Any], beam_options: Sequence[str] = ()) -> tuple[str, ...]:
         """The command line with these values, by the keys of the options. Other keys are passed over."""
         options = flat((*self.subject, *self.options))
-        own = (part for option in options for part in option.write(values.get(option.key)))
-        return (*own, *(("--",) if beam_options and self.beam == "after --" else ()), *beam_options)
+        written = (part for option in options for part in option.write(values.get(option.key)))
+        return (*written, *(("--",) if beam_options and self.beam == "after --" else ()), *beam_options)
 
     def parse(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parses a command line, that of the process for None; `beam_options` are what is for Beam."""
-        given = sys.argv[1:] if argv is None else argv
-        own, beam_options = split_beam_options(given) if self.beam == "after --" else (given, [])
+        arguments_given = sys.argv[1:] if argv is None else argv
+        own, beam_options = split_beam_options(arguments_given) if self.beam == "after --" else (arguments_given, [])
         parser = self.parser()
         arguments, unknown = parser.parse_known_args(own)
         if unknown and self.beam != "anywhere":
@@ -73,10 +73,10 @@ class Program:
 
     def shows_help(self, argv: Sequence[str]) -> bool:
         """Prints the help where it is asked for, and says whether it was: for programs whose options Beam parses."""
-        asked = not {"-h", "--help"}.isdisjoint(argv)
-        if asked:
+        is_asked = not {"-h", "--help"}.isdisjoint(argv)
+        if is_asked:
             self.parser().print_help()
-        return asked
+        return is_asked
 
     def run(
         self,

@@ -70,12 +70,12 @@ def flushed(code: int) -> int:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     error = raw.error if isinstance(raw, Outlet) else None
     if code == 0 and error is not None and error.errno not in GONE:
-        tell(f"stdout: cannot be written: {error.strerror}")
+        write_line(f"stdout: cannot be written: {error.strerror}")
         return 1
     return code
 
 
-def tell(line: str, descriptor: int = 2) -> None:
+def write_line(line: str, descriptor: int = 2) -> None:
     """Writes a line to stderr past all buffers and locks, for who is about to end the process; waits for nobody."""
     with suppress(OSError, ValueError):
         if select.select([], [descriptor], [], 0.5)[1]:

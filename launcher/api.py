@@ -103,9 +103,9 @@ def train(
       >>> result.best_loss > 0
       True
     """
-    found = _run(job, overrides, (TRAIN,), max_assets, restart).training
-    assert found is not None
-    return found
+    result = _run(job, overrides, (TRAIN,), max_assets, restart).training
+    assert result is not None
+    return result
 
 
 def _run(

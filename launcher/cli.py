@@ -10,7 +10,7 @@ from typing import Any
 from beamfeed.contract import streams
 from beamfeed.contract.arguments import Refused, split_beam_options
 from beamfeed.contract.errors import USER_MISTAKE
-from beamfeed.contract.events import tell_error
+from beamfeed.contract.events import emit_error
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.options import BEFORE
 from beamfeed.contract.verbosity import set_verbosity
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the job failed, 2 the user's mistake, 130 Ctrl-C."""
     streams.take_over()
-    args = _parse_or_tell(sys.argv[1:] if argv is None else argv)
+    args = _parse_or_report(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
     set_verbosity(os.environ, args.quiet, args.verbose)
     try:
@@ -37,26 +37,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _parse_or_tell(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_or_report(argv: Sequence[str]) -> argparse.Namespace:
     try:
         return parse_args(argv)
     except Refused as refused:
         if "--json" in split_beam_options(argv)[0]:
-            tell_error(refused.message, USER_MISTAKE)
+            emit_error(refused.message, USER_MISTAKE)
         raise
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     """Parses a command line. What follows a lone `--` are options for Beam."""
     parser = build_parser()
-    own, beam_options = split_beam_options(argv)
-    args, unknown = parser.parse_known_args(own)
+    own_arguments, beam_options = split_beam_options(argv)
+    args, unknown = parser.parse_known_args(own_arguments)
     if unknown:
         args.parser.refuse(unknown, args.command)
     if beam_options and not COMMANDS[args.command].takes_beam:
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
     if getattr(args, "once", None) and not (args.restart or args.from_step):
-        args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
+        args.parser.error(f"--once {args.once}: needs --restart or --from-step")
     args.beam_options = beam_options
     return args
 

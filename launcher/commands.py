@@ -17,7 +17,7 @@ from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
 from beamfeed.launcher.completion import completion_script
@@ -41,23 +41,23 @@ def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[st
 
 
 def init(args: argparse.Namespace) -> int:
-    """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
+    """Writes a first job file, in a fresh process: it reads files as preprocessing does."""
     return run_together("init", [start(options.INIT, vars(args))])
 
 
 def adopt(args: argparse.Namespace) -> int:
-    """Makes a dataset of TFRecords that are there, in a process of its own: it reads them with Beam."""
+    """Makes a dataset of TFRecords that are there, in a fresh process: it reads them with Beam."""
     return run_together("adopt", [start(options.ADOPT, vars(args), args.beam_options)])
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the stages of a job that are not complete, in order."""
     stages = COMMANDS[args.command].stages
-    how = {key: value for key, value in vars(args).items() if key in HOW}
-    plan = make_plan(args.job, args.set, stages, args.max_assets, beam_options=args.beam_options, **how)
+    settings = {key: value for key, value in vars(args).items() if key in HOW}
+    plan = make_plan(args.job, args.set, stages, args.max_assets, beam_options=args.beam_options, **settings)
     if args.dry_run:
         if args.json:
-            tell_event("plan", **plan_values(plan))
+            emit_event("plan", **plan_values(plan))
         else:
             print(describe_plan(plan))
         return 0
@@ -88,7 +88,7 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
 
 
 def check(args: argparse.Namespace) -> int:
-    """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
+    """Says what a job would do, in a fresh process: it reads the files as preprocessing does."""
     if args.max_assets is not None:
         return run_together("check", [start(options.CHECK, {**vars(args), "set": _load_for_check(args)})])
     # What only the launcher knows of the job is checked while the process starts: both load it for half a second.
@@ -128,13 +128,13 @@ def _load_training(args: argparse.Namespace) -> tuple[Job, Train, list[str]]:
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
-    """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
+    """Shows what a training run can go back to, in a fresh process: it needs TensorFlow."""
     _, train, _ = _load_training(args)
     return run_together("list", [start(options.CHECKPOINTS, {**vars(args), "workdir": train.workdir})])
 
 
 def find_learning_rate(args: argparse.Namespace) -> int:
-    """Tries learning rates, in a process of its own: it needs TensorFlow."""
+    """Tries learning rates, in a fresh process: it needs TensorFlow."""
     job, _, overrides = _load_training(args)
     for option in flat(options.TRAIN.options):
         if getattr(args, option.key):
@@ -144,7 +144,7 @@ def find_learning_rate(args: argparse.Namespace) -> int:
         return run_together("find-lr", [process])
     command = shlex.join(process.command)
     if args.json:
-        tell_event("plan", job=job.name, path=args.job, commands=[command])
+        emit_event("plan", job=job.name, path=args.job, commands=[command])
     else:
         print(command)
     return 0
@@ -154,7 +154,7 @@ def cancel(args: argparse.Namespace) -> int:
     """Stops what a job runs in a cloud."""
     runs = cancel_job(args.job, args.set, args.max_assets)
     if args.json:
-        tell_event("cancel", runs=runs)
+        emit_event("cancel", runs=runs)
     elif not runs:
         note("beamfeed: no cloud job of this job file is running")
     return 0
@@ -168,20 +168,20 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
     """
     if not path.endswith((".yaml", ".yml")):
         if overrides:
-            raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is none")
+            raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is not a job file")
         return path, None
     job, _ = load_for_plan(path, overrides, None, sourced=False)
     return job.output.path, path if job.train else None
 
 
 def inspect(args: argparse.Namespace) -> int:
-    """Shows a dataset, in a process of its own: it needs TensorFlow."""
+    """Shows a dataset, in a fresh process: it needs TensorFlow."""
     dataset, _ = find_dataset(args.dataset, args.set)
     return run_together("inspect", [start(options.INSPECT, {**vars(args), "dataset": dataset})])
 
 
 def profile(args: argparse.Namespace) -> int:
-    """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
+    """Measures the feeding of a dataset, in a fresh process: it needs TensorFlow."""
     dataset, job = find_dataset(args.dataset, () if args.job else args.set)
     job = args.job or job
     named = {"dataset": dataset, "job": job, "set": args.set if job else []}
@@ -189,7 +189,7 @@ def profile(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Exports a dataset, in a process of its own: it needs Beam."""
+    """Exports a dataset, in a fresh process: it needs Beam."""
     dataset, _ = find_dataset(args.dataset, args.set)
     return run_together("export", [start(options.EXPORT, {**vars(args), "dataset": dataset}, args.beam_options)])
 

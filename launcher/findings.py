@@ -23,18 +23,18 @@ def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
       review: of the same; None where there is none.
       job: how commands name the job.
     """
-    told = list(_fall(result, job))
+    sentences = list(_fall(result, job))
     splits = {} if review is None else review.splits
-    for split, found in splits.items():
-        lines = (_beaten(split, found), _few(split, found), _drifted(split, found))
-        told += [line for line in lines if line is not None]
-    return told + _apart(splits)
+    for split, split_review in splits.items():
+        lines = (_beaten(split, split_review), _concentrated(split, split_review), _drifted(split, split_review))
+        sentences += [line for line in lines if line is not None]
+    return sentences + _differing(splits)
 
 
-def best_guess(found: SplitReview) -> tuple[str, float] | None:
+def best_guess(review: SplitReview) -> tuple[str, float] | None:
     """The guess with the lowest loss, and that loss; None where there is none."""
-    losses = {name: loss for name, one in found.guesses.items() if (loss := one.get("loss")) is not None}
-    return min(losses.items(), key=lambda one: one[1]) if losses else None
+    losses = {name: loss for name, measured in review.guesses.items() if (loss := measured.get("loss")) is not None}
+    return min(losses.items(), key=lambda item: item[1]) if losses else None
 
 
 def _fall(result: TrainResult, job: str) -> list[str]:
@@ -45,49 +45,49 @@ def _fall(result: TrainResult, job: str) -> list[str]:
         return []
     return [
         f"the train loss does not fall ({first:.5g} -> {last:.5g}): try another train.optimizer.learning_rate "
-        f"(beamfeed train {job} --find-lr tells which)"
+        f"(beamfeed train {job} --find-lr suggests one)"
     ]
 
 
-def _beaten(split: str, found: SplitReview) -> str | None:
-    guess, loss = best_guess(found), found.model.get("loss")
+def _beaten(split: str, review: SplitReview) -> str | None:
+    guess, loss = best_guess(review), review.model.get("loss")
     if guess is None or loss is None or loss < guess[1]:
         return None
     return (
-        f"on {split}, training does not beat what costs nothing: the model's loss is {loss:.5g}, that of "
+        f"on {split}, training does not beat a trivial guess: the model's loss is {loss:.5g}, that of "
         f"{guess[0]!r} is {guess[1]:.5g}; try more epochs, or a larger model"
     )
 
 
-def _few(split: str, found: SplitReview) -> str | None:
-    few = max(1, found.assets // TENTH)
-    if found.worst_share is None or found.worst_share < max(MUCH, 3 * few / found.assets):
+def _concentrated(split: str, review: SplitReview) -> str | None:
+    tenth = max(1, review.assets // TENTH)
+    if review.worst_share is None or review.worst_share < max(MUCH, 3 * tenth / review.assets):
         return None
-    who = f"one asset ({found.worst[0].asset})" if few == 1 else f"{few} of the {found.assets:,} assets"
-    makes, it = ("makes", "it") if few == 1 else ("make", "they")
-    return f"on {split}, {who} {makes} {found.worst_share:.0%} of the error: look at what {it} recorded"
+    subject = f"one asset ({review.worst[0].asset})" if tenth == 1 else f"{tenth} of the {review.assets:,} assets"
+    makes, pronoun = ("makes", "it") if tenth == 1 else ("make", "they")
+    return f"on {split}, {subject} {makes} {review.worst_share:.0%} of the error: look at what {pronoun} recorded"
 
 
-def _drifted(split: str, found: SplitReview) -> str | None:
-    far = {name: away for name, away in found.drift.items() if abs(away) > FAR_MEAN}
+def _drifted(split: str, review: SplitReview) -> str | None:
+    far = {name: away for name, away in review.drift.items() if abs(away) > FAR_MEAN}
     if not far or split == "train":
         return None
     name, away = next(iter(far.items()))
-    others = "".join(f", {more} {abs(far[more]):.1f}" for more in list(far)[1:])
-    return f"on {split}, the mean of {name} is {abs(away):.1f} deviations away from train's{others}"
+    rest = "".join(f", {more} {abs(far[more]):.1f}" for more in list(far)[1:])
+    return f"on {split}, the mean of {name} is {abs(away):.1f} deviations away from train's{rest}"
 
 
-def _apart(splits: Mapping[SplitName, SplitReview]) -> list[str]:
+def _differing(splits: Mapping[SplitName, SplitReview]) -> list[str]:
     if "eval" not in splits or "test" not in splits:
         return []
     near, far = splits["eval"].model.get("loss"), splits["test"].model.get("loss")
     if near is None or far is None or not 0 < FAR_APART * near < far:
         return []
     worst = splits["test"].worst
-    where = (
+    detail = (
         f" (its worst asset is {worst[0].asset}, {worst[0].loss:.5g})" if worst and worst[0].loss is not None else ""
     )
-    return [f"the loss on test is {far / near:.1f} times that on eval{where}: are the splits alike?"]
+    return [f"the loss on test is {far / near:.1f} times that on eval{detail}: are the splits alike?"]
 
 
 def drifts(manifest: Manifest) -> list[str]:

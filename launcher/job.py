@@ -59,9 +59,9 @@ class _Strict(StageLaunch):
     @model_validator(mode="after")
     def _backend_is_described(self) -> "_Strict":
         section = backends()[self.backend].section
-        needed = [name for name, field in section.model_fields.items() if field.is_required()] if section else []
-        if needed and self.section(self.backend) is None:
-            raise ValueError(f"backend: {self.backend} needs a section {self.backend!r}: {', '.join(needed)}")
+        required = [name for name, field in section.model_fields.items() if field.is_required()] if section else []
+        if required and self.section(self.backend) is None:
+            raise ValueError(f"backend: {self.backend} needs a section {self.backend!r}: {', '.join(required)}")
         return self
 
 

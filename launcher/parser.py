@@ -31,15 +31,15 @@ class Command:
 
 
 _REPLACE = flag("--replace", "replace the dataset of another job at output.path")
-_OF_JOB = (flag("--dry-run", "print what would be run, and run nothing"), MAX_ASSETS)
+_OF_JOB = (flag("--dry-run", "print what would run, and run nothing"), MAX_ASSETS)
 COMMANDS = {
     "init": Command(
-        "look at files and write a first job file for them, with comments",
+        "look at files and write a first, commented job file for them",
         "beamfeed init data/fleet --out job.yaml",
         options.INIT.options,
     ),
     "adopt": Command(
-        "make a dataset of TFRecords that others wrote, where they are; options for Beam follow --",
+        "use existing TFRecords as a dataset, without copying them; options for Beam follow --",
         "beamfeed adopt flowers --target label --classes label=auto --job job.yaml",
         options.ADOPT.options,
         takes_beam=True,
@@ -63,17 +63,17 @@ COMMANDS = {
         "beamfeed train job.yaml --set launch.train.workers=4",
         (
             *(JOB, SET, *_OF_JOB, *options.TRAIN.options),
-            flag("--find-lr", "try learning rates and print the one to set, without training"),
-            flag("--list-checkpoints", "print the steps that --from-step takes, without training"),
+            flag("--find-lr", "try learning rates and print the one to set; trains nothing"),
+            flag("--list-checkpoints", "print the steps that --from-step accepts; trains nothing"),
         ),
         stages=(TRAIN,),
     ),
     "check": Command(
-        "say what a job would do, and whether it can; writes nothing",
+        "report what a job would do and whether it would work; writes nothing",
         "beamfeed check job.yaml --set windows.length=64",
         (JOB, SET, *options.CHECK.options, MAX_ASSETS),
     ),
-    "cancel": Command("stop what a job runs in a cloud", "beamfeed cancel job.yaml", (JOB, SET, MAX_ASSETS)),
+    "cancel": Command("stop a job's runs in the cloud", "beamfeed cancel job.yaml", (JOB, SET, MAX_ASSETS)),
     "inspect": Command(
         "show what is in a dataset",
         "beamfeed inspect out/data --windows 2",
@@ -85,16 +85,16 @@ COMMANDS = {
         (DATASET_OR_JOB, *options.PROFILE.options),
     ),
     "export": Command(
-        "write a dataset in a format of other programs; options for Beam follow --",
+        "write a dataset in another format; options for Beam follow --",
         "beamfeed export out/data --to parquet --out out/parquet",
         (DATASET_OR_JOB, SET, *options.EXPORT.options),
         takes_beam=True,
     ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
-        "print a script that lets a shell complete commands and options",
+        "print a shell's completion script for commands and options",
         'eval "$(beamfeed completion bash)"',
-        (option("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS)),),
+        (option("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS)),),
     ),
 }
 
@@ -116,8 +116,8 @@ def build_parser() -> Parser:
         own.set_defaults(parser=own)
         output = own.add_argument_group("output")
         loudness = output.add_mutually_exclusive_group()
-        loudness.add_argument("-q", "--quiet", action="store_true", help="print only errors and the answer")
-        loudness.add_argument("-v", "--verbose", action="store_true", help="print log messages of level INFO, too")
+        loudness.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
+        loudness.add_argument("-v", "--verbose", action="store_true", help="also print INFO log messages")
         add_options(output, (JSON,))
         add_options(own, command.options)
     return parser

@@ -100,13 +100,13 @@ def make_plan(
         arguments = options.PREPROCESS.arguments({**named, "replace": replace})
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
-        how = {"restart": restart, "from_step": from_step, "once": once, "profile_steps": profile_steps}
+        values = {"restart": restart, "from_step": from_step, "once": once, "profile_steps": profile_steps}
         if job.train.floor:
             every = [*overrides, *floor_overrides(job.train)]
             floor = load_job(job_path, every, sourced=PREPROCESS in names)
             of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
             stages.append(train_stage(_fitted(floor, complete), of_floor, data, name=FLOOR))
-        stages.append(train_stage(_fitted(job, complete), {**named, **how}, data))
+        stages.append(train_stage(_fitted(job, complete), {**named, **values}, data))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -202,9 +202,9 @@ def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAI
     assert train is not None
     complete, reason = _training_state(train, data)
     start = [option.write(values.get(option.key)) for option in options.TRAIN_FROM]
-    given = next((" ".join(parts) for parts in start if parts), None)
-    if given:
-        complete, reason = False, f"{given} was given"
+    flag = next((" ".join(parts) for parts in start if parts), None)
+    if flag:
+        complete, reason = False, f"{flag} was given"
     return Stage(
         name=name,
         command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values), data),
@@ -212,7 +212,7 @@ def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAI
         workers=launch.workers,
         reports_progress=True,
         restarts=launch.restarts,
-        starts_anew=given is not None,
+        starts_anew=flag is not None,
         once=values.get("once") or "",
         checkpoints=RunLayout(train.workdir).checkpoints,
         logs=RunLayout(train.workdir).logs,
@@ -225,8 +225,8 @@ def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAI
 def _training_state(train: Train, data: str) -> tuple[bool, str]:
     """Whether the training run is finished, and why or why not."""
     result, workdir = read_result(train.workdir), train.workdir
-    if result is None and (found := _begun(train, data)):
-        step, epoch = found
+    if result is None and (latest := _begun(train, data)):
+        step, epoch = latest
         return False, f"continuing {workdir} at step {step:,} (epoch {epoch:,} of {train.epochs:,})"
     if result is None:
         return False, f"no finished training run in {workdir}"
@@ -277,8 +277,8 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
     if published is not None and published.adopted is not None:
         output = job.output.path
         changed = _changed_shard(published, output)
-        told = f"{changed} changed, or is gone, since the folder was adopted" if changed else why
-        return f"{told}; adopt it again: beamfeed adopt {published.adopted or output}"
+        problem = f"{changed} changed, or is gone, since the folder was adopted" if changed else why
+        return f"{problem}; adopt it again: beamfeed adopt {published.adopted or output}"
     if isinstance(job.source, NoSource):
         return f"{why}, and {job_path} has no source to preprocess; 'beamfeed adopt' makes one of TFRecords"
     return f"{why}; run {preprocess} first"
@@ -286,10 +286,10 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
 
 def _changed_shard(manifest: Manifest, output: str) -> str | None:
     """The first shard that is not as the manifest says."""
-    found = manifest.list_shards(output, *(split for split, info in manifest.splits.items() if info.shards))
+    by_path = manifest.list_shards(output, *(split for split, info in manifest.splits.items() if info.shards))
     for split, info in manifest.splits.items():
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
-            if path not in found or found[path].size != shard.bytes:
+            if path not in by_path or by_path[path].size != shard.bytes:
                 return path
     return None
 

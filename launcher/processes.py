@@ -130,22 +130,22 @@ def run_together(
 def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     """Ends a group of which `first` has failed, tells what failed, and returns the exit code."""
     _wait_for_all(running, SETTLE_SECONDS)
-    failed = [first, *(one for one in running if one.code and one is not first)]
+    failed = [first, *(process for process in running if process.code and process is not first)]
     end_all(running)
     output.finish()  # the chief's own words come first
     # All workers find a mistake of the user's; the chief has told it on the terminal.
-    mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
+    mistaken = [process for process in running if process in failed and process.code == USER_MISTAKE]
     if mistaken:
         _show(_last_line(mistaken[0]))
         return USER_MISTAKE
-    told = [one for one in failed if one.log or one.code != JOB_FAILED]
-    if told:
-        _show([f"beamfeed: {_describe(told[0])}", *_last_line(told[0])])
-    if others := told[1:]:
-        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
-        _show([f"beamfeed: {_describe(others[0])}{more}"])
+    named = [process for process in failed if process.log or process.code != JOB_FAILED]
+    if named:
+        _show([f"beamfeed: {_describe(named[0])}", *_last_line(named[0])])
+    if rest := named[1:]:
+        more = f", and {len(rest) - 1} more" if len(rest) > 1 else ""
+        _show([f"beamfeed: {_describe(rest[0])}{more}"])
     # A job that failed takes its workers with it, which then miss each other.
-    return JOB_FAILED if any(one.code == JOB_FAILED for one in failed) else first.code or 0
+    return JOB_FAILED if any(process.code == JOB_FAILED for process in failed) else first.code or 0
 
 
 def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
@@ -155,12 +155,12 @@ def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
     second Ctrl-C cuts the wait short.
     """
     try:
-        for one in running:
-            one.terminate()
+        for process in running:
+            process.terminate()
         _wait_for_all(running, grace)
     finally:
-        for one in running:
-            one.kill()
+        for process in running:
+            process.kill()
 
 
 @contextlib.contextmanager
@@ -193,9 +193,9 @@ def _started(name: str, processes: Sequence[Process], grace: float, output: Outp
             end_all(running, grace)
         finally:
             output.finish()
-            for one in running:
-                if one.log:
-                    one.log.close()
+            for started in running:
+                if started.log:
+                    started.log.close()
 
 
 def _open_log(path: str | None) -> IO[bytes] | None:
@@ -221,11 +221,11 @@ def _death_signal() -> Callable[[], None] | None:
 def _wait(running: Sequence[Running]) -> Running | None:
     """Returns the first process seen to fail, or None when all have ended well."""
     while True:
-        ended = [one.ended() for one in running]
+        ended = [process.ended() for process in running]
         # From the last: of two that failed at once, the chief is the one whose reason is on the terminal already.
-        for one in reversed(running):
-            if one.code:
-                return one
+        for process in reversed(running):
+            if process.code:
+                return process
         if all(ended):
             return None
         time.sleep(POLL_SECONDS)
@@ -234,17 +234,17 @@ def _wait(running: Sequence[Running]) -> Running | None:
 def _wait_for_all(running: Sequence[Running], seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
-        ended = [one.ended() for one in running]
+        ended = [process.ended() for process in running]
         if all(ended) or time.monotonic() >= end:
             return
         time.sleep(POLL_SECONDS)
 
 
 def _describe(one: Running) -> str:
-    how = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
+    ending = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
     if one.signal == signal.SIGKILL:
-        how += ", as a system does that runs out of memory"
-    return f"{one.title} {how}" + (f"; its log is {one.process.log}" if one.log else "")
+        ending += ", as a system does that runs out of memory"
+    return f"{one.title} {ending}" + (f"; its log is {one.process.log}" if one.log else "")
 
 
 def _show(lines: Sequence[str]) -> None:
@@ -252,11 +252,11 @@ def _show(lines: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _last_line(one: Running) -> list[str]:
+def _last_line(process: Running) -> list[str]:
     """The last line of a process's log that is not empty; none where the terminal has shown it."""
-    if one.log is None:
+    if process.log is None:
         return []
-    one.log.seek(0, os.SEEK_END)
-    one.log.seek(max(0, one.log.tell() - TAIL_BYTES))
-    lines = one.log.read().decode("utf-8", errors="replace").splitlines()
+    process.log.seek(0, os.SEEK_END)
+    process.log.seek(max(0, process.log.tell() - TAIL_BYTES))
+    lines = process.log.read().decode("utf-8", errors="replace").splitlines()
     return [line for line in lines if line.strip()][-1:]

@@ -41,9 +41,9 @@ class ProgressReader:
     def _new_lines(self, name: str) -> list[bytes]:
         with open(os.path.join(self._folder, name), "rb") as file:
             file.seek(self._read.get(name, 0))
-            whole = file.read().rpartition(b"\n")
-        self._read[name] = self._read.get(name, 0) + len(whole[0]) + len(whole[1])
-        return whole[0].splitlines()
+            complete = file.read().rpartition(b"\n")
+        self._read[name] = self._read.get(name, 0) + len(complete[0]) + len(complete[1])
+        return complete[0].splitlines()
 
 
 def parse_event(line: bytes) -> dict[str, Any] | None:
@@ -104,8 +104,8 @@ class Step:
     def done(self) -> bool:
         """Whether all that was announced has been done. A worker that tried twice may have counted more."""
         totals = [(self.assets, self.total_assets), (self.rows, self.total_rows), (self.at or 0, self.total)]
-        known = [(count, total) for count, total in totals if total is not None]
-        return bool(known) and all(count >= total for count, total in known)
+        bounded = [(count, total) for count, total in totals if total is not None]
+        return bool(bounded) and all(count >= total for count, total in bounded)
 
     def measure(self) -> tuple[int, int | None, str]:
         """What a bar shows: how much, of how much, of what. Rows where they are counted, else assets."""

@@ -66,12 +66,12 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
       UserError: if the job file is wrong, or a backend does not answer.
     """
     job, _ = load_for_plan(job_path, overrides, max_assets)
-    found = []
+    submissions = []
     for name, launch in ((PREPROCESS, job.launch.preprocess), (TRAIN, job.launch.train)):
         backend = backends()[launch.backend]
         command = backend.command(name, job, (), fingerprint="")
-        found.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "")))
-    running = [submission for submission in found if submission is not None]
+        submissions.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "")))
+    running = [submission for submission in submissions if submission is not None]
     for submission in running:
         submission.cancel()
     return len(running)

@@ -9,8 +9,8 @@ from beamfeed.launcher.job import job_model
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _INCLUDE = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-    "description": "Other job files, whose keys hold where this one does not give them: a path, or a list of paths; "
-    "from the folder of this file, absolute, or gs://",
+    "description": "Other job files, whose keys apply where this one does not set them: a path, or a list of paths; "
+    "relative to this file, absolute, or gs://",
 }
 # What may stand where something else than a text is asked for: its value becomes that.
 _VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "A variable of the environment: ${NAME}."}
@@ -24,8 +24,8 @@ def job_schema() -> dict[str, Any]:
     sections = schema["$defs"]
     for section in (schema, *sections.values()):
         for key in section.get("properties", {}).values():
-            if "description" not in key and (told := _told(key, section, sections)):
-                key["description"] = told
+            if "description" not in key and (description := _told(key, section, sections)):
+                key["description"] = description
     for section in (schema, *sections.values()):
         for key in _values(section):
             _allow_variable(key)

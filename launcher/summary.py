@@ -49,9 +49,9 @@ def summary(
         layout = RunLayout(job.train.workdir)
         parts += [_training(layout, result, seconds.get("train"), floor)]
         parts += [] if review is None else _reviewed(layout, review)
-    told = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
-    told += [] if result is None else findings(result, review, named)
-    parts += [""] * bool(told) + [f"note: {line}" for line in told]
+    remarks = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
+    remarks += [] if result is None else findings(result, review, named)
+    parts += [""] * bool(remarks) + [f"note: {line}" for line in remarks]
     return "\n".join([*parts, "", _next(job, manifest, result, named)])
 
 
@@ -77,9 +77,9 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
     rows = []
     if facts.rejects is not None:
         counts = manifest.counts
-        found = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
-        told = ", ".join(f"{count:,} {what}{'s' * (count > 1)}" for what, count in found.items() if count)
-        rows.append(("set aside", f"{told}; why: {facts.rejects}"))
+        by_noun = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
+        counts_text = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in by_noun.items() if count)
+        rows.append(("set aside", f"{counts_text}; why: {facts.rejects}"))
         rows += [("", f"{count:,} x {reason}") for reason, count in facts.reasons[:REASONS]]
         if more := sum(count for _, count in facts.reasons[REASONS:]):
             rows.append(("", f"{more:,} x other reasons"))
@@ -145,23 +145,23 @@ def _floor(floor: TrainResult) -> list[tuple[str, str]]:
 def _reviewed(layout: RunLayout, review: Review) -> list[str]:
     """The model's losses and metrics beside those of what costs nothing, and the worst assets, for each split."""
     parts = []
-    for split, found in review.splits.items():
-        of = "" if found.windows == found.of else f" of {found.of:,}"
-        lines = [("the model", found.model), *sorted(found.guesses.items(), key=_by_loss)]
-        names = list(found.model)
+    for split, split_review in review.splits.items():
+        of = "" if split_review.windows == split_review.of else f" of {split_review.of:,}"
+        lines = [("the model", split_review.model), *sorted(split_review.guesses.items(), key=_by_loss)]
+        names = list(split_review.model)
         rows: list[Row] = [
-            (f"on {split}, {found.windows:,}{of} windows", *map(_name, names)),
-            *(("  " + name, *(_loss(one.get(key)) for key in names)) for name, one in lines),
+            (f"on {split}, {split_review.windows:,}{of} windows", *map(_name, names)),
+            *(("  " + name, *(_loss(measured.get(key)) for key in names)) for name, measured in lines),
         ]
-        parts += ["", *table(rows), *("  " + line for line in found.skipped)]
-        if found.assets > 1:
-            worst = ", ".join(f"{one.asset} {_loss(one.loss)}" for one in found.worst[:SHOWN])
-            parts.append(f"  worst of {found.assets:,} assets: {worst}; all: {layout.assets}")
+        parts += ["", *table(rows), *("  " + line for line in split_review.skipped)]
+        if split_review.assets > 1:
+            worst = ", ".join(f"{error.asset} {_loss(error.loss)}" for error in split_review.worst[:SHOWN])
+            parts.append(f"  worst of {split_review.assets:,} assets: {worst}; all: {layout.assets}")
     return parts
 
 
-def _by_loss(one: tuple[str, Measured]) -> float:
-    loss = one[1].get("loss")
+def _by_loss(item: tuple[str, Measured]) -> float:
+    loss = item[1].get("loss")
     return math.inf if loss is None else loss
 
 

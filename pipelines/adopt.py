@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.layout import lock_path
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ADOPT
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     if args.job is not None:
         written = write_job(args.job, manifest, request.out)
     if args.json:
-        told = {"rejects": rejected(manifest, request.out), "job": written}
-        tell_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **told)
+        details = {"rejects": rejected(manifest, request.out), "job": written}
+        emit_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **details)
     elif not args.quiet:
         print("\n".join(describe_adoption(manifest, request.out)))
         print(f"next: beamfeed {'train ' + args.job if args.job else 'inspect ' + request.out}")
@@ -88,7 +88,7 @@ def adopt(
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
         return complete, False
-    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as held, ending.undoing(held.give_back):
+    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as lease, ending.undoing(lease.give_back):
         scan_all(request, candidates, described, fingerprint, options, ending, log)
     manifest = read_manifest(request.out)
     if manifest.fingerprint != fingerprint:
@@ -106,13 +106,13 @@ def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
     from beamfeed.transforms.adopt.fields import plain
     from beamfeed.transforms.adopt.scan import first_names
 
-    known = first_names([stat.path for stat in shards])
-    both = sorted({*known, *map(plain, known)})
+    names_known = first_names([stat.path for stat in shards])
+    accepted = sorted({*names_known, *map(plain, names_known)})
     for option, names in request.named().items():
         for name in names:
-            hint = near_miss(name, both)
-            if name not in both and hint:
-                raise UserError(f"{option} {name}: no such feature{hint} (there are: {', '.join(known[:20])})")
+            hint = near_miss(name, accepted)
+            if name not in accepted and hint:
+                raise UserError(f"{option} {name}: no such feature{hint} (there are: {', '.join(names_known[:20])})")
 
 
 def scan_all(
@@ -130,13 +130,13 @@ def scan_all(
     if is_dataflow(options):
         raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
     with open_pipeline(runner, options, ending) as pipeline:
-        found = (
+        scans = (
             pipeline
             | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
             | "Scan" >> beam.ParDo(ScanShard(request.watched))
         )
         publish = Publish(request, candidates, described, fingerprint)
-        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(found))
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(scans))
         with log.listening(logging.WARNING):
             result = pipeline.run()
             with ending.undoing(result.cancel):

@@ -30,16 +30,16 @@ def request_of(args: argparse.Namespace, known_as: str = "") -> dict[str, Any]:
     if args.out is not None and (out := os.path.expanduser(args.out)) != folder:
         folder = folder if is_remote(folder) else os.path.abspath(folder)  # the manifest names it
     roles = {"targets": args.target, "keys": args.key, "inputs": args.input, "weights": args.weight}
-    taken: dict[str, str] = {}
+    used: dict[str, str] = {}
     for role, names in roles.items():
         for name in names:
             option = f"--{role.removesuffix('s')}"
-            if taken.setdefault(name, option) != option:
-                raise UserError(f"{option} {name}: is given with {taken[name]}, too; a feature has one role")
+            if used.setdefault(name, option) != option:
+                raise UserError(f"{option} {name}: is given with {used[name]}, too; a feature has one role")
     classes = pairs("--classes", args.classes, _classes)
     for name in classes:
         if args.target and name not in args.target:
-            raise UserError(f"--classes {name}: is no --target{near_miss(name, args.target)}; classes are of a target")
+            raise UserError(f"--classes {name}: is no --target{near_miss(name, args.target)}; classes are for targets")
     return {
         "folder": folder,
         "out": out,
@@ -53,21 +53,21 @@ def request_of(args: argparse.Namespace, known_as: str = "") -> dict[str, Any]:
     }
 
 
-def pairs(option: str, given: Sequence[str], read: Callable[[str, str], Value]) -> dict[str, Value]:
+def pairs(option: str, texts: Sequence[str], read: Callable[[str, str], Value]) -> dict[str, Value]:
     """`NAME=VALUE`, each name once.
 
     Raises:
       UserError: if one is written otherwise, or a name comes twice.
     """
-    found: dict[str, Value] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    values: dict[str, Value] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise UserError(f"{option} {one}: needs NAME=VALUE")
-        if name in found:
-            raise UserError(f"{option} {one}: {name} is given twice")
-        found[name] = read(f"{option} {one}", value)
-    return found
+            raise UserError(f"{option} {text}: needs NAME=VALUE")
+        if name in values:
+            raise UserError(f"{option} {text}: {name} is given twice")
+        values[name] = read(f"{option} {text}", value)
+    return values
 
 
 def _classes(option: str, value: str) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ def _classes(option: str, value: str) -> tuple[str, ...]:
 def _number_or_text(option: str, value: str) -> int | float | str:
     for kind in (int, float):
         try:
-            found = kind(value)
+            number = kind(value)
         except ValueError:
             continue
-        if not math.isfinite(found):
-            raise UserError(f"{option}: is no number that a model can take")
-        return found
+        if not math.isfinite(number):
+            raise UserError(f"{option}: is not a finite number")
+        return number
     return value
 
 
@@ -98,10 +98,10 @@ def _shape(option: str, value: str) -> tuple[int | None, ...]:
     return tuple(None if part == "any" else int(part) for part in parts)
 
 
-def _splits(given: Sequence[str]) -> dict[str, str | float]:
-    found = pairs("--split", given, lambda _, value: value)
+def _splits(texts: Sequence[str]) -> dict[str, str | float]:
+    values = pairs("--split", texts, lambda _, value: value)
     splits: dict[str, str | float] = {}
-    for name, value in found.items():
+    for name, value in values.items():
         if name not in SPLITS:
             raise UserError(f"--split {name}={value}: there is no such split{near_miss(name, SPLITS)} "
                             f"(there are {', '.join(SPLITS)})")  # fmt: skip
@@ -113,18 +113,18 @@ def _splits(given: Sequence[str]) -> dict[str, str | float]:
 
 def _fraction(option: str, value: str) -> float | str:
     try:
-        found = float(value)
+        fraction = float(value)
     except ValueError:
         return value
-    if not 0 <= found <= 1:
+    if not 0 <= fraction <= 1:
         raise UserError(f"{option}: a fraction is from 0 to 1; a glob of files is text")
-    return found
+    return fraction
 
 
-def _name(given: str | None, known_as: str, folder: str) -> str:
-    if given is not None:
-        if NAMES.search(given) or not given[:1].isalnum():
-            raise UserError(f"--name {given}: must be letters, digits, _ . and -, with a letter or a digit first")
-        return given
-    own = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
-    return NAMES.sub("_", own).lstrip("_.-") or "adopted"
+def _name(named: str | None, known_as: str, folder: str) -> str:
+    if named is not None:
+        if NAMES.search(named) or not named[:1].isalnum():
+            raise UserError(f"--name {named}: must be letters, digits, _ . and -, with a letter or a digit first")
+        return named
+    derived = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
+    return NAMES.sub("_", derived).lstrip("_.-") or "adopted"

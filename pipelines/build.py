@@ -162,9 +162,9 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
     gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
-    kept = driver.map("ChooseNames", names, Names.kept, source.job)
+    chosen = driver.map("ChooseNames", names, Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
-        PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(scanned[LOST])
+        PlanAsset(source), beam.pvalue.AsSingleton(chosen), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
     return {
         "assets": planned["assets"],
@@ -178,15 +178,15 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
 def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:
     """PCollection of (bucket, Packed of Asset) -> PCollection of Verdict."""
     source, progress = job.source, job.progress
-    each = driver.flat_map("EachAsset", assets, lambda gathered: gathered[1])
+    single = driver.flat_map("EachAsset", assets, lambda gathered: gathered[1])
     counts = driver.map(
-        "CountAsset", each, lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset))
+        "CountAsset", single, lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset))
     )
-    total = driver.map("Total", driver.add_up("AddUpAssets", counts, Counter()), _tell_total, progress)
+    total = driver.map("Total", driver.add_up("AddUpAssets", counts, Counter()), _report_total, progress)
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets
-        | "Units" >> beam.FlatMapTuple(lambda _, some: pack_small(_units(source, some), source.size, SMALL_BYTES))
+        | "Units" >> beam.FlatMapTuple(lambda _, members: pack_small(_units(source, members), source.size, SMALL_BYTES))
         | "SpreadUnits" >> beam.Reshuffle()
         | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
         | "GatherReports" >> GatherByName()
@@ -208,15 +208,15 @@ def _units(source: Source, assets: Iterable[Asset]) -> Iterator[Unit]:
         yield from source.units(asset)
 
 
-def _tell_total(total: Counter[str], progress: Progress) -> Counter[str]:
+def _report_total(total: Counter[str], progress: Progress) -> Counter[str]:
     progress.total("validate", total["assets"], total["rows"])
     return total
 
 
-def _values(job: Job, *found: beam.PCollection) -> Iterator[beam.pvalue.AsList]:
+def _values(job: Job, *columns: beam.PCollection) -> Iterator[beam.pvalue.AsList]:
     """With split: {by: column}, a side input: the values of the column, each once."""
     if job.split.by == "column":
-        yield beam.pvalue.AsList(found | "Values" >> beam.Flatten() | "EachValue" >> beam.Distinct())
+        yield beam.pvalue.AsList(columns | "Values" >> beam.Flatten() | "EachValue" >> beam.Distinct())
 
 
 def _splits_by_asset(written: Written) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beamfeed.contract import streams
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import CHECK
 from beamfeed.pipelines.check_text import to_json, to_text
 from beamfeed.pipelines.job_check import check_job
@@ -24,7 +24,7 @@ def check(arguments: argparse.Namespace) -> int:
     except (UserError, OSError) as error:
         return _complain(failure_of(error).message.splitlines(), arguments.json)
     if arguments.json:
-        tell_event("check", **to_json(checked))
+        emit_event("check", **to_json(checked))
     else:
         print(to_text(checked))
     if checked.problems and not arguments.json:
@@ -35,7 +35,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 def _complain(problems: Sequence[str], as_json: bool) -> int:
     if as_json:
-        tell_event("check", works=False, problems=problems)
+        emit_event("check", works=False, problems=problems)
     for line in () if as_json else problems:
         print(f"{CHECK.before}{line}", file=sys.stderr)
     return USER_MISTAKE

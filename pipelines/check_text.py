@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.text import size_text, table
 from beamfeed.pipelines.job_check import Checked
-from beamfeed.pipelines.sample import RowsTold
+from beamfeed.pipelines.sample import RowEstimate
 from beamfeed.transforms.sources.overview import Lacking
 
 # Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
@@ -38,7 +38,7 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
 def to_json(checked: Checked) -> dict[str, Any]:
     """All that is told, for programs."""
     overview, manifest = checked.prediction.overview, checked.manifest
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "job": checked.job.name,
         "works": not checked.problems,
         "exact": checked.exact,
@@ -49,7 +49,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "bytes": sum(file.size for file in checked.files),
         "columns": list(overview.columns),
         "left_out": list(overview.left_out),
-        "missing": {one.name: one.missing for one in overview.missing},
+        "missing": {column.name: column.missing for column in overview.missing},
         "rows": {
             "all": checked.rows.rows,
             "splits": dict(checked.rows.splits),
@@ -69,7 +69,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
     }
     if manifest is not None:
         seconds, memory = expected_cost(checked)
-        found |= {
+        report |= {
             "counts": manifest.counts.model_dump(),
             "splits": {
                 name: {
@@ -84,7 +84,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
             },
             "rough": {"preprocess_seconds": round(seconds, 1), "preprocess_memory_bytes": memory},
         }
-    return found
+    return report
 
 
 def to_text(checked: Checked) -> str:
@@ -102,7 +102,7 @@ def _input(checked: Checked) -> list[str]:
     overview, manifest = checked.prediction.overview, checked.manifest
     size, count = sum(file.size for file in checked.files), len(checked.files)
     read = f"{checked.look.share:.2%} of their rows" if checked.look.share else f"{len(checked.look.files):,} of them"
-    if any(one.share < 1 for one in checked.prediction.assets.values()):
+    if any(asset.share < 1 for asset in checked.prediction.assets.values()):
         read = f"parts of {read}"
     read += " were read, so that figures with ~ are estimates; --full reads all"
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
@@ -131,7 +131,7 @@ def _input(checked: Checked) -> list[str]:
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 
-def _rows(rows: RowsTold, sign: str) -> str:
+def _rows(rows: RowEstimate, sign: str) -> str:
     """How many there are, and what becomes of them."""
     parts = [f"{sign}{count:,} {name}" for name, count in rows.splits.items() if count]
     parts += [f"{sign}{rows.set_aside:,} set aside"] if rows.set_aside else []
@@ -140,11 +140,11 @@ def _rows(rows: RowsTold, sign: str) -> str:
 
 
 def _missing(columns: Sequence[Lacking], rows: int) -> str:
-    missing = sum(one.missing for one in columns)
+    missing = sum(column.missing for column in columns)
     if not missing:
         return f"no value of {rows:,} training rows"
-    most = max(columns, key=lambda one: one.missing / max(1, one.values))
-    part = f"{missing / sum(one.values for one in columns):.2%} of the values of training rows"
+    most = max(columns, key=lambda column: column.missing / max(1, column.values))
+    part = f"{missing / sum(column.values for column in columns):.2%} of the values of training rows"
     return f"{part}; most in {most.name}, {most.missing / most.values:.2%}"
 
 
@@ -170,28 +170,28 @@ def _targets(manifest: Manifest) -> list[str]:
     """Of each target its classes, or its range, by split."""
     lines = []
     for field in manifest.fields:
-        told = []
+        parts = []
         for name in SPLITS:
             target = manifest.splits[name].targets.get(field.name)
             if target is None:
                 continue
             if field.classes and any(target.counts):
-                counts = [f"{one} {count:,}" for one, count in zip(field.classes, target.counts, strict=True)]
-                told.append(f"{name}: {_some(counts)}")
+                counts = [f"{name_} {count:,}" for name_, count in zip(field.classes, target.counts, strict=True)]
+                parts.append(f"{name}: {_some(counts)}")
             elif target.mean is not None:
-                told.append(f"{name}: {target.min:g} to {target.max:g}, mean {target.mean:g}")
-        lines += [_pair(field.role, f"{field.name}: {'; '.join(told)}")] if told else []
+                parts.append(f"{name}: {target.min:g} to {target.max:g}, mean {target.mean:g}")
+        lines += [_pair(field.role, f"{field.name}: {'; '.join(parts)}")] if parts else []
     return lines
 
 
 def _rejects(checked: Checked) -> list[str]:
     rejects = checked.prediction.rejects
-    whole = [one for one in rejects if not one.of_row]
+    whole = [reject for reject in rejects if not reject.of_row]
     lines = []
-    for told, some in (("set aside", whole), ("row set aside", [one for one in rejects if one.of_row])):
-        lines += [_pair(told, f"{one.file}: {one.place}: {one.reason}") for one in some[:MOST_LINES]]
-        if len(some) > MOST_LINES:
-            lines.append(_pair("", f"and {len(some) - MOST_LINES:,} more; --json lists them"))
+    for title, group in (("set aside", whole), ("row set aside", [reject for reject in rejects if reject.of_row])):
+        lines += [_pair(title, f"{reject.file}: {reject.place}: {reject.reason}") for reject in group[:MOST_LINES]]
+        if len(group) > MOST_LINES:
+            lines.append(_pair("", f"and {len(group) - MOST_LINES:,} more; --json lists them"))
     return lines
 
 
@@ -199,15 +199,15 @@ def _cost(checked: Checked) -> list[str]:
     if checked.manifest is None:
         return []
     seconds, memory = expected_cost(checked)
-    told = f"about {seconds:.0f} s and {size_text(memory)} of memory on this machine (rough)"
-    lines = [_pair("preprocess", "nothing to do, the dataset is complete" if checked.complete else told)]
+    text = f"about {seconds:.0f} s and {size_text(memory)} of memory on this machine (rough)"
+    lines = [_pair("preprocess", "nothing to do, the dataset is complete" if checked.complete else text)]
     fitted = fit_batch(checked.job, checked.manifest).train
     if fitted is None or checked.problems:
         return lines
     steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
     count = f"{'' if checked.exact else '~'}{steps:,} step{'s' if steps != 1 else ''}"
-    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} {checked.manifest.noun}s each"
-    return [*lines, _pair("train", f"{told}; how long a step takes, 'beamfeed profile' measures")]
+    text = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} {checked.manifest.noun}s each"
+    return [*lines, _pair("train", f"{text}; how long a step takes, 'beamfeed profile' measures")]
 
 
 def _some(names: Sequence[str]) -> str:

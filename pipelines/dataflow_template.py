@@ -30,19 +30,19 @@ def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     A template has each parameter once, so that --set holds several overrides with
     semicolons between. The workers run in the image of the template.
     """
-    given: list[str] = []
+    arguments_: list[str] = []
     for arg in argv:
         name, equals, value = arg.partition("=")
         if name == "--set" and equals and TEMPLATE in env:
-            given += [f"--set={one.strip()}" for one in value.split(";") if one.strip()]
+            arguments_ += [f"--set={override.strip()}" for override in value.split(";") if override.strip()]
         else:
-            given.append(arg)
-    names = {arg.partition("=")[0] for arg in given}
+            arguments_.append(arg)
+    names = {arg.partition("=")[0] for arg in arguments_}
     if "--runner" not in names:
-        given.append("--runner=DataflowRunner")
+        arguments_.append("--runner=DataflowRunner")
     if env.get(IMAGE) and "--sdk_container_image" not in names:
-        given.append(f"--sdk_container_image={env[IMAGE]}")
-    return given
+        arguments_.append(f"--sdk_container_image={env[IMAGE]}")
+    return arguments_
 
 
 def check_options(argv: Sequence[str]) -> None:
@@ -64,32 +64,32 @@ def explain(error: Exception) -> tuple[int, str] | None:
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
 
-    told = " ".join(str(getattr(error, "message", None) or error).split())[:500]
-    told = re.sub(r"^(GET|POST|PUT) \S+: ", "", told)
+    message = " ".join(str(getattr(error, "message", None) or error).split())[:500]
+    message = re.sub(r"^(GET|POST|PUT) \S+: ", "", message)
     if isinstance(error, GoogleAuthError):
-        return MISTAKE, f"credentials: {told}; run `gcloud auth application-default login`"
+        return MISTAKE, f"credentials: {message}; run `gcloud auth application-default login`"
     if isinstance(error, GoogleAPICallError):
         code = int(error.code or 0)
-        if code == 429 or "quota" in told.lower():
+        if code == 429 or "quota" in message.lower():
             return FAILED, (
-                f"quota: {told}; wait for other jobs to end, lower launch.preprocess.dataflow.max_workers, "
+                f"quota: {message}; wait for other jobs to end, lower launch.preprocess.dataflow.max_workers, "
                 "or ask for more under IAM & Admin > Quotas"
             )
         if code in (401, 403):
             return MISTAKE, (
-                f"no permission: {told}; the account needs roles/dataflow.developer, "
+                f"no permission: {message}; the account needs roles/dataflow.developer, "
                 "roles/iam.serviceAccountUser on the workers' account, and on the buckets roles/storage.objectAdmin "
                 "and roles/storage.legacyBucketReader"
             )
         if 400 <= code < 500:
-            return MISTAKE, told
-        return FAILED, f"no answer: {code} {told}; nothing was submitted, run the same command again"
+            return MISTAKE, message
+        return FAILED, f"no answer: {code} {message}; nothing was submitted, run the same command again"
     if type(error).__name__ == "DataflowJobAlreadyExistsError":
-        return FAILED, told
-    if isinstance(error, ValueError) and "validations errors" in told:
-        return MISTAKE, told.partition(":")[2].strip()
-    if isinstance(error, OSError) and "GCS" in told:
-        return MISTAKE, told
+        return FAILED, message
+    if isinstance(error, ValueError) and "validations errors" in message:
+        return MISTAKE, message.partition(":")[2].strip()
+    if isinstance(error, OSError) and "GCS" in message:
+        return MISTAKE, message
     return None
 
 
@@ -98,26 +98,26 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     argv = sys.argv[1:] if argv is None else argv
     if SUBMIT.shows_help(argv):
         return 0
-    given = arguments(argv, os.environ)
+    template_args = arguments(argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
     log = FailureLog()
     try:
         with heavy_imports():
             import apache_beam  # noqa: F401
-        check_options(given)
-        preprocess.run(given, ending or Ending(), log)
+        check_options(template_args)
+        preprocess.run(template_args, ending or Ending(), log)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except Exception as error:
-        found = explain(error)
-        if found is None:
+        explained = explain(error)
+        if explained is None:
             if TEMPLATE in os.environ:  # where nobody would find a file
                 raise
             return complain(error, log)
-        print(f"Dataflow: {found[1]}", file=sys.stderr)
-        return found[0]
+        print(f"Dataflow: {explained[1]}", file=sys.stderr)
+        return explained[0]
     return 0
 
 

@@ -18,7 +18,7 @@ from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import EXPORT
@@ -33,15 +33,15 @@ EXPORTING = lock.Use("--out", "exporting to")
 LOCK = "_lock.json"  # in the folder, only during an export
 
 
-def choose_names(manifest: Manifest, asked: str | None) -> tuple[str, ...]:
+def choose_names(manifest: Manifest, listed: str | None) -> tuple[str, ...]:
     """The fields that are wanted.
 
     Raises:
       UserError: if the dataset has no such field.
     """
-    if asked is None:
+    if listed is None:
         return tuple(field.name for field in manifest.fields)
-    names = [name.strip() for name in asked.split(",")]
+    names = [name.strip() for name in listed.split(",")]
     return tuple(manifest.field(name).name for name in names)
 
 
@@ -61,22 +61,22 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     check(export)
     FORMATS[args.to]().check(export)
     check_folder(export)
-    with lock.hold(storage.join(export.out, LOCK), ending.end, EXPORTING) as held, ending.undoing(held.give_back):
-        told = find_export(export)
-        if told is not None:
+    with lock.hold(storage.join(export.out, LOCK), ending.end, EXPORTING) as lease, ending.undoing(lease.give_back):
+        description = find_export(export)
+        if description is not None:
             note(f"{args.out} is complete: the same export of the same dataset. Nothing to do.")
         else:
             make_room(export, force=args.force)
             export_dataset(export, args.beam_options, ending, log)
-            told = find_export(export)
-    if told is None:
+            description = find_export(export)
+    if description is None:
         raise JobFailed(f"the job ended, but {args.out} holds no export of it; can the workers write there?")
     if args.json:
-        tell_event("export", path=args.out, **told)
+        emit_event("export", path=args.out, **description)
         return
-    for split, count in told["items"].items():
+    for split, count in description["items"].items():
         note(f"{split}: {count:,} {args.what}", sys.stdout)
-    note(f"{args.out}: {len(told['files']):,} files ({args.to})", sys.stdout)
+    note(f"{args.out}: {len(description['files']):,} files ({args.to})", sys.stdout)
 
 
 def check(export: "Export") -> None:
@@ -84,11 +84,11 @@ def check(export: "Export") -> None:
     if not export.fields:
         raise UserError(f"--fields {','.join(export.names)}: rows of longer windows have no fields per window")
     in_steps = [field.name for field in export.manifest.fields if field.stored == "steps"]
-    if asked := [name for name in in_steps if name in export.names]:
-        others = ",".join(name for name in export.names if name not in in_steps) or "NAMES of others"
+    if unreadable := [name for name in in_steps if name in export.names]:
+        readable = ",".join(name for name in export.names if name not in in_steps) or "NAMES of others"
         raise UserError(
-            f"--fields: {asked[0]!r} is a feature list of SequenceExamples, which export does not read; "
-            f"leave it out: --fields {others}"
+            f"--fields: {unreadable[0]!r} is a feature list of SequenceExamples, which export does not read; "
+            f"leave it out: --fields {readable}"
         )
     if not any(export.manifest.splits[split].windows for split in export.splits):
         raise UserError(f"--split: dataset {export.manifest.name} holds nothing in {', '.join(export.splits)}")
@@ -99,20 +99,20 @@ def find_export(export: "Export") -> dict[str, Any] | None:
     from beamfeed.transforms.export.base import SUCCESS
     from beamfeed.transforms.export.steps import describe
 
-    told = read_told(export.out)
+    told = read_description(export.out)
     same = told is not None and told.get("complete") and {key: told.get(key) for key in describe(export)}
     return told if same == describe(export) and storage.exists(storage.join(export.out, SUCCESS)) else None
 
 
-def read_told(out: str) -> dict[str, Any] | None:
+def read_description(out: str) -> dict[str, Any] | None:
     """What an export at a folder says of itself; None where there is none."""
     from beamfeed.transforms.export.base import TOLD
 
     try:
-        told = json.loads(storage.read_text(storage.join(out, TOLD)))
+        description = json.loads(storage.read_text(storage.join(out, TOLD)))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return told if isinstance(told, dict) and "to" in told else None
+    return description if isinstance(description, dict) and "to" in description else None
 
 
 def check_folder(export: "Export") -> None:
@@ -121,8 +121,8 @@ def check_folder(export: "Export") -> None:
     if not storage.is_remote(out) and os.path.exists(out) and not os.path.isdir(out):
         raise UserError(f"--out {out}: is a file, it must be a folder")
     names = [name for name in storage.list_folder(out) if name != LOCK]
-    if names and read_told(out) is None:
-        raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); give a folder of its own")
+    if names and read_description(out) is None:
+        raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); choose another folder")
 
 
 def make_room(export: "Export", *, force: bool) -> None:
@@ -134,9 +134,9 @@ def make_room(export: "Export", *, force: bool) -> None:
     from beamfeed.transforms.export.base import TOLD
     from beamfeed.transforms.export.steps import describe
 
-    out, told = export.out, read_told(export.out)
-    if told is not None and told.get("complete") and not force:
-        another = f"{told['to']} of {told.get('name')}"
+    out, description = export.out, read_description(export.out)
+    if description is not None and description.get("complete") and not force:
+        another = f"{description['to']} of {description.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
     for name in storage.list_folder(out):
         if name not in (LOCK, TOLD):

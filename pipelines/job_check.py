@@ -15,7 +15,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.batches import fit_training, tell_batch
+from beamfeed.contract.dataset.batches import describe_batch, fit_training
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
@@ -24,7 +24,7 @@ from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
-from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowsTold, choose, scaled, tell_rows
+from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowEstimate, choose, estimate_rows, scaled
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.predict import Prediction, Problems, predict
 from beamfeed.transforms.sources import make_source
@@ -54,7 +54,7 @@ class Checked:
     remarks: Sequence[str]
     prediction: Prediction
     manifest: Manifest | None
-    rows: RowsTold
+    rows: RowEstimate
     complete: bool
     problems: Mapping[str, BeamfeedError]
     warnings: Sequence[str]
@@ -83,45 +83,45 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     fingerprint = data_fingerprint(job, listed)
     layout = DataLayout.of(job.output.path, fingerprint)
     complete = False
-    with problems.told():
+    with problems.collected():
         complete = read_complete(job.output.path, fingerprint) is not None
     source, files = make_source(job, listed)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
-        found = predict(look.source, look.files, scratch, fingerprint, layout.folder, whole=look.whole)
+        found = predict(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
     exact = look.whole
     manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, found.assets, look.stands)
-    rows = tell_rows(found.assets, look.stands)
+    rows = estimate_rows(found.assets, look.stands)
     if not exact and job.split.by == "asset" and not look.mixed and job.source.max_assets is None:
         names = sorted({source.asset_of_path(file.path, job) or "" for file in files})
-        with problems.told():
+        with problems.collected():
             check_filled(Counter(split_of_asset(name, job.split) for name in names), names, job.split)
 
-    def tell(errors: Mapping[str, BeamfeedError]) -> None:
+    def report(errors: Mapping[str, BeamfeedError]) -> None:
         # Of a sample too little may be known: what it lacks, other files may have.
         if exact:
             problems.errors.update(errors)
         else:
             warnings.extend(f"of what was read: {line}" for line in errors)
 
-    tell(found.problems)
-    with problems.told():
+    report(found.problems)
+    with problems.collected():
         check_output(job.output.path)
     size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
-    with problems.told():
+    with problems.collected():
         if not complete:
             check_owner(job, find_replaceable(job.output.path)[0])
-    with problems.told():
+    with problems.collected():
         check_place(job.output.path, "output.path", size)
     if job.train is not None:
-        with problems.told():
+        with problems.collected():
             check_place(job.train.workdir, "train.workdir")
     if exact and manifest is not None:
         warnings += empty_splits(job, manifest.splits)
     if manifest is not None and job.train is not None and not (exact and found.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
-        tell(of_training.errors)
+        report(of_training.errors)
     return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.errors, warnings)
 
 
@@ -149,7 +149,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     """Warnings about the training run; what cannot work goes to the problems."""
     warnings = []
     assert job.train is not None
-    with problems.told():
+    with problems.collected():
         manifest = manifest.select(job.train.feed.where)
         fitted = fit_training(job, manifest)
         assert fitted.train is not None
@@ -159,21 +159,21 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
                 f"launch.train.workers: {workers} workers cannot share a batch of {batch}; set it to {batch} or less"
             )
         if fitted is not job:
-            warnings.append(f"smoke test: {tell_batch(fitted, job)}")
+            warnings.append(f"smoke test: {describe_batch(fitted, job)}")
         if _holds_another(fitted.train, manifest.fingerprint):
-            what = f"train.workdir: {job.train.workdir} holds another training run"
-            warnings.append(f"{what}: choose another folder, or start again with --restart")
+            problem = f"train.workdir: {job.train.workdir} holds another training run"
+            warnings.append(f"{problem}: choose another folder, or start again with --restart")
     if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
-        warnings.append(f"eval has no {manifest.noun}: which weights are the best is told by the train split")
+        warnings.append(f"eval has no {manifest.noun}, so the train split decides which weights are best")
     return warnings
 
 
 def _holds_another(train: Train, data: str) -> bool:
     try:
-        found = json.loads(storage.read_text(RunLayout(train.workdir).run))
+        content = json.loads(storage.read_text(RunLayout(train.workdir).run))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("fingerprint") != run_fingerprint(train, data)
+    return isinstance(content, dict) and content.get("fingerprint") != run_fingerprint(train, data)
 
 
 def check_place(folder: str, key: str, size: int = 0) -> None:

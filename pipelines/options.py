@@ -45,8 +45,8 @@ def usage_as_mistake() -> Iterator[None]:
     except SystemExit as error:
         if not error.code:  # --help
             raise
-        told = usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        raise UserError(re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", told)) from None
+        mistake = usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", mistake)) from None
 
 
 def read_options(argv: Sequence[str]) -> JobOptions:
@@ -67,24 +67,24 @@ def check_options(argv: Sequence[str], *, passes_on: bool) -> None:
       passes_on: whether the runner hands options on that Beam does not know, as to a job server.
 
     Raises:
-      UserError: if there is no such option, or its value is of another kind.
+      UserError: if unknown option, or its value is of another kind.
     """
     parsers: list[argparse.ArgumentParser] = []
     with usage_as_mistake(), _without_warnings():
         PipelineOptions(list(argv)).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
-    known = [name for action in parser._actions for name in action.option_strings]
+    options = [name for action in parser._actions for name in action.option_strings]
     has_value = False
-    for one in parser.parse_known_args(list(argv))[1]:
-        name, equals, _ = one.partition("=")
-        if one.startswith("-"):
+    for argument in parser.parse_known_args(list(argv))[1]:
+        name, equals, _ = argument.partition("=")
+        if argument.startswith("-"):
             if not passes_on or get_close_matches(name, OWN, cutoff=0.85):
-                raise UserError(f"{name}: Beam has no such option{near_miss(name, known)}")
+                raise UserError(f"{name}: Beam has no such option{near_miss(name, options)}")
             has_value = not equals
         elif has_value:
             has_value = False
         else:
-            raise UserError(f"{one!r}: is not an option; a job file is given as --job {one}")
+            raise UserError(f"{argument!r}: is not an option; a job file is given as --job {argument}")
 
 
 @contextmanager

@@ -32,8 +32,8 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
         if packages and not local:
             wheels = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-wheels-"))
             setup = options.view_as(SetupOptions)
-            made = [to_wheel(package, wheels) for package in packages]
-            setup.extra_packages = [*(setup.extra_packages or []), *made]
+            built = [to_wheel(package, wheels) for package in packages]
+            setup.extra_packages = [*(setup.extra_packages or []), *built]
         sys.path[:0] = folders
         if folders:  # for workers that are processes of their own on this machine
             os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *([variable] if variable else [])])
@@ -48,8 +48,8 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
 
 
 def _check_found(job: Job, folders: list[str]) -> None:
-    own = [(STEPS, step) for step in job.prepare.steps] + list(own_functions(job.features).items())
-    for key, path in own:
+    code_paths = [(STEPS, step) for step in job.prepare.steps] + list(own_functions(job.features).items())
+    for key, path in code_paths:
         module = path.partition(":")[0]
         spec = find_module(module, folders)
         if spec is not None and folder_of(module, spec) not in {*folders, *INSTALLED}:

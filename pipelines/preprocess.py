@@ -49,14 +49,14 @@ def check_folder(output: str) -> None:
 
 def check_output(output: str) -> None:
     """Raises UserError if the folder holds something that is not a dataset."""
-    others = [
+    strangers = [
         name
         for name in storage.list_folder(output)
         if name not in (MANIFEST, LOCK) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
     ]
-    if others:
+    if strangers:
         raise UserError(
-            f"output.path: {output} holds something else ({', '.join(others[:3])}); give a folder of its own"
+            f"output.path: {output} holds something else ({', '.join(strangers[:3])}); choose another folder"
         )
 
 
@@ -89,13 +89,13 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         from beamfeed.pipelines.packages import own_packages
         from beamfeed.pipelines.runner import is_local, name_runner
 
-    own = options = read_options(argv)
+    pipeline_options = options = read_options(argv)
     passes_on = name_runner(options)
     if TEMPLATE not in os.environ:  # the service has checked its parameters; what else its launcher gives is its own
         check_options(argv, passes_on=passes_on)
-    if not own.job:
+    if not pipeline_options.job:
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
-    job = load_job(own.job, own.set)
+    job = load_job(pipeline_options.job, pipeline_options.set)
     files = job.source.list_files()
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
@@ -104,11 +104,11 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     check_output(job.output.path)
 
     def check_whose() -> None:
-        if own.replace != "true":
+        if pipeline_options.replace != "true":
             check_owner(job, find_replaceable(job.output.path)[0])
 
     check_whose()  # before a lock is made there
-    with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
+    with lock.hold(lock_path(job.output.path), ending.end) as lease, ending.undoing(lease.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
             check_whose()  # that may have been one of another job
             with ExitStack() as packages, ending.undoing(packages.close):
@@ -216,11 +216,11 @@ def _log_level(level: int) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
-    given, log = sys.argv[1:] if argv is None else argv, FailureLog()
-    if PREPROCESS.shows_help(given):
+    arguments, log = sys.argv[1:] if argv is None else argv, FailureLog()
+    if PREPROCESS.shows_help(arguments):
         return 0
     try:
-        run(given, ending or Ending(), log)
+        run(arguments, ending or Ending(), log)
     except Exception as error:
         return complain(error, log)
     return 0

@@ -35,16 +35,16 @@ def name_runner(options: PipelineOptions) -> bool:
       UserError: if Beam has no such runner.
     """
     standard = options.view_as(StandardOptions)
-    given: str = standard.runner or LOCAL_RUNNER
-    if given.lower().removesuffix("runner") in LOCAL_NAMES:
+    named: str = standard.runner or LOCAL_RUNNER
+    if named.lower().removesuffix("runner") in LOCAL_NAMES:
         standard.runner = LOCAL_RUNNER
         return False
     try:
-        runner = create_runner(given)
+        runner = create_runner(named)
     except Exception as error:
-        known = StandardOptions.KNOWN_RUNNER_NAMES
-        reason = f"cannot be loaded: {first_line(error)}" if "." in given else f"is none of {', '.join(known)}"
-        raise UserError(f"--runner: {given!r} {reason}{near_miss(given, known)}") from None
+        names = StandardOptions.KNOWN_RUNNER_NAMES
+        reason = f"cannot be loaded: {first_line(error)}" if "." in named else f"is none of {', '.join(names)}"
+        raise UserError(f"--runner: {named!r} {reason}{near_miss(named, names)}") from None
     if type(runner).__name__ in StandardOptions.KNOWN_RUNNER_NAMES:
         standard.runner = type(runner).__name__
         return isinstance(runner, PortableRunner)
@@ -66,10 +66,10 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
     options.view_as(SetupOptions).save_main_session = False
     if is_dataflow(options):
         return _dataflow_runner(os.environ.get(JOB_ID_FILE))
-    given = options.get_all_options(drop_default=True)
-    if not is_local(options) or given.get("direct_running_mode", "multi_threading") != "multi_threading":
+    named = options.get_all_options(drop_default=True)
+    if not is_local(options) or named.get("direct_running_mode", "multi_threading") != "multi_threading":
         return None
-    if "direct_num_workers" not in given:
+    if "direct_num_workers" not in named:
         direct.direct_num_workers = available_cores() if workers == "auto" else workers
     # Beam's own multi_threading talks to its threads by gRPC, which copies what steps hand on again and again. It also
     # flushes it once a second from another thread, in the middle of an element, and what is read then is garbage.
@@ -86,11 +86,11 @@ def servers_of(runner: PipelineRunner) -> list[JobServer]:
     if isinstance(runner, PortableRunner):
         make = runner.default_job_server
 
-        def made(options: PipelineOptions) -> JobServer:
+        def make_server(options: PipelineOptions) -> JobServer:
             started.append(make(options))
             return started[-1]
 
-        runner.default_job_server = made  # type: ignore[method-assign]
+        runner.default_job_server = make_server  # type: ignore[method-assign]
     return started
 
 

@@ -48,14 +48,14 @@ def choose_files(
     by_asset: dict[str, list[FileStat]] = defaultdict(list)
     for file in files:
         by_asset[asset_of(file.path) or file.path].append(file)
-    sizes = {name: sum(min(file.size, most_of_each or file.size) for file in some) for name, some in by_asset.items()}
+    sizes = {name: sum(min(file.size, most_of_each or file.size) for file in group) for name, group in by_asset.items()}
     ordered = sorted(by_asset, key=lambda name: (seeded_hash(0, "check", name), name))
     first: dict[str, str] = {}
     for name in ordered:
         first.setdefault(stratum_of(by_asset[name][0].path), name)
     if sizes[ordered[0]] > FAR_MORE * most:
-        told = f"the files of {ordered[0]} alone have {size_text(sizes[ordered[0]])}, too much to read for a look"
-        raise TooLarge(f"source.files: {told}; --full reads all files")
+        problem = f"the files of {ordered[0]} alone have {size_text(sizes[ordered[0]])}, too much for a quick look"
+        raise TooLarge(f"source.files: {problem}; --full reads all files")
     chosen, size = {ordered[0]}, sizes[ordered[0]]
     for name in first.values():
         if name not in chosen and size + sizes[name] <= 2 * most:
@@ -93,11 +93,11 @@ class Stands:
 
     def for_rows(self, assets: Mapping[str, AssetRows], count: Callable[[AssetRows], int]) -> float:
         """What the counts of some assets' rows come to for all."""
-        return sum(self.rows.get(name, self.other_rows) / one.share * count(one) for name, one in assets.items())
+        return sum(self.rows.get(name, self.other_rows) / asset.share * count(asset) for name, asset in assets.items())
 
     def for_assets(self, assets: Mapping[str, AssetRows], takes: Callable[[AssetRows], bool]) -> int:
         """For how many of all assets those stand of which something is true."""
-        return round(sum(self.assets.get(name, self.other_assets) for name, one in assets.items() if takes(one)))
+        return round(sum(self.assets.get(name, self.other_assets) for name, asset in assets.items() if takes(asset)))
 
 
 @dataclass(frozen=True)
@@ -138,22 +138,22 @@ def choose(source: Source, files: Sequence[FileStat], most: int | None = SAMPLE_
         return Look(source, files, share == 1, stands=Stands(other_rows=1 / share, other_assets=1 / share), share=share)
     if most is None or sum(file.size for file in files) <= most:
         return Look(source, files, whole=True)
-    each = most_of_a_file(len(files), most)
-    excerpt = source.excerpt(each)
+    most_each = most_of_a_file(len(files), most)
+    excerpt = source.excerpt(most_each)
 
     def asset_of(path: str) -> str | None:
         return source.asset_of_path(path, source.job)
 
     read = choose_files(
-        files, asset_of, most, stratum_of=source.stratum, most_of_each=None if excerpt is None else each
+        files, asset_of, most, stratum_of=source.stratum, most_of_each=None if excerpt is None else most_each
     )
     stands = weigh(files, read, asset_of, source.stratum)
     mixed = any(asset_of(file.path) is None for file in files)
     if mixed:
         dealt = source.job.split if source.job.split.by == "asset" else None
         stands = Stands(other_rows=stands.other_rows, dealt=dealt)
-    whole = excerpt is None and len(read) == len(files)
-    return Look(excerpt or source, read, whole, mixed, stands)
+    complete = excerpt is None and len(read) == len(files)
+    return Look(excerpt or source, read, complete, mixed, stands)
 
 
 def weigh(
@@ -168,15 +168,15 @@ def weigh(
         name = asset_of(file.path) or file.path
         stratum.setdefault(name, stratum_of(file.path))
         size[name] += file.size
-    known = {asset_of(file.path) or file.path for file in read}
+    names_read = {asset_of(file.path) or file.path for file in read}
     for name, of in stratum.items():
         count[of] += 1
         all_bytes[of] += size[name]
-        read_count[of] += name in known
-        read_bytes[of] += size[name] * (name in known)
+        read_count[of] += name in names_read
+        read_bytes[of] += size[name] * (name in names_read)
     return Stands(
-        {name: all_bytes[of] / max(1, read_bytes[of]) for name, of in stratum.items() if name in known},
-        {name: count[of] / read_count[of] for name, of in stratum.items() if name in known},
+        {name: all_bytes[of] / max(1, read_bytes[of]) for name, of in stratum.items() if name in names_read},
+        {name: count[of] / read_count[of] for name, of in stratum.items() if name in names_read},
         1 / share,
         1 / share,
         {of: (count[of], all_bytes[of]) for of in count if not read_count[of]},
@@ -185,7 +185,7 @@ def weigh(
 
 
 @dataclass(frozen=True)
-class RowsTold:
+class RowEstimate:
     """What becomes of the rows of all files, as far as these can be read.
 
     Attributes:
@@ -204,17 +204,17 @@ class RowsTold:
         return self.rows - sum(self.splits.values()) - self.set_aside
 
 
-def tell_rows(assets: Mapping[str, AssetRows], stands: Stands) -> RowsTold:
+def estimate_rows(assets: Mapping[str, AssetRows], stands: Stands) -> RowEstimate:
     """What becomes of the rows of all files."""
     splits = {
-        name: round(stands.for_rows(assets, lambda one, name=name: one.splits.get(name, 0)))  # type: ignore[misc]
+        name: round(stands.for_rows(assets, lambda asset, name=name: asset.splits.get(name, 0)))  # type: ignore[misc]
         for name in SPLITS
     }
-    set_aside = round(stands.for_rows(assets, lambda one: one.set_aside))
-    rows = round(stands.for_rows(assets, lambda one: one.rows))
+    set_aside = round(stands.for_rows(assets, lambda asset: asset.set_aside))
+    rows = round(stands.for_rows(assets, lambda asset: asset.rows))
     if stands.dealt is not None or stands.unread:  # splits of assets that were not read are not in the sums
-        return RowsTold(rows, {}, set_aside)
-    return RowsTold(rows, splits, set_aside)
+        return RowEstimate(rows, {}, set_aside)
+    return RowEstimate(rows, splits, set_aside)
 
 
 def scaled(manifest: Manifest, assets: Mapping[str, AssetRows], stands: Stands) -> Manifest:
@@ -229,33 +229,33 @@ def scaled(manifest: Manifest, assets: Mapping[str, AssetRows], stands: Stands) 
     read = sum(info.windows for info in every)
     splits = {}
     for name, info in manifest.splits.items():
-        windows = stands.for_rows(assets, lambda one, name=name: one.windows.get(name, 0))  # type: ignore[misc]
-        held = stands.for_assets(assets, lambda one, name=name: bool(one.windows.get(name)))  # type: ignore[misc]
+        windows = stands.for_rows(assets, lambda asset, name=name: asset.windows.get(name, 0))  # type: ignore[misc]
+        held = stands.for_assets(assets, lambda asset, name=name: bool(asset.windows.get(name)))  # type: ignore[misc]
         if stands.dealt is not None:  # chance deals out the assets, also those that were not found
-            windows = stands.for_rows(assets, lambda one: sum(one.windows.values())) * float(
+            windows = stands.for_rows(assets, lambda asset: sum(asset.windows.values())) * float(
                 getattr(stands.dealt, name)
             )
         elif name in stands.unread:
             held, size = stands.unread[name]
             windows = read * size / max(1, stands.bytes)
         like = [info] if info.windows else every  # a window of a split that was not read is like those of the others
-        times = windows / max(1, sum(one.windows for one in like))
+        times = windows / max(1, sum(shard.windows for shard in like))
         splits[name] = info.model_copy(
             update={
                 "assets": held,
                 "windows": round(windows),
-                "records": round(times * sum(one.records for one in like)),
-                "bytes": round(times * sum(one.bytes for one in like)),
+                "records": round(times * sum(shard.records for shard in like)),
+                "bytes": round(times * sum(shard.bytes for shard in like)),
                 "targets": {key: _times(target, times) for key, target in info.targets.items()},
             }
         )
     counts = manifest.counts.model_copy(
         update={
-            "assets": stands.for_assets(assets, lambda one: one.rejected or any(one.windows.values()))
+            "assets": stands.for_assets(assets, lambda asset: asset.rejected or any(asset.windows.values()))
             + sum(count for count, _ in stands.unread.values()),
-            "rejected_assets": stands.for_assets(assets, lambda one: one.rejected),
-            "rows_read": round(stands.for_rows(assets, lambda one: one.counted)),
-            "rejected_rows": round(stands.for_rows(assets, lambda one: 0 if one.rejected else one.set_aside)),
+            "rejected_assets": stands.for_assets(assets, lambda asset: asset.rejected),
+            "rows_read": round(stands.for_rows(assets, lambda asset: asset.counted)),
+            "rejected_rows": round(stands.for_rows(assets, lambda asset: 0 if asset.rejected else asset.set_aside)),
         }
     )
     return manifest.model_copy(update={"splits": splits, "counts": counts})

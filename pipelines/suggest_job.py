@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.errors import UserError, failure_of
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import INIT
-from beamfeed.transforms.suggest.asked import Asked
+from beamfeed.transforms.suggest.options import Options
 
 if TYPE_CHECKING:
     from beamfeed.transforms.fleet import TooManyRejected
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     out = args.out
     if out is not None and not args.force and storage.exists(out):
         raise UserError(f"--out {out}: is there already; --force replaces it")
-    job = _tried(args.folder, out or NAME, Asked(args.label, args.time, args.asset, args.kind))
+    job = _tried(args.folder, out or NAME, Options(args.label, args.time, args.asset, args.kind))
     if out is not None:
         try:
             storage.write_text(out, job.text)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
             raise UserError(f"--out {out}: cannot be written: {error.strerror or error}") from None
     if args.json:
         problems = list(job.problems or ())
-        tell_event("init", job=job.text, out=out, about=job.about, command=job.command, problems=problems)
+        emit_event("init", job=job.text, out=out, about=job.about, command=job.command, problems=problems)
     elif out is None:
         print(job.text, end="")
     elif not args.quiet:
@@ -59,17 +59,17 @@ def run(args: argparse.Namespace) -> None:
         print(f"{INIT.before}{out or NAME} does not run as it is: {line}", file=sys.stderr)
 
 
-def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
+def _tried(folder: str, name: str, options: Options) -> "Suggestion":
     """A job file for a folder that was tried; with shorter windows, or other limits, where too much is left out."""
     from beamfeed.pipelines.job_check import spare_pandas
 
     spare_pandas()  # before anything asks Arrow for an array
     from beamfeed.transforms.suggest.job_file import suggest
 
-    job, over = _try(suggest(folder, name, asked))
+    job, over = _try(suggest(folder, name, options))
     tried = [(job, over)]
     while job.problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
-        job, over = _try(suggest(folder, name, asked, longest=job.length // 2))
+        job, over = _try(suggest(folder, name, options, longest=job.length // 2))
         tried.append((job, over))
     if not job.problems:
         return job

@@ -14,9 +14,9 @@ def figure(width: float, height: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(made)
-    return made
+    figure_ = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure_)
+    return figure_
 
 
 def png(figure: Any) -> bytes:

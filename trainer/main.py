@@ -19,7 +19,7 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.batches import tell_batch
+from beamfeed.contract.dataset.batches import describe_batch
 from beamfeed.contract.dataset.checkpoints import check_step
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.layout import RunLayout
@@ -53,7 +53,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
         check_writers(job.train.writers, os.environ)
     fitted, manifest = open_dataset(job)
     if worker.is_chief and fitted is not job:
-        note(f"smoke test: {tell_batch(fitted, job)}")
+        note(f"smoke test: {describe_batch(fitted, job)}")
     return fitted, manifest, worker
 
 
@@ -139,12 +139,12 @@ def describe_result(result: TrainResult) -> str:
     return f"{describe_length(result)}, {best}{test}"
 
 
-def run(arguments: argparse.Namespace, kept: list[Any], log: FailureLog) -> int:
+def run(arguments: argparse.Namespace, iterators: list[Any], log: FailureLog) -> int:
     """Runs one worker and returns the exit code.
 
     Args:
       arguments: the command line.
-      kept: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
+      iterators: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
       log: what is said until a failure.
 
     Raises:
@@ -162,11 +162,11 @@ def run(arguments: argparse.Namespace, kept: list[Any], log: FailureLog) -> int:
     if finished is not None and from_step is None:
         for change in changes_of(job) if worker.is_chief else ():
             note(f"{change}; not applied, as the training run is over")
-        how = "stopped early after" if finished.stopped_early else "ran"
-        note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(finished)}", sys.stdout)
+        ending = "stopped early after" if finished.stopped_early else "ran"
+        note(f"{job.train.workdir}: nothing to do, the training run {ending} {describe_length(finished)}", sys.stdout)
         return 0
     progress = Progress(arguments.progress_dir if worker.is_chief else None)
-    start = Start(restart, from_step, once, arguments.profile_steps, kept, progress)
+    start = Start(restart, from_step, once, arguments.profile_steps, iterators, progress)
     try:
         result = train(job, manifest, worker, start)
     except Missing as error:
@@ -185,18 +185,18 @@ def run(arguments: argparse.Namespace, kept: list[Any], log: FailureLog) -> int:
     return 0
 
 
-def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, iterators: list[Any] | None = None) -> int:
     """Runs one worker and returns the exit code.
 
     Args:
       argv: the arguments; those of the process by default.
-      kept: as of `run`.
+      iterators: as of `run`.
     """
     log = FailureLog()
-    return TRAIN.run(lambda arguments: run(arguments, [] if kept is None else kept, log), argv, log)
+    return TRAIN.run(lambda arguments: run(arguments, [] if iterators is None else iterators, log), argv, log)
 
 
 if __name__ == "__main__":
     streams.take_over()
     iterators: list[Any] = []  # lives as long as the process
-    leave(streams.flushed(main(kept=iterators)))  # TensorFlow would wait for its server's peers on the way out
+    leave(streams.flushed(main(iterators=iterators)))  # TensorFlow would wait for its server's peers on the way out

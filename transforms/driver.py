@@ -32,7 +32,7 @@ class Driver:
         self, label: str, items: Collection, step: Callable[..., Iterable[Any]], *arguments: Any
     ) -> Collection:
         """All that a step gives for each item; arguments as for `map`."""
-        return [made for item in items for made in step(item, *arguments)]
+        return [result for item in items for result in step(item, *arguments)]
 
     def group(self, label: str, items: Collection, key: Callable[[Any], Any]) -> Collection:
         """A collection of (key, the items that have it), in any order."""

@@ -38,9 +38,9 @@ class Names:
         by_split: dict[str, list[str]] = defaultdict(list)
         for name in names:
             by_split[split_of_asset(name, job.split) if job.split.by == "asset" else ""].append(name)
-        held = max(_NAMES, job.source.max_assets or 0)
-        counts = Counter({split: len(some) for split, some in by_split.items()})
-        return cls(counts, {split: sorted(some)[:held] for split, some in by_split.items()}, held)
+        limit = max(_NAMES, job.source.max_assets or 0)
+        counts = Counter({split: len(split_names) for split, split_names in by_split.items()})
+        return cls(counts, {split: sorted(split_names)[:limit] for split, split_names in by_split.items()}, limit)
 
     def __add__(self, other: "Names") -> "Names":
         first = {
@@ -55,7 +55,7 @@ class Names:
         Raises:
           UserError: if a split gets no asset.
         """
-        names = sorted(name for some in self.first.values() for name in some)
+        names = sorted(name for split_names in self.first.values() for name in split_names)
         if job.source.max_assets is not None:
             return frozenset(first_names(names, job.split, job.source.max_assets))
         if job.split.by == "asset" and names:

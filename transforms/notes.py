@@ -35,9 +35,9 @@ class _Sum:
         return _Sum(self.count + other.count, self.assets + other.assets, names)
 
 
-def to_line(what: str, found: Iterable[Note]) -> str:
+def to_line(what: str, notes: Iterable[Note]) -> str:
     """The line that sums up the notes that say the same; each asset has one of them."""
-    total = sum((_Sum(note.count, 1, (note.asset,)) for note in found), _Sum())
+    total = sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum())
     more = total.assets - len(total.names)
     assets = f"{total.assets} asset{'s' if total.assets != 1 else ''}"
     named = ", ".join(total.names) + (f" and {more} more" if more else "")

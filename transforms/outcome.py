@@ -38,8 +38,8 @@ class CheckedFleet:
         """The numbers with the assets that gave no window among the rejects."""
         fleet = self.fleet
         rows = fleet.rows - self.empty_rows
-        found = Fleet.of(fleet.files, self.rejects, rows=rows, rejected_rows=fleet.rejected_rows)
-        return replace(found, accepted=fleet.assets - found.rejected_assets)
+        counted = Fleet.of(fleet.files, self.rejects, rows=rows, rejected_rows=fleet.rejected_rows)
+        return replace(counted, accepted=fleet.assets - counted.rejected_assets)
 
 
 def describe_splits(
@@ -52,10 +52,10 @@ def describe_splits(
       assets: by split, those with a window.
       shards: by split, in order.
     """
-    found = {}
+    splits = {}
     for name in SPLITS:
         infos = [info for info, _ in shards[name]]
-        found[name] = SplitInfo(
+        splits[name] = SplitInfo(
             assets=assets.get(name, 0),
             windows=sum(info.windows for info in infos),
             records=sum(info.records for info in infos),
@@ -63,7 +63,7 @@ def describe_splits(
             targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
             shards=infos,
         )
-    return found
+    return splits
 
 
 def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo]) -> None:

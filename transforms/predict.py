@@ -42,7 +42,7 @@ class Problems:
     errors: dict[str, BeamfeedError] = field(default_factory=dict)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def collected(self) -> Iterator[None]:
         """Keeps what is raised inside."""
         try:
             yield
@@ -96,7 +96,7 @@ class Prediction:
 
 
 @dataclass
-class _Found:
+class _Facts:
     """What was found on the way."""
 
     rejects: list[Reject] = field(default_factory=list)
@@ -108,7 +108,7 @@ class _Found:
 
 def predict(
     source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = "", *,
-    whole: bool = True,
+    complete: bool = True,
 ) -> Prediction:  # fmt: skip
     """What a run on these files will give.
 
@@ -118,29 +118,29 @@ def predict(
       scratch: a folder for files that are needed until the end.
       fingerprint: of the data, and
       data: the folder of the shards below the output; for the manifest.
-      whole: whether these are all files; of some it is not told which splits, or values, they lack.
+      complete: whether these are all files; of some it is not told which splits, or values, they lack.
     """
-    found, problems = _Found(), Problems()
+    facts, problems = _Facts(), Problems()
     listed = source.listed(files, scratch)
-    assets = _plan(source, _scan(source, listed, scratch, found), found, problems, whole=whole)
-    verdicts, statistics = _check(source, assets, found, problems)
+    assets = _plan(source, _scan(source, listed, scratch, facts), facts, problems, complete=complete)
+    verdicts, statistics = _check(source, assets, facts, problems)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rejects = sorted({*found.rejects, *found.lost}, key=str)
+    rejects = sorted({*facts.rejects, *facts.lost}, key=str)
     fleet = Fleet.of(len(files), rejects, **sum(map(count_rows, verdicts), Counter()))
-    with problems.told():
-        check_fleet(fleet, rejects, source.job, None, found.values if whole else None)
+    with problems.collected():
+        check_fleet(fleet, rejects, source.job, None, facts.values if complete else None)
     overview = source.overview(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
-    notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), found.notes)))
+    notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), facts.notes)))
     if statistics is None or not accepted:
-        return Prediction(None, tuple(rejects), overview, found.assets, notes, problems.errors)
-    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, found)
-    return Prediction(manifest, tuple(every), overview, found.assets, notes, problems.errors)
+        return Prediction(None, tuple(rejects), overview, facts.assets, notes, problems.errors)
+    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, facts)
+    return Prediction(manifest, tuple(every), overview, facts.assets, notes, problems.errors)
 
 
 def _scan(
-    source: Source, files: Iterable[FileStat], scratch: str, found: _Found
+    source: Source, files: Iterable[FileStat], scratch: str, facts: _Facts
 ) -> dict[str, tuple[list[Piece], list[Reject]]]:
     """By asset its pieces, and the rejects of its files."""
     by_asset: dict[str, tuple[list[Piece], list[Reject]]] = defaultdict(lambda: ([], []))
@@ -151,33 +151,33 @@ def _scan(
         except BadInput as bad:
             reject = bad.reject(source.asset_of_path(file.path, source.job))
             if reject.asset is None:
-                found.lost.append(reject)
+                facts.lost.append(reject)
             else:
                 by_asset[reject.asset][1].append(reject)
     return by_asset
 
 
 def _plan(
-    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], found: _Found, problems: Problems, *,
-    whole: bool,
+    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], facts: _Facts, problems: Problems, *,
+    complete: bool,
 ) -> list[Asset]:  # fmt: skip
-    kept = None
-    if whole or source.job.source.max_assets is not None:
-        with problems.told():
-            kept = Names.of(by_asset, source.job).kept(source.job)
+    names = None
+    if complete or source.job.source.max_assets is not None:
+        with problems.collected():
+            names = Names.of(by_asset, source.job).kept(source.job)
     assets = []
-    for name in sorted(by_asset if kept is None else kept):
-        with problems.told():
-            planned = plan_asset(source, name, *by_asset[name], found.lost)
-            found.rejects += planned.rejects
-            found.notes += planned.notes
-            found.values |= {*planned.values}
+    for name in sorted(by_asset if names is None else names):
+        with problems.collected():
+            planned = plan_asset(source, name, *by_asset[name], facts.lost)
+            facts.rejects += planned.rejects
+            facts.notes += planned.notes
+            facts.values |= {*planned.values}
             pieces = by_asset[name][0]
             rows = source.rows_in(pieces) if planned.asset is None else planned.asset.rows
             rejected = bool(planned.rejects)
-            there = sum(piece.rows / piece.share for piece in pieces)
-            share = sum(piece.rows for piece in pieces) / there if there else 1.0
-            found.assets[name] = AssetRows(rows, set_aside=rows * rejected, rejected=rejected, share=share)
+            available = sum(piece.rows / piece.share for piece in pieces)
+            share = sum(piece.rows for piece in pieces) / available if available else 1.0
+            facts.assets[name] = AssetRows(rows, set_aside=rows * rejected, rejected=rejected, share=share)
             if planned.asset is not None:
                 assets.append(planned.asset)
     rows = sum(map(source.counted, assets))
@@ -185,23 +185,23 @@ def _plan(
 
 
 def _check(
-    source: Source, assets: Sequence[Asset], found: _Found, problems: Problems
+    source: Source, assets: Sequence[Asset], facts: _Facts, problems: Problems
 ) -> tuple[Sequence[Verdict], Statistics | None]:
     """The verdicts, and the statistics of the training rows; None where nothing can be learned from them."""
     verdicts: Sequence[Verdict] = [
         source.judge(asset, [source.validate(unit) for unit in source.units(asset)]) for asset in assets
     ]
     statistics, driver = None, Driver()
-    with problems.told():
+    with problems.collected():
         verdicts = source.review(driver, verdicts)
         learned, _ = source.learn(driver, verdicts)
         statistics = driver.single(learned)
     for verdict in verdicts:
-        found.rejects += [*verdict.rejects, *verdict.row_rejects]
-        found.notes += verdict.notes
-        found.values |= verdict.split_values
-        before, rejected = found.assets[verdict.asset.name], bool(verdict.rejects)
-        found.assets[verdict.asset.name] = replace(
+        facts.rejects += [*verdict.rejects, *verdict.row_rejects]
+        facts.notes += verdict.notes
+        facts.values |= verdict.split_values
+        before, rejected = facts.assets[verdict.asset.name], bool(verdict.rejects)
+        facts.assets[verdict.asset.name] = replace(
             before, counted=verdict.counted_rows, rejected=rejected,
             set_aside=before.rows if rejected else verdict.rejected_rows,
             splits=dict(verdict.split_rows) if verdict.accepted else {},
@@ -212,11 +212,11 @@ def _check(
 def _count(
     source: Source, accepted: Sequence[Verdict], statistics: Statistics, fleet: Fleet, rejects: Sequence[Reject],
     notes: Sequence[str], problems: Problems, fingerprint: str, data: str,
-    found: _Found,
+    facts: _Facts,
 ) -> tuple[Manifest | None, Sequence[Reject]]:  # fmt: skip
     """The manifest, and the rejects with the assets that give no window."""
     job = source.job
-    with problems.told():
+    with problems.collected():
         fields = source.fields(statistics)
         works = [sized for verdict in accepted for sized in source.works(verdict)]
         shards: dict[SplitName, list[Counted]] = {name: [] for name in SPLITS}
@@ -229,8 +229,8 @@ def _count(
                     of_asset[name][plan.split] += windows
         empty = [verdict.asset for verdict in accepted if not of_asset[verdict.asset.name]]
         for name, counts in of_asset.items():
-            before = found.assets[name]
-            found.assets[name] = (
+            before = facts.assets[name]
+            facts.assets[name] = (
                 replace(before, windows=counts)
                 if counts
                 else replace(before, counted=0, rejected=True, set_aside=before.rows, splits={})
@@ -240,7 +240,7 @@ def _count(
         checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
         splits = describe_splits(fields, assets, shards)
-        with problems.told():
+        with problems.collected():
             check_limits(checked.final, every, job.limits, None)
             check_splits(job, fields, splits)
         return make_manifest(job, fields, fingerprint, data, checked, splits), every
@@ -255,7 +255,7 @@ def _tally(
     for work in plan.work:
         for block in source.read(work, None, statistics):
             tally.add(block, [one for one in fields if one.name in block.values], source.job.windows)
-            strings.update({name: one.nbytes for name, one in block.values.items() if isinstance(one, pa.Array)})
+            strings.update({name: value.nbytes for name, value in block.values.items() if isinstance(value, pa.Array)})
     return tally, strings
 
 

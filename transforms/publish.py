@@ -85,14 +85,14 @@ class Publish(beam.DoFn):
         transform: str, transform_fn: Any,
     ) -> Iterable[Manifest]:  # fmt: skip
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
-        for one in sorted(verified, key=lambda one: one[0].index):
-            shards[one[0].split].append(one)
+        for shard in sorted(verified, key=lambda shard: shard[0].index):
+            shards[shard[0].split].append(shard)
         fields = self._source.fields(statistics)
         every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
         checked = CheckedFleet(
             fleet, every, sum(rows for _, rows in empty), [*self._source.notes_of(statistics), *sorted(notes)]
         )
-        told = {name: [(info, written.tally.targets) for written, info, _ in found] for name, found in shards.items()}
+        told = {name: [(info, written.tally.targets) for written, info, _ in ready] for name, ready in shards.items()}
         splits = describe_splits(fields, assets, told)
         check_limits(checked.final, checked.rejects, self._source.job.limits, self._layout.rejects)
         check_splits(self._source.job, fields, splits)

@@ -16,24 +16,24 @@ def split_of_value(value: str, split: Split) -> SplitName | None:
     return next((name for name in SPLITS if value in getattr(split, name)), None)
 
 
-def check_values(found: Iterable[str], split: Split) -> None:
+def check_values(values: Iterable[str], split: Split) -> None:
     """Refuses lists of `split` with a value that no row has.
 
     Raises:
       UserError
     """
-    seen = sorted(set(found))
+    known = sorted(set(values))
     for name in SPLITS:
         for value in getattr(split, name):
-            if value not in seen:
-                hint = near_miss(value, seen)
-                some = ", ".join(seen[:10]) + (" ..." if len(seen) > 10 else "")
-                raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {some})")
+            if value not in known:
+                hint = near_miss(value, known)
+                listed = ", ".join(known[:10]) + (" ..." if len(known) > 10 else "")
+                raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {listed})")
 
 
-def seeded_hash(seed: int, *what: object) -> float:
+def seeded_hash(seed: int, *parts: object) -> float:
     """A number in [0, 1) that depends on nothing but its arguments."""
-    text = "\x1f".join([str(seed), *map(str, what)])
+    text = "\x1f".join([str(seed), *map(str, parts)])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
@@ -67,18 +67,18 @@ def first_names(names: Iterable[str], split: Split, count: int) -> list[str]:
     Where there are fewer than splits, train comes first, then eval.
     """
     ordered = sorted(set(names))
-    kept = ordered[:count]
+    chosen = ordered[:count]
     if split.by != "asset":
-        return kept
-    there = [one for one in wanted_splits(split) if any(split_of_asset(name, split) == one for name in ordered)]
-    first = there[:count]
+        return chosen
+    filled = [part for part in wanted_splits(split) if any(split_of_asset(name, split) == part for name in ordered)]
+    first = filled[:count]
     for wanted in first:
-        sizes = Counter(split_of_asset(name, split) for name in kept)
-        other = next((name for name in ordered[count:] if split_of_asset(name, split) == wanted), None)
-        spare = [name for name in kept if (of := split_of_asset(name, split)) not in first or sizes[of] > 1]
-        if not sizes[wanted] and other is not None and spare:
-            kept[kept.index(spare[-1])] = other
-    return sorted(kept)
+        sizes = Counter(split_of_asset(name, split) for name in chosen)
+        replacement = next((name for name in ordered[count:] if split_of_asset(name, split) == wanted), None)
+        spare = [name for name in chosen if (of := split_of_asset(name, split)) not in first or sizes[of] > 1]
+        if not sizes[wanted] and replacement is not None and spare:
+            chosen[chosen.index(spare[-1])] = replacement
+    return sorted(chosen)
 
 
 def check_filled(sizes: Mapping[SplitName, int], names: Sequence[str], split: Split) -> None:
@@ -96,25 +96,25 @@ def check_filled(sizes: Mapping[SplitName, int], names: Sequence[str], split: Sp
     if not empty:
         return
     count = sum(sizes.values())
-    what = f"split.{empty[0]}: {getattr(split, empty[0]):g} of {count} assets came to none with seed {split.seed}"
+    problem = f"split.{empty[0]}: {getattr(split, empty[0]):g} of {count} assets came to none with seed {split.seed}"
     seed = find_seed(names, split) if count <= len(names) else None
     if seed is not None:
         dealt = Counter(split_of_asset(name, split, seed) for name in names)
-        how = ", ".join(f"{dealt[name]} {name}" for name in wanted_splits(split))
-        raise UserError(f"{what}; split.seed={seed} gives {how}")
-    raise UserError(f"{what}; give 0 for it, or split by time, so that each asset is in all splits")
+        counts = ", ".join(f"{dealt[name]} {name}" for name in wanted_splits(split))
+        raise UserError(f"{problem}; split.seed={seed} gives {counts}")
+    raise UserError(f"{problem}; give 0 for it, or split by time, so that each asset is in all splits")
 
 
 def find_seed(names: Sequence[str], split: Split) -> int | None:
     """The seed that deals assets out closest to the fractions, with some in each split; None if there is none."""
-    wanted = wanted_splits(split)
-    if len(names) < len(wanted):
+    splits = wanted_splits(split)
+    if len(names) < len(splits):
         return None
     best: tuple[float, int] | None = None
     for seed in range(SEEDS):
         dealt = Counter(split_of_asset(name, split, seed) for name in names)
-        off = sum(abs(dealt[name] - max(1.0, getattr(split, name) * len(names))) for name in wanted)
-        if all(dealt[name] for name in wanted) and (best is None or off < best[0]):
+        off = sum(abs(dealt[name] - max(1.0, getattr(split, name) * len(names))) for name in splits)
+        if all(dealt[name] for name in splits) and (best is None or off < best[0]):
             best = off, seed
             if off < 1:
                 break

@@ -126,15 +126,15 @@ def read_blocks(
 ) -> Iterator[SeriesBlock]:
     """The blocks of one file, see `ReadTimeseries`."""
     text = TextOptions(wanted=(time, *features), features=tuple(features))
-    found = read_schema(path, text)
-    require_columns(path, [time, *features], found.names)
-    type_ = found.field(time).type
+    arrow_schema = read_schema(path, text)
+    require_columns(path, [time, *features], arrow_schema.names)
+    type_ = arrow_schema.field(time).type
     units = TimeUnits.of(type_, time_unit)
     if units is None:
         raise BadInput(path, f"column {time}", f"is {type_}, it must be timestamp, integer or float")
-    booleans = frozenset(name for name in features if pa.types.is_boolean(found.field(name).type))
+    booleans = frozenset(name for name in features if pa.types.is_boolean(arrow_schema.field(name).type))
     schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans, text=text)
-    schema.check(path, found)
+    schema.check(path, arrow_schema)
     (piece,) = scan_file(storage.stat(path), AssetFrom.model_validate({"from": "path"}), schema, None, scratch="")
     if not piece.rows:
         raise BadInput(path, "file", "holds no rows")

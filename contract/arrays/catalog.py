@@ -73,54 +73,54 @@ class NamedArray:
         return max(part.stored.row_bytes for part in self.parts)
 
 
-def find_arrays(wanted: Sequence[Wanted]) -> list[NamedArray]:
+def find_arrays(specs: Sequence[Wanted]) -> list[NamedArray]:
     """The arrays that are asked for, in their order. Only the heads of the files are read.
 
     Raises:
       UserError: with the key and the file, if one cannot be used, or its files do not go together, or the arrays have
         not all the same number of rows.
     """
-    asked = [(one, file) for one in wanted for file in one.files]
-    threads = THREADS if any(storage.is_remote(file.path) for _, file in asked) else 1
+    pairs = [(spec, file) for spec in specs for file in spec.files]
+    threads = THREADS if any(storage.is_remote(file.path) for _, file in pairs) else 1
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(lambda pair: _look(*pair), asked))
+        stored = list(pool.map(lambda pair: _look(*pair), pairs))
     arrays, at = [], 0
-    for one in wanted:
-        arrays.append(_joined(one, found[at : at + len(one.files)]))
-        at += len(one.files)
-    _check_aligned(wanted, arrays)
+    for spec in specs:
+        arrays.append(_joined(spec, stored[at : at + len(spec.files)]))
+        at += len(spec.files)
+    _check_aligned(specs, arrays)
     return arrays
 
 
-def _look(wanted: Wanted, file: FileStat) -> Stored:
+def _look(spec: Wanted, file: FileStat) -> Stored:
     try:
-        return find_array(file, wanted.name, wanted.member)
+        return find_array(file, spec.name, spec.member)
     except BadArray as bad:
-        raise UserError(f"{wanted.key}: {file.path} {bad}") from None
+        raise UserError(f"{spec.key}: {file.path} {bad}") from None
     except OSError as error:
-        raise UserError(f"{wanted.key}: {file.path} cannot be read: {error.strerror or error}") from None
+        raise UserError(f"{spec.key}: {file.path} cannot be read: {error.strerror or error}") from None
 
 
-def _joined(wanted: Wanted, found: Sequence[Stored]) -> NamedArray:
-    first, parts, row = found[0], [], 0
-    for one in found:
-        for what, mine, others in (("dtype", one.dtype, first.dtype),
-                                   ("shape", list(one.shape[1:]), list(first.shape[1:]))):  # fmt: skip
-            if mine != others:
-                row_of = "rows of the shape" if what == "shape" else "values of the dtype"
+def _joined(spec: Wanted, stored: Sequence[Stored]) -> NamedArray:
+    first, parts, row = stored[0], [], 0
+    for array in stored:
+        for trait, value, first_value in (("dtype", array.dtype, first.dtype),
+                                   ("shape", list(array.shape[1:]), list(first.shape[1:]))):  # fmt: skip
+            if value != first_value:
+                row_of = "rows of the shape" if trait == "shape" else "values of the dtype"
                 raise UserError(
-                    f"{wanted.key}: {one.file.path} has {row_of} {mine}, {first.file.path} {others}; "
+                    f"{spec.key}: {array.file.path} has {row_of} {value}, {first.file.path} {first_value}; "
                     "the files of an array must be alike"
                 )
-        if one.rows:
-            parts.append(Part(one, row))
-            row += one.rows
+        if array.rows:
+            parts.append(Part(array, row))
+            row += array.rows
     if not parts:
-        raise UserError(f"{wanted.key}: {first.file.path} has no row")
-    return NamedArray(wanted.name, first.dtype, first.shape[1:], tuple(parts))
+        raise UserError(f"{spec.key}: {first.file.path} has no row")
+    return NamedArray(spec.name, first.dtype, first.shape[1:], tuple(parts))
 
 
-def _check_aligned(wanted: Sequence[Wanted], arrays: Sequence[NamedArray]) -> None:
+def _check_aligned(specs: Sequence[Wanted], arrays: Sequence[NamedArray]) -> None:
     if len({array.rows for array in arrays}) > 1:
-        told = ", ".join(f"{one.key} has {array.rows:,}" for one, array in zip(wanted, arrays, strict=True))
-        raise UserError(f"the arrays have not the same number of rows: {told}; row by row they must go together")
+        counts = ", ".join(f"{spec.key} has {array.rows:,}" for spec, array in zip(specs, arrays, strict=True))
+        raise UserError(f"the arrays have not the same number of rows: {counts}; row by row they must go together")

@@ -50,7 +50,7 @@ def read_head(read: Callable[[int], bytes]) -> Head:
     """
     begin = read(len(MAGIC) + 2)
     if begin[: len(MAGIC)] != MAGIC or len(begin) != len(MAGIC) + 2:
-        raise BadArray("is no array of NumPy's (.npy)" if begin else "is empty")
+        raise BadArray("is not a NumPy array (.npy)" if begin else "is empty")
     version = begin[len(MAGIC)]
     if version not in (1, 2, 3):
         raise BadArray(f"is of version {version} of NumPy's format, known are 1 to 3")
@@ -66,12 +66,12 @@ def read_head(read: Callable[[int], bytes]) -> Head:
 
 def _parsed(text: str, size: int) -> Head:
     try:
-        found = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text).strip())  # Python 2 wrote long integers as 7L
-        descr, fortran, shape = found["descr"], found["fortran_order"], found["shape"]
+        header = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text).strip())  # Python 2 wrote long integers as 7L
+        descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        raise BadArray("has a head that cannot be read") from None
+        raise BadArray("has a header that cannot be read") from None
     if not isinstance(shape, tuple) or not all(isinstance(axis, int) and axis >= 0 for axis in shape):
-        raise BadArray(f"has the shape {shape!r} in its head, which is none")
+        raise BadArray(f"has the invalid shape {shape!r} in its header")
     if not isinstance(descr, str):
         raise BadArray("holds records of several values; give each its own array")
     return Head(descr, shape, bool(fortran), size)
@@ -102,5 +102,5 @@ def item_bytes(descr: str) -> int:
 
 def _kind_and_size(descr: str) -> tuple[str, str]:
     """`<f4` is ("f", "4"); of a text that is no dtype, both are empty."""
-    found = re.fullmatch(r"[<>|=]?([A-Za-z?])(\d*)", descr, re.ASCII)
-    return (found[1], found[2]) if found else ("", "")
+    match = re.fullmatch(r"[<>|=]?([A-Za-z?])(\d*)", descr, re.ASCII)
+    return (match[1], match[2]) if match else ("", "")

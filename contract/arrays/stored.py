@@ -78,28 +78,28 @@ def find_array(file: FileStat, name: str, member: str | None) -> Stored:
     """
     path = file.path.lower()
     if path.endswith(NPZ):
-        found = _in_npz(file, name, member)
+        stored = _in_npz(file, name, member)
     elif path.endswith(HDF5):
-        found = _in_hdf5(file, name, member)
+        stored = _in_hdf5(file, name, member)
     elif path.endswith(ZARR):
-        found = _in_zarr(file, name, member)
+        stored = _in_zarr(file, name, member)
     elif member is not None:
         raise BadArray("holds one array and no names of several; leave 'array' out")
     else:
         with storage.open_input(file.path) as source:
-            found = _stored(file, "", read_head(source.read), 0)
-    if not found.shape:
+            stored = _stored(file, "", read_head(source.read), 0)
+    if not stored.shape:
         raise BadArray("is a single value and has no rows")
-    if 0 in found.shape[1:]:
-        raise BadArray(f"has rows of the shape {list(found.shape[1:])}, which hold nothing")
-    dtype_name(found.descr)
-    needed = found.rows * found.row_bytes
-    if found.offset is not None and found.offset + needed > file.size:
+    if 0 in stored.shape[1:]:
+        raise BadArray(f"has rows of the shape {list(stored.shape[1:])}, which hold nothing")
+    dtype_name(stored.descr)
+    size = stored.rows * stored.row_bytes
+    if stored.offset is not None and stored.offset + size > file.size:
         raise BadArray(
-            f"is cut off: its head tells of {needed:,} bytes of values, shape {list(found.shape)}, "
-            f"and it has {max(0, file.size - found.offset):,}"
+            f"is cut off: its header says {size:,} bytes of values, shape {list(stored.shape)}, "
+            f"and it has {max(0, file.size - stored.offset):,}"
         )
-    return found
+    return stored
 
 
 def _stored(file: FileStat, member: str, head: Head, before: int | None) -> Stored:
@@ -136,13 +136,13 @@ def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
         if info.compress_type != zipfile.ZIP_STORED:
             with archive.open(info) as inside:
                 head = read_head(inside.read)
-            found = _stored(file, chosen, head, None)
+            stored = _stored(file, chosen, head, None)
             dtype_name(head.descr)
-            there, needed = info.file_size - head.size, found.rows * found.row_bytes if found.shape else None
-            if needed is not None and there != needed:
-                how = "cut off" if there < needed else "with more values than its head tells of"
-                raise BadArray(f"has {chosen!r} {how}: {there:,} bytes for the shape {list(found.shape)}")
-            return found
+            actual, expected = info.file_size - head.size, stored.rows * stored.row_bytes if stored.shape else None
+            if expected is not None and actual != expected:
+                problem = "cut off" if actual < expected else "with more values than its header says"
+                raise BadArray(f"has {chosen!r} {problem}: {actual:,} bytes for the shape {list(stored.shape)}")
+            return stored
         source.seek(info.header_offset)
         local = source.read(_LOCAL_HEAD)
         before = info.header_offset + _LOCAL_HEAD + sum(int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
@@ -171,7 +171,7 @@ def open_hdf5(path: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _format_errors(told: str) -> Iterator[None]:
+def _format_errors(problem: str) -> Iterator[None]:
     """Tells h5py's errors about what is in a file from the machine's, which h5py has in its own words.
 
     The system's have a number, as errno or in the text; those of a bucket come as the file object raises them.
@@ -181,11 +181,11 @@ def _format_errors(told: str) -> Iterator[None]:
     except BadArray:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        said = " ".join(str(error.args[0] if error.args else error).split())
-        number = re.search(r"\berrno = ([1-9]\d*)", said)
+        message = " ".join(str(error.args[0] if error.args else error).split())
+        number = re.search(r"\berrno = ([1-9]\d*)", message)
         of_format = type(error) in (OSError, RuntimeError, KeyError, ValueError)
         if of_format and not getattr(error, "errno", None) and number is None:
-            raise BadArray(f"{told}: {said[:300]}") from None
+            raise BadArray(f"{problem}: {message[:300]}") from None
         if number is None or getattr(error, "errno", None):
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
@@ -243,7 +243,7 @@ def open_zarr(path: str) -> Any:
 def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
     opened, chosen = open_zarr(file.path), ""
     if not hasattr(opened, "shape"):
-        arrays = {path: one for path, one in opened.members(max_depth=None) if hasattr(one, "shape")}
+        arrays = {path: member_ for path, member_ in opened.members(max_depth=None) if hasattr(member_, "shape")}
         chosen = _choose(sorted(arrays), name, None if member is None else member.strip("/"))
         opened = arrays[chosen]
     elif member is not None:

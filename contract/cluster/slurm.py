@@ -47,10 +47,10 @@ def from_slurm(environ: Mapping[str, str]) -> WorkerInfo | None:
             f"{tasks}: is {per_node!r}, it must give {workers} tasks ({size}) to {len(hosts)} nodes ({nodes})"
         )
     seats = deal(counts, cyclic=value_of(environ, "SLURM_DISTRIBUTION").startswith("cyclic"))
-    for name, mine in zip(("SLURM_NODEID", "SLURM_LOCALID"), seats[worker], strict=True):
+    for name, seat in zip(("SLURM_NODEID", "SLURM_LOCALID"), seats[worker], strict=True):
         # Each task checks its own seat, so an order of tasks that is not known here is found by one of them.
-        if (told := value_of(environ, name)) and told != str(mine):
-            raise UserError(f"{name}: is {told!r} for task {worker}, not {mine}; start srun with --distribution=block")
+        if (told := value_of(environ, name)) and told != str(seat):
+            raise UserError(f"{name}: is {told!r} for task {worker}, not {seat}; start srun with --distribution=block")
     ports = _ports(environ, step, max(counts))
     return WorkerInfo(worker, workers, tuple(f"{hosts[node]}:{ports[local]}" for node, local in seats), "Slurm")
 

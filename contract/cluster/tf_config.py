@@ -37,7 +37,7 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
         return None
     if not isinstance(cluster, dict):
         _wrong(f"cluster must be a mapping of chief and worker to lists of host:port, not {cluster!r}")
-    groups = {kind: found for kind, entries in cluster.items() if (found := _entries(kind, entries))}
+    groups = {kind: group for kind, entries in cluster.items() if (group := _entries(kind, entries))}
     if "ps" in groups:
         _wrong(f"cluster.ps is {groups['ps']}: parameter servers are not supported; leave them out of the job")
     if unknown := sorted(set(groups) - {"chief", "master", "worker", "evaluator"}):
@@ -48,14 +48,14 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
     addresses = chiefs + groups.get("worker", [])
     for i, address in enumerate(addresses):
         if address in addresses[:i]:
-            _wrong(f"cluster holds {address} twice, each worker needs an address of its own")
+            _wrong(f"cluster holds {address} twice, each worker needs its own address")
     kinds = [kind for kind in ("chief", "master", "worker") if kind in groups]
     if not isinstance(task, dict) or task.get("type") not in kinds:
         _wrong(f"task.type must be one of {', '.join(kinds)}, task is {task!r}")
-    own = groups[task["type"]]
+    members = groups[task["type"]]
     index = whole_number(task.get("index"))
-    if index is None or index >= len(own):
-        _wrong(f"task.index must be from 0 to {len(own) - 1}, as cluster.{task['type']} has it, task is {task!r}")
+    if index is None or index >= len(members):
+        _wrong(f"task.index must be from 0 to {len(members) - 1}, as cluster.{task['type']} has it, task is {task!r}")
     worker = index if task["type"] != "worker" else len(chiefs) + index
     return WorkerInfo(worker, len(addresses), tuple(addresses), "TF_CONFIG")
 
@@ -83,5 +83,5 @@ def _entries(kind: str, entries: object) -> list[str]:
     return entries
 
 
-def _wrong(what: str) -> NoReturn:
-    raise UserError(f"TF_CONFIG: {what}") from None
+def _wrong(problem: str) -> NoReturn:
+    raise UserError(f"TF_CONFIG: {problem}") from None

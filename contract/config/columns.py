@@ -12,13 +12,13 @@ def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequenc
 
     A glob never takes one of `never` (the time, the asset and the labels), a name may.
     """
-    found: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for pattern in patterns:
         if pattern in names:  # also where it looks like a glob, as `Temp [C]` does
-            found[pattern] = None
+            columns[pattern] = None
         elif any(c in pattern for c in "*?["):
-            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
-    return list(found)
+            columns.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
+    return list(columns)
 
 
 def resolve_ranges(
@@ -29,12 +29,12 @@ def resolve_ranges(
     Raises:
       UserError: if a pattern names no feature.
     """
-    found: dict[int, tuple[float, float]] = {}
+    limits: dict[int, tuple[float, float]] = {}
     for pattern, (low, high) in ranges.items():
         matched = match_features([pattern], features, ())
         if not matched:
             hint = near_miss(pattern, features)
             raise UserError(f"prepare.range: {pattern!r} is none of the features{hint} ({', '.join(features[:20])})")
         for name in matched:
-            found[features.index(name)] = -math.inf if low is None else low, math.inf if high is None else high
-    return tuple((place, *found[place]) for place in sorted(found))
+            limits[features.index(name)] = -math.inf if low is None else low, math.inf if high is None else high
+    return tuple((place, *limits[place]) for place in sorted(limits))

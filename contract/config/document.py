@@ -45,8 +45,8 @@ def read_text(path: str) -> str:
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, it must be a job file, such as job.yaml") from None
     except UnicodeDecodeError as error:
-        found = f"byte 0x{error.object[error.start]:02x} at place {error.start:,}"
-        raise UserError(f"{path}: is not text in UTF-8 ({found}); save the job file as UTF-8") from None
+        wrong_byte = f"byte 0x{error.object[error.start]:02x} at place {error.start:,}"
+        raise UserError(f"{path}: is not text in UTF-8 ({wrong_byte}); save the job file as UTF-8") from None
     except OSError as error:
         told = error.strerror or first_line(error)
         raise UserError(f"{path}: cannot be read as a job file: {told}") from None
@@ -93,27 +93,27 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     except RecursionError:
         raise UserError(f"{name}: is nested too deeply for a job file") from None
     if not isinstance(data, dict):
-        found = "is empty" if data is None else f"holds {shown(data)}"
-        raise UserError(f"{name}: {found}; a job file is a mapping with the keys {', '.join(keys)}")
+        content = "is empty" if data is None else f"holds {shown(data)}"
+        raise UserError(f"{name}: {content}; a job file is a mapping with the keys {', '.join(keys)}")
     if INCLUDE not in data:
         return Document(data, places)
     included = data.pop(INCLUDE)
-    where = places.pop((INCLUDE,), places[()])  # a merge key of YAML brings it without a place
+    origin = places.pop((INCLUDE,), places[()])  # a merge key of YAML brings it without a place
     base = Document({}, {})
-    for place, path in enumerate(_paths(included, where)):
-        here = places.pop((INCLUDE, place), where)
+    for place, path in enumerate(_paths(included, origin)):
+        here = places.pop((INCLUDE, place), origin)
         base = _merge(base, _include(path, here, name, job_dir, chain, keys))
     return _merge(base, Document(data, places))
 
 
-def _paths(included: Any, where: str) -> list[str]:
+def _paths(included: Any, origin: str) -> list[str]:
     paths = [included] if isinstance(included, str) else included
     if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-        raise UserError(f"{where}: {INCLUDE}: {included!r} is not allowed, it must be a path or a list of paths")
+        raise UserError(f"{origin}: {INCLUDE}: {included!r} is not allowed, it must be a path or a list of paths")
     return paths
 
 
-def _include(path: str, where: str, by: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
+def _include(path: str, origin: str, by: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
     """What an included file says; its path counts from the folder of the file that includes it."""
     path = os.path.expanduser(path)
     if not storage.is_remote(path) and not os.path.isabs(path):
@@ -122,11 +122,11 @@ def _include(path: str, where: str, by: str, job_dir: str, chain: tuple[str, ...
     path = scheme + os.path.normpath(path.removeprefix(scheme))
     if path in chain:
         cycle = " -> ".join([*chain[chain.index(path) :], path])
-        raise UserError(f"{where}: {INCLUDE}: files include each other: {cycle}")
+        raise UserError(f"{origin}: {INCLUDE}: files include each other: {cycle}")
     try:
         text = read_text(path)
     except UserError as error:
-        raise UserError(f"{where}: {INCLUDE}: {error}") from None
+        raise UserError(f"{origin}: {INCLUDE}: {error}") from None
     return _parse(text, path, job_dir, (*chain, path), keys)
 
 
@@ -136,14 +136,14 @@ def _merge(base: Document, over: Document) -> Document:
 
     def put(target: dict[str, Any], source: dict[str, Any], key: Key) -> None:
         for name, value in source.items():
-            here = (*key, name)
-            there = target.get(name)
-            if isinstance(value, dict) and isinstance(there, dict):
-                target[name] = dict(there)
-                put(target[name], value, here)
+            child = (*key, name)
+            current = target.get(name)
+            if isinstance(value, dict) and isinstance(current, dict):
+                target[name] = dict(current)
+                put(target[name], value, child)
             else:
                 target[name] = value
-                for place in [one for one in places if one[: len(here)] == here]:
+                for place in [other for other in places if other[: len(child)] == child]:
                     del places[place]
 
     put(data, over.data, ())
@@ -164,15 +164,15 @@ def find_places(node: yaml.Node | None, key: Key, places: Places, name: str, var
             "write out what is meant, without aliases of aliases"
         )
     if isinstance(node, yaml.MappingNode):
-        seen = set()
+        children = set()
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise UserError(f"{name}:{key_node.start_mark.line + 1}: is not YAML: found unhashable key")
             key_node.value = variables.restore(key_node.value)
             child = (*key, key_node.value)
-            if child in seen:
+            if child in children:
                 raise UserError(f"{name}:{key_node.start_mark.line + 1}: {dotted(child)} is given twice")
-            seen.add(child)
+            children.add(child)
             places[child] = f"{name}:{key_node.start_mark.line + 1}"
             find_places(value_node, child, places, name, variables)
     elif isinstance(node, yaml.SequenceNode):

@@ -39,11 +39,9 @@ class Numeric(Feature):
     missing: Literal["mean"] | Float32 = Field(
         default="mean", description="What a missing value counts as: the mean of the training rows, or a number."
     )
-    indicator: bool = Field(
-        default=False, description="A number more: 1 where the value is missing, else 0; <name>_missing."
-    )
+    indicator: bool = Field(default=False, description="Adds <name>_missing: 1 where the value is missing, else 0.")
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Scaled values are kept from -clip to clip."
+        default=None, description="Scaled values are clipped to [-clip, clip]."
     )
 
     @model_validator(mode="after")
@@ -54,25 +52,26 @@ class Numeric(Feature):
 
 
 class Categorical(Feature):
-    """One of some values: a number for each. int64; part of the field `categories`. 0 is missing, then come unseen."""
+    """A category, as a number. int64; part of the field `categories`. 0 is missing, then come unseen values."""
 
     type: Literal["categorical"]
     min_count: Annotated[int, Field(ge=1)] = Field(
         default=1, description="A value that fewer training rows have counts as unseen."
     )
     max_size: Size | None = Field(
-        default=None, description="Only so many values, the most frequent; others are unseen."
+        default=None, description="The most frequent values, at most this many; others are unseen."
     )
-    unseen: Size = Field(default=1, description="Numbers that unseen values are spread over, by a hash.")
+    unseen: Size = Field(default=1, description="How many numbers unseen values are hashed to.")
     hash: Annotated[int, Field(ge=2, le=100_000_000)] | None = Field(
-        default=None, description="No vocabulary: values are spread over so many numbers by a hash; for huge columns."
+        default=None,
+        description="Instead of a vocabulary, values are hashed to this many numbers; for very many values.",
     )
 
     @model_validator(mode="after")
     def _hash_alone(self) -> "Categorical":
-        given = {"min_count", "max_size", "unseen"} & self.model_fields_set
-        if self.hash is not None and given:
-            raise ValueError(f"{sorted(given)[0]} does not go with hash, which keeps no vocabulary")
+        unused = {"min_count", "max_size", "unseen"} & self.model_fields_set
+        if self.hash is not None and unused:
+            raise ValueError(f"{sorted(unused)[0]} does not go with hash, which keeps no vocabulary")
         return self
 
 
@@ -83,7 +82,7 @@ class Bucket(Feature):
 
     type: Literal["bucket"]
     buckets: Annotated[int, Field(ge=2, le=1000)] | None = Field(
-        default=None, description="So many, each with as many training rows as the others, as far as values differ."
+        default=None, description="Number of buckets, with equally many training rows each as far as values differ."
     )
     edges: list[float] = Field(default=[], description="Where one ends and the next begins, in rising order.")
 
@@ -105,13 +104,13 @@ class Text(Feature):
         description="words: letters, digits, _ and apostrophes; every other character is a word of its own. spaces: "
         "what stands between white space. characters: each by itself.",
     )
-    lower: bool = Field(default=True, description="Capitals count as small letters.")
+    lower: bool = Field(default=True, description="Lowercase the text.")
     min_count: Annotated[int, Field(ge=1)] = Field(
         default=2, description="A word that is in the training rows fewer times counts as unseen."
     )
-    max_size: Size | None = Field(default=20_000, description="Only so many words, the most frequent ones.")
+    max_size: Size | None = Field(default=20_000, description="The most frequent words, at most this many.")
     length: Annotated[int, Field(ge=1, le=65_536)] | Literal["ragged"] = Field(
-        default=64, description="Words of a text: longer ones are cut, shorter ones filled up with 0. ragged: as it is."
+        default=64, description="Words per text: longer ones are cut, shorter ones padded with 0. ragged: as they are."
     )
 
 
@@ -132,7 +131,7 @@ class DateParts(Feature):
     @field_validator("parts")
     @classmethod
     def _once(cls, value: list[str]) -> list[str]:
-        if twice := [one for one in value if value.count(one) > 1]:
+        if twice := [part for part in value if value.count(part) > 1]:
             raise ValueError(f"{twice[0]} is given twice")
         return value
 
@@ -146,7 +145,7 @@ class Cross(Section):
     of: Annotated[list[str], Field(min_length=2, max_length=8), Told("a list of 2 to 8 columns")] = Field(
         description="The columns."
     )
-    hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are spread over.")
+    hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are hashed to.")
 
 
 class Pass(Feature):
@@ -160,7 +159,7 @@ class Pass(Feature):
 
 
 class Own(Section):
-    """A function of your own, as tensorflow-transform has it: from columns by name to tensors by name, fields each."""
+    """Your own function in the style of tensorflow-transform: columns by name in, tensors by name out, each a field."""
 
     type: Literal["own"]
     function: str = Field(description="module:function, from a dict of tensors to a dict of tensors.")
@@ -184,7 +183,7 @@ def from_short(value: Any) -> Any:
     """`amount: numeric` is short for `amount: {type: numeric}`."""
     if not isinstance(value, dict):
         return value
-    return {name: {"type": one} if isinstance(one, str) else one for name, one in value.items()}
+    return {name: {"type": section} if isinstance(section, str) else section for name, section in value.items()}
 
 
 def own_functions(features: Mapping[str, Section]) -> dict[str, str]:
@@ -194,14 +193,14 @@ def own_functions(features: Mapping[str, Section]) -> dict[str, str]:
 
 def key_columns(features: Mapping[str, Section]) -> frozenset[str]:
     """The columns that only name rows: those of `pass` with `role: key` that no other feature names."""
-    passed, others = set(), set()
-    for name, one in features.items():
-        if isinstance(one, Pass) and one.role == "key":
-            passed.add(one.column or name)
-        elif isinstance(one, Cross):
-            others |= set(one.of)
-        elif isinstance(one, Own):
-            others |= set(one.columns)
-        elif isinstance(one, Feature):
-            others.add(one.column or name)
-    return frozenset(passed - others)
+    passed, used = set(), set()
+    for name, section in features.items():
+        if isinstance(section, Pass) and section.role == "key":
+            passed.add(section.column or name)
+        elif isinstance(section, Cross):
+            used |= set(section.of)
+        elif isinstance(section, Own):
+            used |= set(section.columns)
+        elif isinstance(section, Feature):
+            used.add(section.column or name)
+    return frozenset(passed - used)

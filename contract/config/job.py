@@ -41,7 +41,7 @@ class Job(Section):
         default=Windows(length=1), description="Of series; for other kinds of source a window is one row."
     )
     label: Annotated[list[Label], OneOrMore()] = Field(
-        default=[], description="What a model is to tell of a window: one label, or a list of them."
+        default=[], description="What a model predicts for a window: one label, or a list of them."
     )
     features: Annotated[dict[str, AnyFeature], BeforeValidator(from_short)] = Field(
         default={}, description="Of tables: what becomes of the columns, by their names or globs."
@@ -49,7 +49,7 @@ class Job(Section):
     split: Split = Split()
     output: Output
     limits: Limits = Limits()
-    train: Train | None = Field(default=None, description="May be left out where the job is only preprocessed.")
+    train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")
     launch: Launch = Launch()
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ class Label(Section):
     example: ClassVar[str] = "{column: fault}"
 
     name: FieldName = Field(
-        default="label", description="Names the field in the dataset; what a task calls its target."
+        default="label", description="Name of the field in the dataset, which a task gives as its target."
     )
     column: str | None = Field(default=None, description="A column of the files.")
     derive: Literal["remaining_life"] | None = Field(
@@ -43,7 +43,7 @@ class Label(Section):
     @classmethod
     def _differ(cls, value: list[str | int | bool] | str | None) -> list[str | int | bool] | str | None:
         if isinstance(value, list):
-            names = [class_name(one) for one in value]
+            names = [class_name(item) for item in value]
             if "" in names:
                 raise ValueError("an empty text is no name of a class: it is a missing value")
             if len(names) < 2:
@@ -51,7 +51,7 @@ class Label(Section):
             if twice := [name for name in names if names.count(name) > 1]:
                 raise ValueError(f"the class {twice[0]!r} is given twice")
             if len(names) > MOST_CLASSES:
-                raise ValueError(f"{len(names)} classes, at most {MOST_CLASSES} can be told apart")
+                raise ValueError(f"{len(names)} classes, at most {MOST_CLASSES} are supported")
         return value
 
     @model_validator(mode="after")
@@ -67,8 +67,8 @@ class Label(Section):
         if self.derive is not None and self.at != "end":
             raise ValueError(f"derive: {self.derive} goes with at: end, not with at: {self.at}")
         if self.classes is not None and (self.derive or self.cap or self.role == "weight"):
-            other = "derive" if self.derive else "cap" if self.cap else "role: weight"
-            raise ValueError(f"classes do not go with {other}: that is of numbers")
+            key = "derive" if self.derive else "cap" if self.cap else "role: weight"
+            raise ValueError(f"classes do not go with {key}: that is of numbers")
         return self
 
     @property

@@ -60,8 +60,8 @@ class TrainLaunch(StageLaunch):
     )
     restarts: Annotated[int, Field(ge=0)] = Field(
         default=3,
-        description="How often a training run that lost a worker is started again, from its last checkpoint, "
-        "before it gets as far as the next.",
+        description="How often a training run that lost a worker is restarted from its last checkpoint without "
+        "reaching the next.",
     )
 
 

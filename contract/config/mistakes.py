@@ -32,8 +32,8 @@ def describe(error: ValidationError, places: Places, model: type[Section], data:
       data: what the file holds.
     """
     by_key: dict[Key, list[Any]] = {}
-    for found in error.errors():
-        by_key.setdefault(_key_of(found, data), []).append(found)
+    for mistake in error.errors():
+        by_key.setdefault(_key_of(mistake, data), []).append(mistake)
     # Where a key may hold a word or a mapping, a mistake in a mapping is not that it is no word.
     inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
     lines = [_describe(key, by_key[key], places, model, data) for key in inner[:MOST]]
@@ -46,11 +46,11 @@ def _key_of(error: Any, data: Any) -> Key:
     for part in error["loc"]:
         index = isinstance(part, int)  # of a list; in a mapping it is a key that is no text
         if isinstance(data, dict):
-            there = not index and part in data
+            is_key = not index and part in data
         else:
-            there = index and isinstance(data, list) and part < len(data)
-        data = data[part] if there else data
-        if there or (part is error["loc"][-1] and error["type"] == "missing" and not index):
+            is_key = index and isinstance(data, list) and part < len(data)
+        data = data[part] if is_key else data
+        if is_key or (part is error["loc"][-1] and error["type"] == "missing" and not index):
             key.append(part)
     return tuple(key)
 
@@ -58,57 +58,57 @@ def _key_of(error: Any, data: Any) -> Key:
 def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Section], data: Any) -> str:
     """One line; there are several errors where a key may be of several types."""
     error = errors[0]
-    kind, found = error["type"], error.get("input")
-    told = error["msg"].removeprefix("Value error, ")
-    where = _place_of(key, places, told if kind == "value_error" else "")
+    kind, value = error["type"], error.get("input")
+    message = error["msg"].removeprefix("Value error, ")
+    place = _place_of(key, places, message if kind == "value_error" else "")
     if key:
-        where += f": {dotted(key)}"
+        place += f": {dotted(key)}"
     if kind == "extra_forbidden":
         section = section_of(annotation_at(key[:-1], model, data), _value_at(key[:-1], data)) or Section
         allowed = [field.alias or name for name, field in section.model_fields.items()]
         if key == (INCLUDE,):
-            return f"{where}: belongs into a job file, at its top"
+            return f"{place}: belongs into a job file, at its top"
         allowed += [INCLUDE] if len(key) == 1 else []
-        return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
+        return f"{place}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "invalid_key":
-        return f"{where}: has the key {shown(found)}, which YAML does not take for text; write it in quotes"
+        return f"{place}: has the key {shown(value)}, which YAML does not take for text; write it in quotes"
     if kind == "value_error":
-        return f"{where}: {told}"
+        return f"{place}: {message}"
     annotation = annotation_at(key, model, data)
     if error["loc"][-1] == "[key]":
         words = key_words_for(annotation) or key_words_for(annotation_at(key[:-1], model, data))
-        plain = re.sub(r"[^a-z0-9_]+", "_", str(found).lower()).strip("_")
+        plain = re.sub(r"[^a-z0-9_]+", "_", str(value).lower()).strip("_")
         near = f"; {plain} is one" if words.startswith("small letters") and plain[:1].isalpha() else ""
-        return f"{where}: {shown(found)} is not allowed as a name, it must be {words}{near}"
+        return f"{place}: {shown(value)} is not allowed as a name, it must be {words}{near}"
     if kind == "missing" and _value_at(key, data) is None:
-        return f"{where}: is missing, it must be {words_for(annotation)}"
+        return f"{place}: is missing, it must be {words_for(annotation)}"
     if kind == "literal_error" and len(errors) == 1:
         options = _options(error)
-        return f"{where}: {shown(found)} is not allowed{near_miss(found, options)} (allowed: {', '.join(options)})"
-    found, words = _value_at(key, data), words_for(annotation)
-    if found is None:
-        return f"{where}: is empty, it must be {words}"
+        return f"{place}: {shown(value)} is not allowed{near_miss(value, options)} (allowed: {', '.join(options)})"
+    value, words = _value_at(key, data), words_for(annotation)
+    if value is None:
+        return f"{place}: is empty, it must be {words}"
     if words.startswith("a mapping"):
-        return f"{where}: needs {words}, not {shown(found)}"
-    if isinstance(found, str) and "[one, two]" in words:
-        words = words.replace("[one, two]", f"[{found}]")
-    quotes = "; write it in quotes" if words.startswith(TEXTS) and not isinstance(found, str | list | dict) else ""
-    return f"{where}: {shown(found)} is not allowed, it must be {words}{quotes}"
+        return f"{place}: needs {words}, not {shown(value)}"
+    if isinstance(value, str) and "[one, two]" in words:
+        words = words.replace("[one, two]", f"[{value}]")
+    quotes = "; write it in quotes" if words.startswith(TEXTS) and not isinstance(value, str | list | dict) else ""
+    return f"{place}: {shown(value)} is not allowed, it must be {words}{quotes}"
 
 
-def _place_of(key: Key, places: Places, told: str) -> str:
+def _place_of(key: Key, places: Places, message: str) -> str:
     """The place of a key, or of what is above it. A rule of a whole section may be broken by overrides of its keys."""
-    if told and (named := re.match(r"([a-z_.]+)(: |$)", told)):  # a rule that begins with the key that breaks it
+    if message and (named := re.match(r"([a-z_.]+)(: |$)", message)):  # a rule that begins with the key that breaks it
         named_key = (*key, *named[1].split("."))
         key = next((named_key[:n] for n in range(len(named_key), len(key), -1) if named_key[:n] in places), key)
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
     below = [
-        where
-        for other, where in places.items()
-        if other[: len(key)] == key and where.startswith(SET) and (key or dotted(other) in told)
+        line
+        for inner, line in places.items()
+        if inner[: len(key)] == key and line.startswith(SET) and (key or dotted(inner) in message)
     ]
-    others = [where for where in dict.fromkeys(below) if where != place]
-    return ", ".join([place, *others]) if told else place
+    overrides = [line for line in dict.fromkeys(below) if line != place]
+    return ", ".join([place, *overrides]) if message else place
 
 
 def _value_at(key: Key, data: Any) -> Any:

@@ -28,7 +28,7 @@ class RecurrentAutoencoder(ModelSection):
 
 
 class Recurrent(ModelSection):
-    """Recurrent layers over a window, and from their last state an output for each thing to classify or regress."""
+    """Recurrent layers over a window, with a head on their last state for each target."""
 
     name: Literal["recurrent"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
@@ -36,23 +36,21 @@ class Recurrent(ModelSection):
     dense: list[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="Units of further layers between the last state and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of each layer's values that training leaves out by chance."
-    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class Tabular(ModelSection):
-    """Dense layers over numbers and embeddings of categories, for each thing to classify or regress an output."""
+    """Dense layers over numbers and embeddings of categories, with a head for each target."""
 
     name: Literal["tabular"] = Field(description="Says that it is this model.")
     units: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[128, 128], min_length=1, description="Units of each layer; one as wide as that before it adds to it."
+        default=[128, 128],
+        min_length=1,
+        description="Units of each layer; one as wide as the one before has a skip connection.",
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of each layer's values that training leaves out by chance."
-    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
     embedding: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Numbers that a category becomes; left out, more for columns of more categories."
+        default=None, description="Size of a category's embedding; left out, larger for columns of more categories."
     )
     wide: bool = Field(
         default=False, description="Adds a linear model of numbers and categories: wide and deep (Cheng et al. 2016)."
@@ -66,7 +64,7 @@ class Linear(ModelSection):
 
 
 class TextModel(ModelSection):
-    """Words as embeddings, layers over them, and what they find beside the other inputs."""
+    """Word embeddings with layers over them, concatenated with the other inputs."""
 
     name: Literal["text"] = Field(description="Says that it is this model.")
     layer: Literal["convolution", "gru", "lstm", "mean"] = Field(
@@ -74,19 +72,17 @@ class TextModel(ModelSection):
         description="Over the words: convolutions of several widths and the highest value of each, a recurrent layer "
         "in both directions, or the mean.",
     )
-    embedding: Annotated[int, Field(ge=1)] = Field(default=64, description="Numbers that a word becomes.")
+    embedding: Annotated[int, Field(ge=1)] = Field(default=64, description="Size of the embedding of a word.")
     units: Annotated[int, Field(ge=1)] = Field(default=64, description="Filters of each width, or units of the layer.")
     widths: list[Annotated[int, Field(ge=1)]] = Field(
         default=[2, 3, 4], min_length=1, description="Of convolutions, in words."
     )
-    dense: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="Units of the layers after them.")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of each layer's values that training leaves out by chance."
-    )
+    dense: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="Units of the dense layers after them.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class MultiInput(ModelSection):
-    """Each input by itself, images by convolutions, then all side by side through dense layers; an output a head."""
+    """Each input by itself, images through convolutions, then all through dense layers; a head for each output."""
 
     name: Literal["multi_input"] = Field(description="Says that it is this model.")
     filters: list[Annotated[int, Field(ge=1)]] = Field(
@@ -95,24 +91,22 @@ class MultiInput(ModelSection):
         "after which the size is halved, as long as it can be. []: they are flattened, as other inputs are.",
     )
     units: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[128], description="Units of the layers over all inputs side by side."
+        default=[128], description="Units of the layers over the concatenated inputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of each layer's values that training leaves out by chance."
-    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class Residual(ModelSection):
-    """A small residual network (He et al. 2015) over images, for each thing to classify or regress an output."""
+    """A small residual network (He et al. 2015) over images, with a head for each target."""
 
     name: Literal["residual"] = Field(description="Says that it is this model.")
     filters: list[Annotated[int, Field(ge=1)]] = Field(
         default=[32, 64, 128],
         min_length=1,
-        description="Of each stage; every stage after the first halves height and width.",
+        description="Filters of each stage; every stage after the first halves height and width.",
     )
     blocks: Annotated[int, Field(ge=1)] = Field(
-        default=2, description="Of two convolutions each, in a stage; what a block gets is added to what it gives."
+        default=2, description="Blocks in a stage, each of two convolutions with a skip connection."
     )
     stem: Literal[1, 2, 4] = Field(
         default=1, description="The first layer divides height and width by this: 1 for small images, 4 for large ones."
@@ -120,9 +114,7 @@ class Residual(ModelSection):
     dense: list[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="Units of further layers between the mean over the image and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of the values before the outputs that training leaves out by chance."
-    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate before the outputs.")
 
 
 class Application(ModelSection):
@@ -134,15 +126,13 @@ class Application(ModelSection):
         default=None,
         min_length=1,
         description="A file with weights of the network without its last layer (.weights.h5, or the .h5 files of "
-        "keras.applications), local or gs://; left out, it learns from the beginning.",
+        "keras.applications), local or gs://; left out, it is trained from scratch.",
     )
-    frozen: bool = Field(default=False, description="Whether its weights stay as they are: only the outputs learn.")
+    frozen: bool = Field(default=False, description="Freeze its weights, and train only the layers after them.")
     dense: list[Annotated[int, Field(ge=1)]] = Field(
         default=[], description="Units of further layers between the mean over the image and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="Share of the values before the outputs that training leaves out by chance."
-    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate before the outputs.")
 
     @property
     def bare(self) -> Self:
@@ -180,8 +170,8 @@ class CustomModel(ModelSection):
     @field_validator("args")
     @classmethod
     def _shape_is_given(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := [key for key in ("length", "features", "inputs", "outputs") if key in value]:
-            raise ValueError(f"{' and '.join(taken)}: the dataset says this, leave it out")
+        if reserved := [key for key in ("length", "features", "inputs", "outputs") if key in value]:
+            raise ValueError(f"{' and '.join(reserved)}: the dataset says this, leave it out")
         return value
 
 

@@ -23,7 +23,7 @@ class Output(Section):
     partition_by: list[str] = Field(
         default=[],
         description="Of tables: columns whose values are folders below each split, country=DE, so that training can "
-        "open some of them alone (train.feed.where).",
+        "read only some of them (train.feed.where).",
     )
     rows_per_record: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,

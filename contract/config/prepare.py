@@ -55,12 +55,12 @@ class Scale(Section):
         default="fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
     )
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Scaled values are kept from -clip to clip."
+        default=None, description="Scaled values are clipped to [-clip, clip]."
     )
     min_divisor: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.01,
-        description="With per: asset, no feature of an asset is divided by less than this times what assets usually "
-        "are, the median. 0: whatever its own rows say.",
+        description="With per: asset, the smallest divisor of a feature, as a share of its median over all assets. 0: "
+        "no limit.",
     )
 
     @model_validator(mode="after")
@@ -78,8 +78,8 @@ class Prepare(Section):
 
     steps: list[str] = Field(
         default=[],
-        description="Functions of your own from an Arrow table to an Arrow table, or Beam DoFns, as module:name. All "
-        "rows pass them, one step after the other, before anything else is done.",
+        description="Your own functions from Arrow table to Arrow table, or Beam DoFns, as module:name. All rows pass "
+        "through them, one step after the other, before anything else is done.",
     )
     step_columns: list[str] = Field(
         default=[],
@@ -87,17 +87,17 @@ class Prepare(Section):
     )
     range: dict[str, tuple[float | None, float | None]] = Field(
         default={},
-        description="By name or glob of a column the lowest and the highest value that are possible, such as "
-        "{sensor_1: [0, 300]}; a value outside is missing. null is open.",
+        description="Lowest and highest possible value by column name or glob, such as {sensor_1: [0, 300]}; values "
+        "outside count as missing. null is open.",
     )
     duplicates: Literal["first", "last", "mean", "reject"] = Field(
         default="first",
-        description="What becomes of rows of one time of an asset: one of them stays, their mean, or the asset is set "
-        "aside. With resample, all but reject let them all count in their step.",
+        description="What happens to rows of an asset at the same time: one of them stays, or their mean, or the "
+        "asset is set aside. With resample, all of them count in their step unless it is reject.",
     )
     missing: Missing = Missing()
     resample: Resample | None = None
-    max_gap: Duration | None = Field(default=None, description="No window crosses a longer step in time.")
+    max_gap: Duration | None = Field(default=None, description="No window spans a longer gap in time.")
     scale: Scale = Scale()
 
     _max_gap = field_validator("max_gap")(checked_duration)
@@ -105,7 +105,7 @@ class Prepare(Section):
     @field_validator("steps")
     @classmethod
     def _names_functions(cls, value: list[str]) -> list[str]:
-        return [names_code(one, "function", "my_package.steps:add_power") for one in value]
+        return [names_code(path, "function", "my_package.steps:add_power") for path in value]
 
     @model_validator(mode="after")
     def _steps_for_columns(self) -> "Prepare":

@@ -117,9 +117,9 @@ class OneOf:
         """The member that a mapping is meant to be; None where it does not tell."""
         if not isinstance(value, dict):
             return None
-        told = [member for key, member in self.others().items() if key in value]
-        if told:
-            return told[0]
+        members = [member for key, member in self.others().items() if key in value]
+        if members:
+            return members[0]
         name = value.get(self.key)
         return self.names().get(name) if isinstance(name, str) else None
 
@@ -137,8 +137,8 @@ class OneOf:
             raise ValueError(f"{value!r} is not allowed, it must be a mapping with {', or '.join(ways)}")
         if value.get(self.key) is None:
             raise ValueError(f"needs {', or '.join(ways)}")
-        found = value[self.key]
-        raise ValueError(f"{self.key} {found!r} is not allowed{near_miss(found, names)} (allowed: {', '.join(names)})")
+        name = value[self.key]
+        raise ValueError(f"{self.key} {name!r} is not allowed{near_miss(name, names)} (allowed: {', '.join(names)})")
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         union = handler.generate_schema(Union[self.members])  # noqa: UP007 - of a tuple
@@ -159,8 +159,8 @@ class OneOrMore:
         return core_schema.no_info_before_validator_function(listed, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler(schema)
-        return {"anyOf": [found["items"], found]}
+        array = handler(schema)
+        return {"anyOf": [array["items"], array]}
 
 
 def class_name(value: object) -> str:

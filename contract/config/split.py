@@ -43,19 +43,19 @@ class Split(Section):
     train_from: Time | None = Field(default=None, description="With by: time of a table: rows before are not used.")
     gap: Duration | None = Field(
         default=None,
-        description="With by: time of a table: rows so long before the first cut are not used: 7d.",
+        description="With by: time of a table: rows within this time before the first cut are not used, such as 7d.",
     )
     stratify: bool = Field(
         default=False, description="With by: row, each class of the label has its exact share in each split."
     )
-    seed: int = Field(default=7, description="By a hash, another seed deals assets or rows out differently.")
+    seed: int = Field(default=7, description="Where a hash decides, another seed splits assets or rows differently.")
 
     _gap = field_validator("gap")(checked_duration)
 
     @field_validator("train", "eval", "test", mode="before")
     @classmethod
     def _values_as_text(cls, value: Any) -> Any:
-        return [class_name(one) for one in value] if isinstance(value, list) else value
+        return [class_name(item) for item in value] if isinstance(value, list) else value
 
     @field_validator("train_from", "eval_from", "test_from", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ class Goal(Section):
     name: str = Field(description="What is learned.")
     loss: str | None = Field(
         default=None,
-        description="A loss of Keras by name (such as huber), or module:function of (wanted, found) -> [batch].",
+        description="A loss of Keras by name (such as huber), or module:function of (y_true, y_pred) -> [batch].",
     )
     metrics: list[str] | None = Field(
         default=None,
@@ -24,12 +24,12 @@ class Goal(Section):
         default=None, description="A field of the dataset with role: weight that says how much each window counts."
     )
     weight: Annotated[float, Field(gt=0)] = Field(
-        default=1.0, description="Of its loss in the sum, where several things are learned."
+        default=1.0, description="Weight of its loss in the sum, where there are several outputs."
     )
 
 
 class Reconstruct(Goal):
-    """The model gives back what it was given. Loss: mean squared error."""
+    """The model reconstructs its input. Loss: mean squared error."""
 
     name: Literal["reconstruct"] = Field(description="What is learned.")
 
@@ -47,8 +47,8 @@ class Classify(Goal):
 
     threshold: Literal["best_f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="Of two classes, the probability of the second from which on the model says it: a number, or the "
-        "one with the highest F1 on the eval split (on the train split where there is none). Else, the likelier one.",
+        description="With two classes, the probability from which on the second is predicted: a number, or the one "
+        "with the highest F1 on the eval split (the train split where there is none). Left out, the likelier class.",
     )
 
     @field_validator("class_weights", mode="before")
@@ -70,10 +70,10 @@ GOALS: tuple[type[Goal], ...] = (Reconstruct, Classify, Regress)
 
 
 class Several(Section):
-    """Several things at a time: the model gives an output for each, and the loss is the sum of theirs."""
+    """Several outputs at once; the loss is the sum of theirs."""
 
     outputs: dict[FieldName, Annotated[Goal, OneOf("name", GOALS)]] = Field(
-        description="For each output of the model, by its name, what it learns."
+        description="The task of each output, by its name."
     )
 
     @field_validator("outputs")

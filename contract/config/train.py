@@ -35,7 +35,7 @@ class Feed(Section):
     seed: int = Field(default=7, description="Seed of the order of the windows.")
     where: dict[str, list[str]] = Field(
         default={},
-        description="Reads some partitions alone, by column and values: {country: [DE, FR]}; see output.partition_by.",
+        description="Read only some partitions, by column and values: {country: [DE, FR]}; see output.partition_by.",
     )
 
     @field_validator("where", mode="before")
@@ -45,7 +45,7 @@ class Feed(Section):
         if not isinstance(value, dict):
             return value
         lists = {key: one if isinstance(one, list) else [one] for key, one in value.items()}
-        return {key: [class_name(one) for one in some] for key, some in lists.items()}
+        return {key: [class_name(item) for item in values] for key, values in lists.items()}
 
 
 class Schedule(Section):
@@ -73,32 +73,32 @@ class Schedule(Section):
 
 
 class Optimizer(Section):
-    """How the weights follow the gradients."""
+    """How weights are updated."""
 
     example: ClassVar[str] = "{learning_rate: 0.001}"
 
     name: Literal["adam", "adamw", "sgd", "rmsprop"] = Field(default="adam", description="The optimizer of Keras.")
     learning_rate: Annotated[float, Field(gt=0)] = Field(
-        default=0.001, description="The highest, if there is a schedule."
+        default=0.001, description="The learning rate; with a schedule, its peak."
     )
     schedule: Schedule | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
-        description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004); not of "
-        "biases, nor of what has one dimension, as scales of normalization.",
+        description="Weight decay, times the learning rate (adamw: 0.004); not for biases and other one-dimensional "
+        "weights, such as scales of normalization.",
     )
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="The gradients of a step are scaled down to this norm, all together."
+        default=None, description="Gradients are clipped to this global norm."
     )
     ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="Share that a moving average of the weights keeps in each step, such as 0.999: the average is "
-        "evaluated and exported instead of the weights.",
+        description="Momentum of a moving average of the weights, such as 0.999; the average is evaluated and "
+        "exported instead of the weights.",
     )
 
 
 class Init(Section):
-    """The weights that a training run begins with, of a model that was trained before."""
+    """Initial weights, from a model trained before."""
 
     example: ClassVar[str] = "{from: out/model}"
 
@@ -107,18 +107,19 @@ class Init(Section):
     )
     layers: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="Layers that take them, by name, with * and ?; of one in another: encoder/dense. Left out: all.",
+        description="Names of the layers that take them, with * and ?; a layer inside another is encoder/dense. Left "
+        "out: all.",
     )
 
 
 class Watch(Section):
-    """What tells which weights are the best: of the eval split, or of the train split where that is empty."""
+    """What decides which weights are best, on the eval split, or on the train split where that is empty."""
 
     example: ClassVar[str] = "{metric: loss}"
 
     metric: str = Field(default="loss", description="loss, or a metric as metrics.jsonl names it, without eval_.")
     mode: Literal["auto", "min", "max"] = Field(
-        default="auto", description="Whether low or high values are good; auto asks the metric."
+        default="auto", description="Whether low or high values are better; auto: as the metric has it."
     )
 
 
@@ -141,34 +142,32 @@ class Checkpoint(Section):
     example: ClassVar[str] = "{every: 5m}"
 
     every: Duration = Field(
-        default="5m", description="Time from one checkpoint to the next; after each evaluation there is one."
+        default="5m", description="Time between checkpoints; there is also one after each evaluation."
     )
     every_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Steps from one to the next, as well."
+        default=None, description="Steps between checkpoints, in addition."
     )
-    keep: Annotated[int, Field(ge=1)] = Field(default=3, description="How many of the last ones stay.")
+    keep: Annotated[int, Field(ge=1)] = Field(default=3, description="How many of the latest are kept.")
 
     _every = field_validator("every")(checked_duration)
 
 
 class Devices(Section):
-    """How the trainer uses its processors."""
+    """How the trainer uses its devices."""
 
     example: ClassVar[str] = "{precision: mixed_bfloat16}"
 
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        default="float32", description="What layers compute in; weights stay float32."
+        default="float32", description="Precision that layers compute in; weights stay float32."
     )
     xla: bool = Field(default=False, description="Compile each step with XLA.")
     accumulate: Annotated[int, Field(ge=1)] = Field(
         default=1,
-        description="Parts in which a device computes its share of a batch, to need less memory. Their gradients are "
-        "added up; a step is still one of feed.batch_size windows.",
+        description="Parts in which a device computes its share of a batch, to save memory. Their gradients are "
+        "summed; a step still covers feed.batch_size windows.",
     )
     collectives: Literal["auto", "ring", "nccl"] = Field(default="auto", description="How workers exchange gradients.")
-    deterministic: bool = Field(
-        default=False, description="Only operations that give the same bits each time (slow on GPUs)."
-    )
+    deterministic: bool = Field(default=False, description="Use only deterministic operations (slow on GPUs).")
 
 
 class Train(Section):
@@ -180,12 +179,12 @@ class Train(Section):
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     inputs: dict[FieldName, InputSection] = Field(
         default={},
-        description="How fields of images are decoded and varied, by the field's name: {image: {size: [64, 64]}}.",
+        description="How image fields are decoded and augmented, by the field's name: {image: {size: [64, 64]}}.",
     )
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
     max_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="The run ends after so many steps, if that is before the last epoch's end."
+        default=None, description="Stop after this many steps, if that comes before the end of the last epoch."
     )
     evaluate_every: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Steps from one evaluation to the next; left out, each epoch ends with one."
@@ -202,20 +201,19 @@ class Train(Section):
     )
     callbacks: list[str] = Field(
         default=[],
-        description="Your own code that is told of the run: module:Class with on_steps, on_evaluation or on_end, "
-        "or module:function, called after each evaluation.",
+        description="Your own code that the run calls: module:Class with on_steps, on_evaluation or on_end, or "
+        "module:function, called after each evaluation.",
     )
     devices: Devices = Devices()
     worker_timeout: Duration = Field(
-        default="2m", description="How long a worker waits for another one's sign of life before it gives up."
+        default="2m", description="How long a worker waits for a sign of life from another before it gives up."
     )
     join_timeout: Duration = Field(
-        default="10m", description="How long a worker waits for the others to come, such as machines that are started."
+        default="10m", description="How long a worker waits for the others to join, such as machines still starting."
     )
     floor: bool = Field(
         default=False,
-        description="First train the model linear on the same, in the folder floor of workdir, and show beside this "
-        "model what a weighted sum reaches.",
+        description="First train the model linear on the same data, in the folder floor of workdir, as a baseline.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(default=7, description="Seed of the initial weights.")
     workdir: FolderPath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from beamfeed.contract.errors import never_tell
+from beamfeed.contract.errors import redact
 
 JOB_DIR = "JOB_DIR"  # the folder of the job file, in the place of a variable of the environment
 _FOUND = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
@@ -35,18 +35,18 @@ class Variables:
     def protect(self, text: str) -> str:
         """The text of a file with a mark for each `${...}`, in which YAML sees no braces."""
 
-        def keep(found: re.Match[str]) -> str:
+        def keep(match: re.Match[str]) -> str:
             # From a name in quotes to a brace in a comment there may be no variable.
-            if found[1] is None or (not _NAMED.fullmatch(found[1]) and set(found[1]) & set("'\"#")):
-                return found[0]
-            self._kept.append(found[1])
+            if match[1] is None or (not _NAMED.fullmatch(match[1]) and set(match[1]) & set("'\"#")):
+                return match[0]
+            self._kept.append(match[1])
             return f"{_OPEN}{len(self._kept) - 1}{_CLOSE}"
 
         return _FOUND.sub(keep, text)
 
     def restore(self, text: str) -> str:
         """A part of a protected text as it was written."""
-        return _KEPT.sub(lambda found: found[0] if found[1] is None else f"${{{self._kept[int(found[1])]}}}", text)
+        return _KEPT.sub(lambda match: match[0] if match[1] is None else f"${{{self._kept[int(match[1])]}}}", text)
 
     def holds(self, text: str) -> bool:
         """Whether there is something to fill in."""
@@ -58,7 +58,7 @@ class Variables:
         Raises:
           ValueError: if a variable is not set, or is none.
         """
-        filled = _KEPT.sub(lambda found: "$" if found[1] is None else self._value(self._kept[int(found[1])]), text)
+        filled = _KEPT.sub(lambda match: "$" if match[1] is None else self._value(self._kept[int(match[1])]), text)
         if _OPENED.search(text):
             raise ValueError("holds ${ without a name and }; a variable cannot stand in another one; $${ is the text")
         return filled
@@ -70,7 +70,7 @@ class Variables:
         name, default = named.groups()
         value = self._known.get(name)
         if value and _SECRET.search(name) and len(value) >= _SHORTEST:
-            never_tell(name, value)
+            redact(name, value)
         if default is not None:
             value = value or default
         if value is None:
@@ -81,7 +81,7 @@ class Variables:
 def escaped(value: Any) -> Any:
     """A value of a job as a job file has to write it, so that nothing in it is taken for a variable."""
     if isinstance(value, dict):
-        return {key: escaped(one) for key, one in value.items()}
+        return {key: escaped(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [escaped(one) for one in value]
+        return [escaped(item) for item in value]
     return value.replace("$", "$$") if isinstance(value, str) else value

@@ -37,14 +37,14 @@ def section_of(annotation: Any, value: Any) -> type[Section] | None:
     """The section that an annotation stands for, where the file has `value`."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
-    for one in getattr(annotation, "__metadata__", ()):
-        if isinstance(one, OneOf):
-            return one.member(value)
-        if isinstance(one, OneOrMore) and isinstance(value, dict):
+    for metadata in getattr(annotation, "__metadata__", ()):
+        if isinstance(metadata, OneOf):
+            return metadata.member(value)
+        if isinstance(metadata, OneOrMore) and isinstance(value, dict):
             return section_of(_values_of(annotation), value)
     if get_origin(annotation) in (dict, list):
         return None
-    return next((found for one in get_args(annotation) if (found := section_of(one, value))), None)
+    return next((section for member in get_args(annotation) if (section := section_of(member, value))), None)
 
 
 def words_for(annotation: Any) -> str:
@@ -56,7 +56,7 @@ def key_words_for(annotation: Any) -> str:
     """As `words_for`, of the keys of a mapping."""
     if get_origin(annotation) is dict:
         return words_for(get_args(annotation)[0])
-    return next((found for one in get_args(annotation) if (found := key_words_for(one))), "")
+    return next((words for member in get_args(annotation) if (words := key_words_for(member))), "")
 
 
 def shown(value: Any) -> str:
@@ -71,21 +71,21 @@ def _shown(value: Any, depth: int) -> str:
     if isinstance(value, dict | list) and depth > 2:
         return "..."
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_shown(one, depth + 1)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_shown(item, depth + 1)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(one, depth + 1) for one in value) + "]"
+        return "[" + ", ".join(_shown(item, depth + 1) for item in value) + "]"
     return (str(value) if depth else repr(value)) if isinstance(value, str | bytes) else str(value)
 
 
 def _alternatives(annotation: Any, limits: _Limits) -> list[str]:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        told = [one.words for one in annotation.__metadata__ if isinstance(one, Told)]
-        return told or _alternatives(inner[0], _limits(annotation.__metadata__, limits))
+        fixed = [metadata.words for metadata in annotation.__metadata__ if isinstance(metadata, Told)]
+        return fixed or _alternatives(inner[0], _limits(annotation.__metadata__, limits))
     if origin in (Union, types.UnionType):
-        return [words for one in inner if one is not type(None) for words in _alternatives(one, limits)]
+        return [words for member in inner if member is not type(None) for words in _alternatives(member, limits)]
     if origin is Literal:
-        return [_shown(one, 1) for one in inner]
+        return [_shown(member, 1) for member in inner]
     if origin is tuple:
         return [f"a list of {len(inner)} values, each {_with_null(inner[0])}"]
     if origin is list:
@@ -111,16 +111,16 @@ def _entries(annotation: Any) -> str:
 
 
 def _limits(metadata: Any, limits: _Limits) -> _Limits:
-    for one in metadata:
-        if isinstance(one, FieldInfo):
-            limits = _limits(one.metadata, limits)
-        low, above = getattr(one, "ge", None), getattr(one, "gt", None)
-        high, below = getattr(one, "le", None), getattr(one, "lt", None)
+    for item in metadata:
+        if isinstance(item, FieldInfo):
+            limits = _limits(item.metadata, limits)
+        low, above = getattr(item, "ge", None), getattr(item, "gt", None)
+        high, below = getattr(item, "le", None), getattr(item, "lt", None)
         if low is not None or above is not None:
             limits = _Limits(low if above is None else above, above is not None, limits.high, limits.below)
         if high is not None or below is not None:
             limits = _Limits(limits.low, limits.above, high if below is None else below, below is not None)
-        if getattr(one, "min_length", 0):
+        if getattr(item, "min_length", 0):
             limits = _Limits(filled=True)
     return limits
 
@@ -148,7 +148,7 @@ def _values_of(annotation: Any, part: str | int = "") -> Any:
         return get_args(annotation)[part]
     if get_origin(annotation) in (dict, list):
         return get_args(annotation)[-1]
-    return next((found for one in get_args(annotation) if (found := _values_of(one, part))), None)
+    return next((values for member in get_args(annotation) if (values := _values_of(member, part))), None)
 
 
 def _inside(data: Any, part: str | int) -> Any:

@@ -31,8 +31,8 @@ def eval_steps(windows: int, batch_size: int) -> int:
     return math.ceil(windows / batch_size)
 
 
-def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bool) -> SplitInfo:
-    """The split, if it has windows, or with `whole` at least one full batch.
+def check_split(manifest: Manifest, split: SplitName, batch_size: int, full_batch: bool) -> SplitInfo:
+    """The split, if it has windows, or with `full_batch` at least one full batch.
 
     Raises:
       UserError: if it has not.
@@ -40,7 +40,7 @@ def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bo
     windows, noun = windows_in(manifest, split), manifest.noun
     if windows == 0:
         raise UserError(f"dataset {manifest.name}: the split {split} holds no {noun}")
-    if whole and windows < batch_size:
+    if full_batch and windows < batch_size:
         raise UserError(
             f"dataset {manifest.name}: the split {split} holds {windows} {noun}{'s' * (windows > 1)}, "
             f"fewer than one batch of {batch_size}; "
@@ -76,22 +76,22 @@ def fit_training(job: AnyJob, manifest: Manifest) -> AnyJob:
     check_inputs(job.train.inputs, manifest)
     fitted = fit_batch(job, manifest)
     assert fitted.train is not None
-    check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
+    check_split(manifest, "train", fitted.train.feed.batch_size, full_batch=True)
     return fitted
 
 
-def tell_batch(job: Job, asked: Job) -> str:
+def describe_batch(job: Job, original: Job) -> str:
     """What `fit_batch` changed, in words.
 
     Args:
       job: as it trains.
-      asked: the job as it is written.
+      original: the job as it is written.
     """
     assert job.train is not None
-    assert asked.train is not None
-    now, before = job.train.feed.batch_size, asked.train.feed.batch_size
-    told = f"a batch is of {now:,} {job.source.noun}{'s' * (now > 1)}, not of {before:,} (train.feed.batch_size)"
-    return f"{told}, as the train split has no more"
+    assert original.train is not None
+    size, before = job.train.feed.batch_size, original.train.feed.batch_size
+    text = f"a batch is of {size:,} {job.source.noun}{'s' * (size > 1)}, not of {before:,} (train.feed.batch_size)"
+    return f"{text}, as the train split has no more"
 
 
 def choose_batch(examples: float) -> int:

@@ -51,8 +51,8 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
         place = pc.index_in(blocks["shard"], value_set=pa.array(info.chosen, pa.int64()))
         blocks = blocks.set_column(0, SCHEMA.field("shard"), place.cast(pa.int64())).filter(place.is_valid())
     sums = blocks.group_by("shard").aggregate([("records", "sum"), ("windows", "sum")]).sort_by("shard")
-    told = [(number, shard.records, shard.windows) for number, shard in enumerate(shards) if shard.records]
-    if list(zip(*(sums[name].to_pylist() for name in ("shard", "records_sum", "windows_sum")), strict=True)) != told:
+    facts = [(number, shard.records, shard.windows) for number, shard in enumerate(shards) if shard.records]
+    if list(zip(*(sums[name].to_pylist() for name in ("shard", "records_sum", "windows_sum")), strict=True)) != facts:
         raise UserError(f"{path}: does not fit the manifest's shards; {manifest.remedy}")
     steps = pc.pairwise_diff(blocks["shard"].combine_chunks())[1:]
     if not pc.all(pc.greater_equal(steps, 0), min_count=0).as_py():

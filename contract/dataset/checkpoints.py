@@ -20,17 +20,17 @@ def find_checkpoints(folder: str) -> dict[int, str]:
         names = storage.list_folder(folder)
     except FileNotFoundError:
         return {}
-    steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
+    steps = sorted(int(match[1]) for name in names if (match := _DONE.fullmatch(name)))
     return {step: checkpoint_path(folder, step) for step in steps}
 
 
 def check_step(folder: str, step: int) -> None:
     """Raises UserError where there is no finished checkpoint of a step."""
-    there = find_checkpoints(folder)
-    if step not in there:
+    steps = find_checkpoints(folder)
+    if step not in steps:
         raise UserError(
             f"--from-step {step}: {folder} holds no checkpoint of step {step} "
-            f"(there: {', '.join(map(str, there)) or 'none'})"
+            f"(there: {', '.join(map(str, steps)) or 'none'})"
         )
 
 

@@ -46,7 +46,7 @@ def _in_names(character: str) -> bool:
 
 def _checked(name: str) -> str:
     if not is_field_name(name):
-        raise ValueError(f"{name!r} is no name of a field: letters, digits and _, and no digit first")
+        raise ValueError(f"{name!r} is not a field name: use letters, digits and _, and no digit first")
     return name
 
 
@@ -66,7 +66,7 @@ class Field(BaseModel):
     shape: tuple[int | None, ...] = Key(
         default=(), description="Of one value: [] a single one, [8], [28, 28, 1]; [null] or [null, 3] of any length."
     )
-    role: Role = Key(description="input: a model gets it. target: a model tells it. weight: of a window. key: a name.")
+    role: Role = Key(description="input: for the model. target: predicted by it. weight: of a window. key: a name.")
     per: Per = Key(default="row", description="What has a value: each row, each window, or the record as a whole.")
     columns: list[str] = Key(default=[], description="Names of the parts of its last axis, such as sensors.")
     sizes: list[int] = Key(

@@ -67,9 +67,9 @@ def _plain(value: Any, free: Mapping[str, Any] | bool) -> Any:
     if isinstance(value, Section):
         return set_keys(value, free)
     if isinstance(value, (list, tuple)):
-        return [_plain(each, free) for each in value]
+        return [_plain(item, free) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(each, free) for name, each in value.items()}
+        return {name: _plain(item, free) for name, item in value.items()}
     return to_jsonable_python(value)
 
 
@@ -83,20 +83,20 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     Raises:
       UserError: if there is no such code, or no file that the source names.
     """
-    what = {
+    identity = {
         "format": manifest.FORMAT,
         "revision": REVISION,
         **set_keys(job, NO_DATA),
         "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
-    own = own_functions(job.features)
-    if job.prepare.steps or own:
+    functions = own_functions(job.features)
+    if job.prepare.steps or functions:
         with fetched(job.launch.preprocess.packages) as packages:
             folders = [package.folder for package in packages]
             if job.prepare.steps:
-                what["steps"] = code_digest(job.prepare.steps, STEPS, folders)
-            what |= {key: code_digest([path], key, folders) for key, path in own.items()}
-    digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
+                identity["steps"] = code_digest(job.prepare.steps, STEPS, folders)
+            identity |= {key: code_digest([path], key, folders) for key, path in functions.items()}
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
     for stat in [*files, *_beside(job)]:
         digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
@@ -150,9 +150,9 @@ def run_fingerprint(train: Train, data: str) -> str:
       train: the section of the job.
       data: fingerprint of the dataset.
     """
-    what = set_keys(train, FREE)
+    identity = set_keys(train, FREE)
     # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.
     if (watched := own_metrics_of(train.task).get(train.watch.metric)) is not None:
-        what["watched"] = watched
-    text = json.dumps({"data": data, "order": ORDER, "train": what}, sort_keys=True)
+        identity["watched"] = watched
+    text = json.dumps({"data": data, "order": ORDER, "train": identity}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

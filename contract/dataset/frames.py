@@ -106,16 +106,16 @@ def read_frames(file: Readable) -> Iterator[list[bytes]]:
             raise _damage(count, before + at, "the checksum of its length is wrong")
         if length > MOST_BYTES:
             raise _damage(count, before + at, f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most")
-        whole = head + length + TAIL.size
-        if len(data) - at < whole:
-            before, data, at = before + at, _read(file, whole, data[at:]), 0
-            if len(data) < whole:
-                raise _damage(count, before, f"the file ends {whole - len(data):,} bytes before its end")
+        frame = head + length + TAIL.size
+        if len(data) - at < frame:
+            before, data, at = before + at, _read(file, frame, data[at:]), 0
+            if len(data) < frame:
+                raise _damage(count, before, f"the file ends {frame - len(data):,} bytes before its end")
         record = data[at + head : at + head + length]
         if masked(record) != TAIL.unpack_from(data, at + head + length)[0]:
             raise _damage(count, before + at, "the checksum of its data is wrong")
         records.append(record)
-        at, size, count = at + whole, size + length, count + 1
+        at, size, count = at + frame, size + length, count + 1
         if size >= BATCH_BYTES or len(records) == BATCH_RECORDS:
             yield records
             records, size = [], 0
@@ -135,5 +135,5 @@ def _read(file: Readable, least: int, before: bytes) -> bytes:
     return b"".join(chunks)
 
 
-def _damage(record: int, byte: int, what: str) -> Damaged:
-    return Damaged(f"record {record}, byte {byte}", what)
+def _damage(record: int, byte: int, reason: str) -> Damaged:
+    return Damaged(f"record {record}, byte {byte}", reason)

@@ -48,16 +48,16 @@ def find_field(manifest: Manifest, name: str, key: str, role: str, *, axes: int 
     """
     fits = [field.name for field in manifest.fields if field.role == role]
     has = f"the dataset's {role}s: {', '.join(fits)}" if fits else f"the dataset has no {role}; give the job a label"
-    found = next((field for field in manifest.fields if field.name == name), None)
-    if found is None:
+    match = next((field for field in manifest.fields if field.name == name), None)
+    if match is None:
         raise UserError(f"{key}: the dataset has no field {name!r}{near_miss(name, fits)} ({has})")
-    if found.role != role:
-        raise UserError(f"{key}: the field {name!r} has role {found.role}, not {role} ({has})")
-    if len(found.shape) > axes or found.is_ragged or (found.per == "row" and manifest.windows.length > 1):
+    if match.role != role:
+        raise UserError(f"{key}: the field {name!r} has role {match.role}, not {role} ({has})")
+    if len(match.shape) > axes or match.is_ragged or (match.per == "row" and manifest.windows.length > 1):
         raise UserError(f"{key}: the field {name!r} has more than one value for each {manifest.noun}")
-    if found.dtype == "bytes":
+    if match.dtype == "bytes":
         raise UserError(f"{key}: the field {name!r} is of text, it must be of numbers or classes")
-    return found
+    return match
 
 
 @singledispatch
@@ -72,10 +72,10 @@ def check_goal(goal: Goal, key: str, manifest: Manifest) -> None:
 
 @check_goal.register
 def _reconstruct(goal: Reconstruct, key: str, manifest: Manifest) -> None:
-    found = inputs_of(manifest)
-    if len(found) > 1 or found[0].dtype != "float32" or found[0].is_ragged:
-        told = ", ".join(f"{field.name} ({field.dtype} {list(field.shape)})" for field in found)
-        raise UserError(f"{key}: reconstruct needs one input of float32, of one shape; the dataset has {told}")
+    inputs = inputs_of(manifest)
+    if len(inputs) > 1 or inputs[0].dtype != "float32" or inputs[0].is_ragged:
+        fields = ", ".join(f"{field.name} ({field.dtype} {list(field.shape)})" for field in inputs)
+        raise UserError(f"{key}: reconstruct needs one input of float32, of one shape; the dataset has {fields}")
 
 
 @check_goal.register
@@ -95,7 +95,7 @@ def _classify(goal: Classify, key: str, manifest: Manifest) -> None:
 def _regress(goal: Regress, key: str, manifest: Manifest) -> None:
     field = find_field(manifest, goal.target, f"{key}.target", "target", axes=1)
     if field.classes:
-        raise UserError(f"{key}.target: {goal.target!r} holds classes ({_some(field.classes)}); use {{name: classify}}")
+        raise UserError(f"{key}.target: {goal.target!r} holds classes ({_few(field.classes)}); use {{name: classify}}")
 
 
 def class_weights(goal: Classify, key: str, manifest: Manifest) -> list[float] | None:
@@ -107,25 +107,25 @@ def class_weights(goal: Classify, key: str, manifest: Manifest) -> list[float] |
       UserError: if there is no such class.
     """
     classes = manifest.field(goal.target).classes
-    asked = goal.class_weights
-    if asked is None:
+    weights = goal.class_weights
+    if weights is None:
         return None
-    if isinstance(asked, Mapping):
-        if unknown := [name for name in asked if name not in classes]:
+    if isinstance(weights, Mapping):
+        if unknown := [name for name in weights if name not in classes]:
             raise UserError(
                 f"{key}.class_weights: {goal.target!r} has no class {unknown[0]!r}"
-                f"{near_miss(unknown[0], classes)} (it has: {_some(classes)})"
+                f"{near_miss(unknown[0], classes)} (it has: {_few(classes)})"
             )
-        return [float(asked.get(name, 1.0)) for name in classes]
+        return [float(weights.get(name, 1.0)) for name in classes]
     split = manifest.splits.get("train")
-    told = split.targets.get(goal.target) if split else None
-    if told is None or len(told.counts) != len(classes):
+    target = split.targets.get(goal.target) if split else None
+    if target is None or len(target.counts) != len(classes):
         raise UserError(
             f"{key}.class_weights: the manifest does not count the {manifest.noun}s of each class; give numbers"
         )
-    windows = sum(told.counts)
-    return [windows / (len(classes) * count) if count else 0.0 for count in told.counts]
+    windows = sum(target.counts)
+    return [windows / (len(classes) * count) if count else 0.0 for count in target.counts]
 
 
-def _some(names: Sequence[str]) -> str:
+def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

@@ -18,21 +18,21 @@ def check_inputs(inputs: Mapping[str, InputSection], manifest: Manifest) -> None
     Raises:
       UserError: for the first such thing, with its key.
     """
-    known = {field.name: field for field in inputs_of(manifest)}
-    fits = [name for name, field in known.items() if is_encoded(field) or is_raw_image(field)]
+    fields = {field.name: field for field in inputs_of(manifest)}
+    fits = [name for name, field in fields.items() if is_encoded(field) or is_raw_image(field)]
     for name, section in inputs.items():
         if name not in fits:
-            what = f"the field {name!r} holds no images" if name in known else f"the dataset has no input {name!r}"
+            problem = f"the field {name!r} holds no images" if name in fields else f"the dataset has no input {name!r}"
             has = f"its images: {', '.join(fits)}" if fits else "it has no images"
-            raise UserError(f"{KEY}.{name}: {what}{near_miss(name, fits) if name not in known else ''} ({has})")
-        _check_section(name, section, known[name])
-        if section.augment is not None and section.augment.mixup is not None and len(known) > 1:
-            others = ", ".join(one for one in known if one != name)
-            raise UserError(f"{KEY}.{name}.augment.mixup: is for images alone, and a model also gets {others}")
-    for name, field in known.items():
+            raise UserError(f"{KEY}.{name}: {problem}{near_miss(name, fits) if name not in fields else ''} ({has})")
+        _check_section(name, section, fields[name])
+        if section.augment is not None and section.augment.mixup is not None and len(fields) > 1:
+            also = ", ".join(other for other in fields if other != name)
+            raise UserError(f"{KEY}.{name}.augment.mixup: is for images alone, and a model also gets {also}")
+    for name, field in fields.items():
         if field.content and not is_encoded(field):
-            what = f"the field {name!r} holds {field.content!r}"
-            raise UserError(f"dataset {manifest.name}: {what}, which nothing decodes")
+            problem = f"the field {name!r} holds {field.content!r}"
+            raise UserError(f"dataset {manifest.name}: {problem}, which nothing decodes")
         if is_encoded(field) and name not in inputs:
             raise UserError(
                 f"{KEY}.{name}: is missing: the field holds encoded images, so say how large a model gets them, "

@@ -13,7 +13,7 @@ def largest_share(counts: Counts, nameless_files: int) -> tuple[float, str]:
     """The largest fraction that was rejected, and of what; arguments as of `over_limits`."""
     of_rows = counts.rejected_rows / max(1, counts.rows_read), "rows"
     of_files = nameless_files / max(1, counts.files), "files"
-    return max((counts.rejected_assets / max(1, counts.assets), "assets"), of_files, of_rows, key=lambda one: one[0])
+    return max((counts.rejected_assets / max(1, counts.assets), "assets"), of_files, of_rows, key=lambda pair: pair[0])
 
 
 def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | None:
@@ -29,10 +29,10 @@ def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | No
         return f"{rejected} assets or files were rejected, limits.max_rejected_assets is {most}"
     if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
         return None
-    fraction, what = largest_share(counts, nameless_files)
+    fraction, noun = largest_share(counts, nameless_files)
     if fraction > limits.max_rejected_fraction:
         return (
-            f"{fraction:.1%} of the {what} were rejected, "
+            f"{fraction:.1%} of the {noun} were rejected, "
             f"limits.max_rejected_fraction is {limits.max_rejected_fraction:.1%}"
         )
     return None

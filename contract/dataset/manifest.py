@@ -141,7 +141,7 @@ class Manifest(_Strict):
     @property
     def noun(self) -> str:
         """What people call a window of it: window, row or image."""
-        nouns = {kind: one.noun for one in SOURCES for kind in OneOf("kind", (one,)).names()}
+        nouns = {kind: source.noun for source in SOURCES for kind in OneOf("kind", (source,)).names()}
         return nouns.get(self.kind) or ("window" if self.windows.length > 1 else "row")
 
     def field(self, name: str) -> DataField:
@@ -180,14 +180,14 @@ class Manifest(_Strict):
             return storage.stat_all([path for split in splits for path in self.shard_paths(output, split)])
         folders = [self.data_layout(output).split(split) for split in splits]
         suffixes = (layout.SHARD_SUFFIX, layout.BLOCKS)
-        return {stat.path: stat for one in folders for stat in storage.match(one, suffixes)}
+        return {stat.path: stat for folder in folders for stat in storage.match(folder, suffixes)}
 
     @property
     def remedy(self) -> str:
         """What makes the dataset good again."""
         return "preprocess again" if self.adopted is None else "adopt the folder again"
 
-    def select(self, where: Mapping[str, Sequence[str]]) -> "Manifest":
+    def select(self, partitions: Mapping[str, Sequence[str]]) -> "Manifest":
         """The manifest of the shards of some partitions alone: by column, the values that are wanted.
 
         What it says of targets stays that of all.
@@ -195,15 +195,15 @@ class Manifest(_Strict):
         Raises:
           UserError: if the dataset has no such partitions.
         """
-        if not where:
+        if not partitions:
             return self
         folders = {shard.folder for info in self.splits.values() for shard in info.shards}
         by_folder = {folder: partition_values(folder) for folder in folders}
-        _check_where(where, by_folder.values(), f"dataset {self.name}")
+        _check_where(partitions, by_folder.values(), f"dataset {self.name}")
         keep = {
             folder
             for folder, values in by_folder.items()
-            if all(values.get(column) in wanted for column, wanted in where.items())
+            if all(values.get(column) in chosen for column, chosen in partitions.items())
         }
         return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
 
@@ -257,21 +257,21 @@ def find_manifest(output: str) -> Manifest | None:
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not a manifest: it is not text in UTF-8; remove it and preprocess again") from None
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         raise UserError(f"{path}: is not a manifest: it is not JSON; remove it and preprocess again") from None
-    if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
+    if isinstance(content, dict) and isinstance(format_ := content.get("format"), int) and format_ != FORMAT:
         raise OldFormat(
-            f"{path}: the dataset is of format {told}, this version reads format {FORMAT}; preprocess it again",
-            data=data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
+            f"{path}: the dataset is of format {format_}, this version reads format {FORMAT}; preprocess it again",
+            data=data if isinstance(data := content.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
         )
     try:
-        return Manifest.model_validate(found)
+        return Manifest.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{path}: is not a manifest of this version: {place}: {told}; preprocess again") from None
+        format_ = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{path}: is not a manifest of this version: {place}: {format_}; preprocess again") from None
 
 
 def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
@@ -281,19 +281,19 @@ def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
       UserError: if there is a manifest that cannot be understood.
     """
     try:
-        found = find_manifest(output)
+        manifest = find_manifest(output)
     except OldFormat as old:
         return None, old.data
-    return found, found.data if found else None
+    return manifest, manifest.data if manifest else None
 
 
 def find_fingerprint(output: str) -> str | None:
     """The fingerprint of the dataset at `output`, without a look at the rest of its manifest; None if there is none."""
     try:
-        found = json.loads(storage.read_text(layout.manifest_path(output)))
+        content = json.loads(storage.read_text(layout.manifest_path(output)))
     except (OSError, ValueError):
         return None
-    return found.get("fingerprint") if isinstance(found, dict) else None
+    return content.get("fingerprint") if isinstance(content, dict) else None
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -320,7 +320,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 def write_manifest(output: str, manifest: Manifest) -> None:
     """Publishes the dataset: from here on readers see it."""
     text = manifest.model_dump_json(indent=1)
-    one_line = _PLAIN.sub(lambda found: re.sub(r"\n\s*", "", found[0]), text)
+    one_line = _PLAIN.sub(lambda match: re.sub(r"\n\s*", "", match[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
 
 

@@ -14,14 +14,14 @@ from beamfeed.contract.errors import UserError
 def leftovers(output: str, manifest: Manifest) -> list[str]:
     """Paths in the output that belong neither to the published dataset nor to the one before it."""
     names = storage.list_folder(output)
-    found = [
+    stale = [
         name
         for name in names
         if name.startswith(f"{layout.MANIFEST}.tmp-")
         or (name.startswith(layout.DATA_PREFIX) and name not in (manifest.data, manifest.previous))
     ]
     temporary = manifest.data_layout(output).temporary
-    return [storage.join(output, name) for name in found] + ([temporary] if storage.list_folder(temporary) else [])
+    return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])
 
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:
@@ -31,11 +31,11 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
         return None
     names = manifest.data_layout(output)
     filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
-    found = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
+    sizes_of = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
     for split, info in filled.items():
-        sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
+        sizes = [sizes_of.get(path) for path in manifest.shard_paths(output, split)]
         index = names.blocks(split)
-        has_index = index in found or (manifest.adopted is not None and storage.exists(index))
+        has_index = index in sizes_of or (manifest.adopted is not None and storage.exists(index))
         if sizes != [shard.bytes for shard in info.shards] or not has_index:
             return None
     return manifest

@@ -53,10 +53,10 @@ class Review(_Strict):
 def read_review(workdir: str, fingerprint: str) -> Review | None:
     """The review of the run with this fingerprint; None where there is none, or none that can be understood."""
     try:
-        found = Review.model_validate_json(storage.read_text(RunLayout(workdir).review))
+        review = Review.model_validate_json(storage.read_text(RunLayout(workdir).review))
     except (OSError, ValueError):
         return None
-    return found if found.fingerprint == fingerprint else None
+    return review if review.fingerprint == fingerprint else None
 
 
 def write_review(workdir: str, review: Review) -> None:

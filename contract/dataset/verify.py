@@ -42,14 +42,14 @@ def measure_shard(file: Readable, rows_of_records: Iterable[Any], windows: Windo
     """
     size, crc32c = checksum(file)
     records = rows = count = 0
-    for some in rows_of_records:
-        records += len(some)
-        rows += int(some.sum())
-        count += int(count_windows(some, windows.length, windows.stride).sum())
+    for batch in rows_of_records:
+        records += len(batch)
+        rows += int(batch.sum())
+        count += int(count_windows(batch, windows.length, windows.stride).sum())
     return ShardFacts(records, count, rows, size, crc32c)
 
 
 def differences(facts: ShardFacts, expected: Mapping[str, Any]) -> list[str]:
     """What a shard holds that differs from `expected`, such as `records 3, expected 4`; none if all is the same."""
-    seen = asdict(facts)
-    return [f"{name} {seen[name]}, expected {value}" for name, value in expected.items() if seen[name] != value]
+    actual = asdict(facts)
+    return [f"{name} {actual[name]}, expected {value}" for name, value in expected.items() if actual[name] != value]

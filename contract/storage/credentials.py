@@ -39,12 +39,12 @@ def _check_key_file(path: str) -> None:
         raise UserError(f"{variable}: {path}: there is no such file; {_HELP}")
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            content = json.load(file)
     except OSError as error:
         raise UserError(f"{variable}: {path}: cannot be read: {error.strerror}") from None
     except ValueError:  # of JSON, or of UTF-8
-        found = None
-    if not isinstance(found, dict) or "type" not in found:
+        content = None
+    if not isinstance(content, dict) or "type" not in content:
         raise UserError(f"{variable}: {path}: is not a key file (JSON with a 'type'); {_HELP}")
 
 

@@ -111,13 +111,13 @@ def read_dated(path: str, size: int) -> tuple[bytes, FileStat | None]:
     try:
         data = os.read(file, size + 1)
         if len(data) < size:  # a disk gives all at once; what is mounted may not
-            parts, left = [data], size + 1 - len(data)
-            while more := os.read(file, left) if left else b"":
+            parts, remaining = [data], size + 1 - len(data)
+            while more := os.read(file, remaining) if remaining else b"":
                 parts.append(more)
-                left -= len(more)
+                remaining -= len(more)
             data = b"".join(parts)
-        found = os.fstat(file)
-        return data, FileStat(path, found.st_size, found.st_mtime_ns)
+        status = os.fstat(file)
+        return data, FileStat(path, status.st_size, status.st_mtime_ns)
     finally:
         os.close(file)
 
@@ -231,34 +231,34 @@ def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> li
       hidden: whether files count that other programs keep for themselves, see `is_hidden`.
     """
     if is_remote(pattern):
-        reading, found = _list_gcs(pattern)
+        reading, files = _list_gcs(pattern)
     else:
         reading = next((one for one in readings(pattern) if os.path.lexists(one.folder)), readings(pattern)[-1])
-        found = _list_local(reading, pattern)
+        files = _list_local(reading, pattern)
     if reading.is_glob:
-        found = [stat for stat in found if reading.regex.fullmatch(stat.path)]
-    elif not (len(found) == 1 and found[0].path == pattern):  # a folder
-        found = [stat for stat in found if stat.path.lower().endswith(suffixes)]
+        files = [stat for stat in files if reading.regex.fullmatch(stat.path)]
+    elif not (len(files) == 1 and files[0].path == pattern):  # a folder
+        files = [stat for stat in files if stat.path.lower().endswith(suffixes)]
     if not hidden:
-        found = [stat for stat in found if stat.path == pattern or not is_hidden(stat.path, pattern)]
-    return sorted(found, key=lambda stat: stat.path)
+        files = [stat for stat in files if stat.path == pattern or not is_hidden(stat.path, pattern)]
+    return sorted(files, key=lambda stat: stat.path)
 
 
 def match_inputs(
-    patterns: Sequence[str], suffixes: tuple[str, ...], others: tuple[str, ...] = ()
+    patterns: Sequence[str], suffixes: tuple[str, ...], fallback: tuple[str, ...] = ()
 ) -> tuple[list[FileStat], list[str]]:
     """The files of a job's input, each once and in order of path, and the patterns that name none.
 
     Args:
       patterns: files, folders and globs.
       suffixes: of the files that are taken from a folder.
-      others: of those that are taken from a folder without any of these.
+      fallback: of those that are taken from a folder without any of these.
     """
-    found = {pattern: match(pattern, suffixes, hidden=False) for pattern in patterns}
-    if others:
-        found = {pattern: files or match(pattern, others, hidden=False) for pattern, files in found.items()}
-    files = {stat.path: stat for stats in found.values() for stat in stats}
-    return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
+    by_pattern = {pattern: match(pattern, suffixes, hidden=False) for pattern in patterns}
+    if fallback:
+        by_pattern = {pattern: files or match(pattern, fallback, hidden=False) for pattern, files in by_pattern.items()}
+    files = {stat.path: stat for stats in by_pattern.values() for stat in stats}
+    return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not by_pattern[pattern]]
 
 
 def _list_local(reading: Reading, pattern: str) -> list[FileStat]:
@@ -269,7 +269,7 @@ def _list_local(reading: Reading, pattern: str) -> list[FileStat]:
         paths = glob.glob(os.path.join(escaped_glob(folder), reading.rest) if folder else pattern)
     else:
         top = folder or ("/" if pattern.startswith("/") else ".")
-        paths = [os.path.join(where, name) for where, _, names in os.walk(top) for name in names]
+        paths = [os.path.join(parent, name) for parent, _, names in os.walk(top) for name in names]
         if top == ".":
             paths = [path.removeprefix("./") for path in paths]
     # A link to nowhere belongs to the listing: whoever reads it says so. Folders and pipes do not.
@@ -303,17 +303,17 @@ def _list_gcs(pattern: str) -> tuple[Reading, list[FileStat]]:
     from pyarrow import fs
 
     ways = readings(pattern)
-    whole, reading = ways[0], ways[-1]
+    literal, reading = ways[0], ways[-1]
     infos = _gcs_listing(reading.folder, recursive=not reading.is_glob or "**" in reading.rest or "/" in reading.rest)
     if reading.is_glob:
         paths = [GS + info.path for info in infos]  # one listing tells of all the folders that a pattern may name
-        there = (one for one in ways if any(_is_or_lies_in(path, one.folder) for path in paths))
-        reading = next(there, reading)
+        matching = (candidate for candidate in ways if any(_is_or_lies_in(path, candidate.folder) for path in paths))
+        reading = next(matching, reading)
         # But for one in its last part: a listing of one folder is silent about those in it.
         if not reading.is_glob or not any(reading.regex.fullmatch(path) for path in paths):
             infos = [info for info in infos if info.type == fs.FileType.File and GS + info.path == pattern]
-            infos = infos or _gcs_listing(whole.folder, recursive=True)
-            reading = whole
+            infos = infos or _gcs_listing(literal.folder, recursive=True)
+            reading = literal
     if not infos and not reading.is_glob and "/" in _bare(pattern):  # a file; a bucket takes a permission more
         with _naming(pattern):
             infos = [_gcs().get_file_info(_bare(pattern))]

@@ -50,8 +50,8 @@ def list_names(folder: str) -> list[str]:
         listed = _client(threading.get_ident()).list_blobs(
             bucket, prefix=prefix, delimiter="/", fields="items(name),prefixes,nextPageToken", retry=_retry()
         )
-        found = {blob.name for blob in listed} | set(listed.prefixes)  # in this order: the pages fill the prefixes
-    return sorted({one.removeprefix(prefix).rstrip("/") for one in found} - {""})  # a folder may be marked by itself
+        names = {blob.name for blob in listed} | set(listed.prefixes)  # in this order: the pages fill the prefixes
+    return sorted({one.removeprefix(prefix).rstrip("/") for one in names} - {""})  # a folder may be marked by itself
 
 
 class _Ranges(io.RawIOBase):

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JOB_FAILED, JobFailed, UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
-from beamfeed.contract.streams import tell
+from beamfeed.contract.streams import write_line
 
 RENEWED_SECONDS = 15
 LASTS_SECONDS = 60  # without being renewed; clocks of machines may differ by less than that
@@ -71,11 +71,11 @@ def hold(path: str, stop: Callable[[int, str], None] | None = None, use: Use = P
       Busy: if somebody else holds it.
       UserError: if it cannot be made there.
     """
-    held = _take_lease(path, stop or _stop, use) if storage.is_remote(path) else _FileLock(path, use)
+    lock = _take_lease(path, stop or _stop, use) if storage.is_remote(path) else _FileLock(path, use)
     try:
-        yield held
+        yield lock
     finally:
-        held.give_back()
+        lock.give_back()
 
 
 def _me() -> dict[str, Any]:
@@ -123,8 +123,8 @@ class _FileLock:
 
 def _trouble(folder: str, use: Use, error: OSError) -> UserError | JobFailed:
     """Why there can be no lock: the place is wrong, or the machine has trouble."""
-    told = f"{use.key}: {folder} cannot be written: {error.strerror}"
-    return UserError(told) if error.errno in WRONG_PLACE else JobFailed(told)
+    message = f"{use.key}: {folder} cannot be written: {error.strerror}"
+    return UserError(message) if error.errno in WRONG_PLACE else JobFailed(message)
 
 
 def _lock(path: str, use: Use) -> int:
@@ -150,10 +150,10 @@ def _lock(path: str, use: Use) -> int:
 
 def _parse(data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except ValueError:  # it is just being written
         return {}
-    return found if isinstance(found, dict) and {"host", "pid"} <= found.keys() else {}
+    return content if isinstance(content, dict) and {"host", "pid"} <= content.keys() else {}
 
 
 def _take_lease(path: str, stop: Callable[[int, str], None], use: Use) -> "_Lease":
@@ -185,7 +185,7 @@ def _naming(path: str) -> Iterator[None]:
 
 def _stop(code: int, why: str) -> None:
     """Ends the process, from whatever thread."""
-    tell(why)
+    write_line(why)
     os._exit(code)
 
 
@@ -216,17 +216,17 @@ class _Lease:
         except PreconditionFailed:
             if self._is_mine():
                 return
-            found = self._bucket.get_blob(self._name)
-            if found is None:  # given back just now
+            blob = self._bucket.get_blob(self._name)
+            if blob is None:  # given back just now
                 self._take_over(0)
                 return
-            holder = _parse(found.download_as_bytes())
-            silent = (datetime.now(UTC) - found.updated).total_seconds()
+            holder = _parse(blob.download_as_bytes())
+            silent = (datetime.now(UTC) - blob.updated).total_seconds()
             if silent < LASTS_SECONDS and not self._died(holder):
                 raise _busy(
                     self._path, self._use, holder, f" (if it was killed, for {LASTS_SECONDS - max(0, silent):.0f} s)"
                 ) from None
-            self._take_over(found.generation)
+            self._take_over(blob.generation)
 
     def _take_over(self, generation: int) -> None:
         """Takes the lease that nobody holds any more.
@@ -244,10 +244,10 @@ class _Lease:
 
     def _is_mine(self) -> bool:
         """Whether it was this process that wrote last, and the answer was lost on the way; goes on from there."""
-        found = self._bucket.get_blob(self._name)
-        if found is None or _parse(found.download_as_bytes()).get("token") != self._me["token"]:
+        blob = self._bucket.get_blob(self._name)
+        if blob is None or _parse(blob.download_as_bytes()).get("token") != self._me["token"]:
             return False
-        self._generation = found.generation
+        self._generation = blob.generation
         return True
 
     def _died(self, holder: dict[str, Any]) -> bool:
@@ -272,8 +272,8 @@ class _Lease:
                     self._write()
                 except PreconditionFailed:
                     if not self._is_mine():
-                        told = f"{self._path}: another run has taken the lock, because this one had not renewed it"
-                        self._stop(JOB_FAILED, told)
+                        message = f"{self._path}: another run has taken the lock, because this one had not renewed it"
+                        self._stop(JOB_FAILED, message)
             except Exception as error:  # the next time it may be reached
                 print(f"{self._path}: the lock could not be renewed: {first_line(error)}", file=sys.stderr)
 

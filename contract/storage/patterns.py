@@ -42,22 +42,22 @@ def has_glob(pattern: str) -> bool:
 
 def escaped_glob(path: str) -> str:
     """A glob that names a path and no other."""
-    return _MAGIC.sub(lambda found: f"[{found[0]}]", path)
+    return _MAGIC.sub(lambda match: f"[{match[0]}]", path)
 
 
 @lru_cache(256)
 def readings(pattern: str) -> tuple[Reading, ...]:
     """The ways to read a pattern, the longest path first; the last holds where none of the paths is there."""
-    whole = Reading(pattern.rstrip("/"), "", False, re.compile(""))
+    literal = Reading(pattern.rstrip("/"), "", False, re.compile(""))
     magic = _MAGIC.search(pattern)
     if magic is None:
-        return (whole,)
-    slashes = [found.start() for found in re.finditer("/", pattern) if found.start() > magic.start()]
+        return (literal,)
+    slashes = [slash.start() for slash in re.finditer("/", pattern) if slash.start() > magic.start()]
     tops = [pattern[:at] for at in reversed(slashes) if has_glob(pattern[at:])]
     below = [Reading(top, pattern[len(top) + 1 :], True, _compiled(top, pattern[len(top) :])) for top in tops]
     folder = pattern[: magic.start()].rpartition("/")[0]
     last = Reading(folder, pattern[len(folder) :].removeprefix("/"), True, _compiled("", pattern))
-    return (whole, *below, last)
+    return (literal, *below, last)
 
 
 def _compiled(folder: str, glob: str) -> re.Pattern[str]:
@@ -96,7 +96,7 @@ def below(path: str, patterns: Sequence[str]) -> str:
       names it.
     """
     for place, pattern in enumerate(patterns):
-        reading = next((one for one in readings(pattern) if one.fits(path, pattern)), None)
+        reading = next((candidate for candidate in readings(pattern) if candidate.fits(path, pattern)), None)
         if reading is None:
             continue
         if path == pattern:
@@ -114,7 +114,7 @@ def is_hidden(path: str, pattern: str) -> bool:
     `_SUCCESS`, `._a.csv`. One that the pattern spells out, as in `fleet/_old/*.csv`, is none.
     """
     ways = readings(pattern)
-    reading = next((one for one in ways if one.fits(path, pattern)), ways[-1])
+    reading = next((candidate for candidate in ways if candidate.fits(path, pattern)), ways[-1])
     folder = "" if reading.folder == "." else reading.folder  # paths in the current folder do not begin with it
     spelled = {part[0] for part in reading.rest.split("/") if part}
     *folders, name = path[len(folder) :].strip("/").split("/")

@@ -62,13 +62,13 @@ def _step(stage: StageProgress, step: Step, now: float, width: int, marks: Marks
     parts = {"share": f"{done * 100 // total:3} %" if total else ""}
     room = width - len(name) - len(GAP) - LEAST_BAR - sum(len(GAP) + len(text) for text in parts.values())
     left, rate = (None, None) if stage.phase else (step.seconds_left(now), step.rate())
-    wanted = {
+    by_priority = {
         "left": "" if left is None else f"{clock(left)} left",
         "rate": "" if rate is None else f"{rate_text(rate)} {unit}/s",
         "count": (f"{short(done)}/{short(total)}" if total else f"{short(done)}") + f" {unit}",
         "note": step.note,
     }
-    for key, text in wanted.items():
+    for key, text in by_priority.items():
         if text and len(GAP) + len(text) <= room:
             parts[key] = text
             room -= len(GAP) + len(text)

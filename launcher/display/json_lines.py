@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.launcher.display.base import Display
 from beamfeed.launcher.processes import Output
 from beamfeed.launcher.progress import StageProgress, Step
@@ -24,24 +24,24 @@ class JsonLines(Display):
         self._ended: set[tuple[str, str]] = set()
 
     def skipped(self, stage: str, reason: str) -> None:
-        tell_event("stage", stage=stage, state="complete", reason=reason)
+        emit_event("stage", stage=stage, state="complete", reason=reason)
 
     def begins(self, stage: StageProgress, reason: str) -> None:
-        tell_event("stage", stage=stage.name, state="begins", reason=reason)
+        emit_event("stage", stage=stage.name, state="begins", reason=reason)
         self._phase, self._evaluated = stage.phase, 0
 
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
             self._step(stage.name, step)
         if stage.phase and stage.phase != self._phase:
-            tell_event("phase", stage=stage.name, phase=stage.phase)
+            emit_event("phase", stage=stage.name, phase=stage.phase)
         self._phase = stage.phase
         self._evaluations(stage)
         now, going = time.monotonic(), stage.step()
         if going is not None and going.ended is None and now - self._last >= EVERY_SECONDS:
             self._last = now
             rate, left = going.rate(), going.seconds_left(now)
-            tell_event(
+            emit_event(
                 "progress",
                 **_counts(stage.name, going),
                 per_second=None if rate is None else round(rate, 3),
@@ -54,13 +54,13 @@ class JsonLines(Display):
             self._step(stage.name, step)
         self._evaluations(stage)
         state = "failed" if code else "done"
-        tell_event("stage", stage=stage.name, state=state, code=code, seconds=round(seconds, 3))
+        emit_event("stage", stage=stage.name, state=state, code=code, seconds=round(seconds, 3))
 
     def say(self, line: str) -> None:
-        tell_event("note", text=line)
+        emit_event("note", text=line)
 
     def summary(self, text: str, values: Mapping[str, Any]) -> None:
-        tell_event("summary", **values)
+        emit_event("summary", **values)
 
     def output(self) -> Output:
         output = Output()
@@ -69,17 +69,17 @@ class JsonLines(Display):
 
     def _evaluations(self, stage: StageProgress) -> None:
         for values in stage.evaluations[self._evaluated :]:
-            tell_event("evaluation", stage=stage.name, values=values)
+            emit_event("evaluation", stage=stage.name, values=values)
         self._evaluated = len(stage.evaluations)
 
     def _step(self, stage: str, step: Step) -> None:
         name = (stage, step.name)
         if name not in self._begun:
             self._begun.add(name)
-            tell_event("step", stage=stage, step=step.name, state="begins")
+            emit_event("step", stage=stage, step=step.name, state="begins")
         if step.ended is not None and name not in self._ended:
             self._ended.add(name)
-            tell_event("step", **_counts(stage, step), state="done", seconds=round(step.ended - step.started, 3))
+            emit_event("step", **_counts(stage, step), state="done", seconds=round(step.ended - step.started, 3))
 
 
 def _counts(stage: str, step: Step) -> dict[str, Any]:

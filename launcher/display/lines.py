@@ -17,11 +17,11 @@ class Telling(Display):
     """Tells what has ended in lines, whatever a line is made to be.
 
     Args:
-      tell: takes a line.
+      write: takes a line.
     """
 
-    def __init__(self, tell: Callable[[str], None]):
-        self._tell = tell
+    def __init__(self, write: Callable[[str], None]):
+        self._write = write
         self._told: set[tuple[str, str]] = set()  # stages and steps
 
     def width(self) -> int | None:
@@ -29,17 +29,17 @@ class Telling(Display):
         return None
 
     def skipped(self, stage: str, reason: str) -> None:
-        self._tell(f"{stage}: complete, nothing to do: {reason}")
+        self._write(f"{stage}: complete, nothing to do: {reason}")
 
     def begins(self, stage: StageProgress, reason: str) -> None:
-        self._tell(f"{stage.name}: {reason}")
+        self._write(f"{stage.name}: {reason}")
 
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
             # A training run has lines of its own, for each evaluation.
             if step.at is None and step.ended is not None and (stage.name, step.name) not in self._told:
                 self._told.add((stage.name, step.name))
-                self._tell(ended_line(stage.name, step, self.width()))
+                self._write(ended_line(stage.name, step, self.width()))
 
     def ends(self, stage: StageProgress, code: int, seconds: float) -> None:
         if code:  # the stage, or who ran it, has told why
@@ -47,10 +47,10 @@ class Telling(Display):
         for step in stage.steps.values():  # of which it was not known how much they had to do
             step.ended = step.ended or stage.started + seconds
         Telling.show(self, stage)
-        self._tell(end_of_stage(stage.name, seconds))
+        self._write(end_of_stage(stage.name, seconds))
 
     def say(self, line: str) -> None:
-        self._tell(line)
+        self._write(line)
 
     def summary(self, text: str, values: Mapping[str, Any]) -> None:
         print(text, flush=True)
@@ -75,10 +75,10 @@ class Lines(Telling):
         if stage.phase:
             if (stage.name, stage.phase) not in self._phases:
                 self._phases.add((stage.name, stage.phase))
-                self._tell(f"{stage.name}: {stage.phase}")
+                self._write(f"{stage.name}: {stage.phase}")
         elif step is not None and step.ended is None and now - self._last >= EVERY_SECONDS:
             self._last = now
-            self._tell(going_line(stage, step, now))
+            self._write(going_line(stage, step, now))
 
 
 def _timed(line: str) -> None:

@@ -57,6 +57,6 @@ def short(count: int) -> str:
 
 def clock(seconds: float) -> str:
     """`0:07`, `12:30`, `1:02:03`."""
-    whole = max(0, round(seconds))
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+    rounded = max(0, round(seconds))
+    hours, minutes = rounded // 3600, rounded // 60 % 60
+    return f"{hours}:{minutes:02}:{rounded % 60:02}" if hours else f"{minutes}:{rounded % 60:02}"

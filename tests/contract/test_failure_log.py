@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from beamfeed.contract import failure_log
-from beamfeed.contract.failure_log import FailureLog, tell
+from beamfeed.contract.failure_log import FailureLog, print_failure
 from beamfeed.contract.verbosity import VARIABLE
 
 
@@ -23,7 +23,7 @@ def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
         logging.getLogger("runner").warning("a warning \udcff")
         logging.getLogger("runner").info("chatter")
     assert (root.level, list(root.handlers)) == before
-    tell("job failed: x", log)
+    print_failure("job failed: x", log)
     (path,) = tmp_path.iterdir()
     assert capsys.readouterr().err == f"job failed: x; log: {path}\n"
     assert path.read_bytes() == b"a traceback\na warning \\udcff\n"
@@ -35,11 +35,11 @@ def test_without_anything_to_say_there_is_no_file(tmp_path, capsys):
     log.folders = (str(tmp_path),)
     with log.listening(logging.WARNING):
         pass
-    tell("job failed: x", log)
+    print_failure("job failed: x", log)
     assert capsys.readouterr().err == "job failed: x\n"
     log.write("something")
     log.clear()
-    tell("job failed: x", log)
+    print_failure("job failed: x", log)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -55,7 +55,7 @@ def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch,
     assert os.path.dirname(path) == str(tmp_path)
     monkeypatch.setattr(failure_log.tempfile, "tempdir", "/proc/none")
     assert log.keep() is None
-    tell("job failed: x", log)
+    print_failure("job failed: x", log)
     assert capsys.readouterr().err == "job failed: x\n"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from beamfeed.contract import own_code
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.own_code import code_digest, import_own, told
+from beamfeed.contract.own_code import code_digest, import_own, one_line
 
 
 @pytest.fixture
@@ -122,11 +122,11 @@ def test_code_that_cannot_be_parsed_is_told_where_it_is_imported(code, monkeypat
 def test_an_error_without_words_is_its_name():
     with pytest.raises(AssertionError) as error:
         raise AssertionError
-    assert told(error.value).startswith("AssertionError (/")
+    assert one_line(error.value).startswith("AssertionError (/")
 
 
 def test_what_keras_says_of_a_layer_that_fails_is_not_all_that_is_told():
     error = ValueError(
         "Exception encountered when calling Mine.call().\n\n\x1b[1mthe sum is odd\x1b[0m\n\nArguments: x"
     )
-    assert told(error) == "ValueError: the sum is odd"
+    assert one_line(error) == "ValueError: the sum is odd"

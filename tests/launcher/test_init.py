@@ -71,7 +71,7 @@ def test_what_the_user_says_is_not_guessed(beamfeed):
     done = beamfeed("pumps", "--label", "flwo")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "beamfeed: --label flwo: is no column of the files; did you mean 'flow'? (the files have: t, flow)\n"
+        "beamfeed: --label flwo: is not a column of the files; did you mean 'flow'? (the files have: t, flow)\n"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_job_that_cannot_run_is_not_praised(beamfeed, tmp_path):
     ("arguments", "told"),
     [
         (["nowhere"], "nowhere: there is no such file or folder"),
-        (["pumps", "--ou", "x.yaml", "--frce"], "init: --frce: there is no such option; did you mean '--force'? "),
+        (["pumps", "--ou", "x.yaml", "--frce"], "init: --frce: unknown option; did you mean '--force'? "),
     ],
 )
 def test_a_mistake_is_told_to_programs(beamfeed, arguments, told):

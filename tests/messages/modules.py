@@ -149,5 +149,5 @@ MODULES = {
     "rates of no dataset": Case(FIND_RATE, ["--job", "{job}", "--set", "output.path={folder}/none"], ["{folder}/none"]),
     "checkpoints of nothing": Case(CHECKPOINTS, ["{folder}/none"], ["{folder}/none/checkpoints: holds no checkpoint"]),
     "checkpoints of a file": Case(CHECKPOINTS, ["{folder}/file"], ["{folder}/file"]),
-    "checkpoints of two folders": Case(CHECKPOINTS, ["a", "b"], ["'b' is one argument too many"]),
+    "checkpoints of two folders": Case(CHECKPOINTS, ["a", "b"], ["unexpected argument 'b'"]),
 }

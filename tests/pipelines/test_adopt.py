@@ -233,7 +233,7 @@ def test_features_that_some_records_lack_and_records_of_no_byte(tmp_path):
     (batch,) = beamfeed.load_dataset(top, "train", batch_size=5)
     assert batch["a"].numpy().tolist() == [1.0, -1.0, -1.0, 2.0, -1.0]
     assert batch["b"].to_list() == [[1, 2], [], [], [3], [4]]
-    assert "records of no byte: 2; they are no rows" in read_manifest(top).notes
+    assert "empty records: 2; they do not count as rows" in read_manifest(top).notes
     (padded, weights), *_ = beamfeed.load_dataset(top, "train", batch_size=7, remainder="pad")
     assert padded["a"].numpy().tolist() == [1.0, -1.0, -1.0, 2.0, -1.0, 0.0, 0.0]
     assert weights.numpy().tolist() == [1, 1, 1, 1, 1, 0, 0]
@@ -301,9 +301,9 @@ def test_empty_lists_of_another_type(tmp_path, capfd):
         (["--split", "train=*", "--split", "eval=0.1"], "give either fractions"),
         (["--classes", "label"], "--classes label: needs NAME=VALUE"),
         (["--classes", "label=a,b"], "2 names are for the numbers 0 to 1; its values are from 0 to 2"),
-        (["--default", "tags=nan"], "--default tags=nan: is no number that a model can take"),
+        (["--default", "tags=nan"], "--default tags=nan: is not a finite number"),
         (["--name", "my data"], "--name my data: must be letters"),
-        (["--job", "{tmp}/job.yaml"], "--job: a model needs something to tell; give --target NAME"),
+        (["--job", "{tmp}/job.yaml"], "--job: a model needs something to predict; give --target NAME"),
         (["--runner=NoRunner"], "--runner: 'NoRunner' is none of"),
         (["--no_such_option=1"], "--no_such_option: Beam has no such option"),
     ],
@@ -323,7 +323,7 @@ def test_a_dataset_of_our_own_is_told(tmp_path, capfd):
 
     write_dataset(str(tmp_path), [Field(name="x", dtype="float32", role="input")], {"train": [[{"x": [1.0]}]]})
     assert adopt.main([str(tmp_path), ONE_THREAD]) == 2
-    assert "holds a dataset of Beamfeed's own already" in capfd.readouterr().err
+    assert "already holds a dataset of Beamfeed" in capfd.readouterr().err
     (tmp_path / "manifest.json").write_text("{}")
     assert adopt.main([str(tmp_path), ONE_THREAD]) == 2
     assert "--out DIR puts what is written elsewhere" in capfd.readouterr().err

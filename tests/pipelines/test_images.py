@@ -81,7 +81,7 @@ def test_broken_images_are_told_by_file_and_reason(album):
     assert (counts["files"], counts["rows_read"], counts["rejected_rows"]) == (68, 68, 4)
     assert (counts["rejected_assets"], counts["rejected_files"]) == (0, 0)
     (note,) = album.manifest["notes"]
-    assert note.startswith("images stored as PNG, as TensorFlow would not show")
+    assert note.startswith("images re-encoded as PNG, as TensorFlow would not decode")
     stats = json.loads((album.data / "stats.json").read_text())
     assert stats == {
         "images": 64, "original_bytes": 61, "formats": {"gif": 1, "jpeg": 61, "png": 1, "webp": 1},

@@ -424,7 +424,7 @@ FAILURES = {
         [{"column": "y"}, {"name": "w", "column": "zero", "role": "weight"}],
         "job failed: weight 'w': is 0 in every training window, so none of them counts",
     ),
-    "more classes than can be told apart": (
+    "more classes than are supported": (
         {"column": "number", "classes": "auto"},
         "job failed: label.column: 'number' has more than 1000 values in training rows, classes: auto takes at most "
         "1000; for numbers leave 'classes' out",

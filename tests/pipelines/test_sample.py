@@ -6,7 +6,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.pipelines.sample import RowsTold, choose_files, scaled, tell_rows, weigh
+from beamfeed.pipelines.sample import RowEstimate, choose_files, estimate_rows, scaled, weigh
 from beamfeed.transforms.predict import AssetRows
 
 FILES = [FileStat(f"in/m{asset:02d}/{day}.parquet", 10, 0) for asset in range(20) for day in range(5)]
@@ -83,4 +83,4 @@ def test_what_was_read_stands_for_its_own_split():
     told = {name: (info.assets, info.windows, info.records, info.bytes) for name, info in found.splits.items()}
     assert told == {"train": (2, 40, 20, 400), "eval": (0, 0, 0, 0), "test": (1, round(10 * 7 / 15), 2, 47)}
     assert (found.counts.assets, found.counts.rejected_assets, found.counts.rows_read) == (5, 2, 400)
-    assert tell_rows(read, stands) == RowsTold(500, {}, 100)
+    assert estimate_rows(read, stands) == RowEstimate(500, {}, 100)

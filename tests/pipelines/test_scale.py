@@ -114,7 +114,7 @@ def test_assets_of_quite_different_sizes_keep_their_own_scale(fleet):
         assert 0.4 < np.std(list(windows.values())) < 1.1, asset
     assert [stats(fleet)[f"x{k}"]["assets_under_min_divisor"] for k in range(3)] == [0, 0, 0]
     assert fleet.preprocess("prepare.scale.min_divisor=1") == 0
-    words = "the own scale of 3 of 6 assets is under prepare.scale.min_divisor (1 times the usual one)"
+    words = "the scale of 3 of 6 assets is under prepare.scale.min_divisor (1 times the usual one)"
     assert [note.split(", so they")[0] for note in fleet.manifest.notes] == [f"x{k}: {words}" for k in range(3)]
     checked = check_job(load_job(str(fleet.write_job()), ["prepare.scale.min_divisor=1"]))
     assert list(checked.prediction.notes) == fleet.manifest.notes

@@ -31,7 +31,7 @@ def told(lake, capsys, *overrides, code=2):
     [
         ("features={amont: numeric}", "features: no column matches 'amont'; did you mean 'amount'?"),
         ("features={kind: numeric}", "features: column 'kind' is string, a number is needed"),
-        ("features={row: date}", "features: column 'row' holds text such as '0-0', which is no time that is known"),
+        ("features={row: date}", "features: column 'row' holds text such as '0-0', which is not a known format"),
         ("features={count: date}", "features: column 'count' is int64, times or dates are needed"),
         ("features={a: {type: numeric, column: b}}", "features.a.column: 'b' is not a column"),
         ("features={x: {type: cross, of: [kind, citi], hash: 9}}", "features.x.of: 'citi' is not a column"),

@@ -104,10 +104,10 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys, tmp_path):
         ),
         (
             "train.task={name: reconstruct, loss: huberr}",
-            "train.task.loss: 'huberr' is no loss of Keras; did you mean 'huber'?",
+            "train.task.loss: 'huberr' is not a Keras loss; did you mean 'huber'?",
         ),
         ("train.watch.metric=los", "train.watch.metric: 'los' is not measured; did you mean 'loss'? (there is: loss)"),
-        ("train.model={name: recurrent}", "train.model.name: 'recurrent' has no output that gives windows back"),
+        ("train.model={name: recurrent}", "train.model.name: 'recurrent' does not reconstruct windows"),
     ],
 )
 def test_mistakes_are_told_in_one_line(job_file, capsys, override, message):

@@ -139,7 +139,7 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
             if not part.stored.is_ranged:
                 how = "in Fortran's order" if part.stored.fortran else "packed or in chunks"
                 raise UserError(
-                    f"{one.key}: {part.stored.file.path} has its values {how}, so that rows are no ranges of bytes; "
+                    f"{one.key}: {part.stored.file.path} has its values {how}, so rows are not byte ranges; "
                     "write it with numpy.save (of a C-ordered array), or preprocess it"
                 )
     return arrays

@@ -95,11 +95,11 @@ class InPlace:
             return tf.gather(self._parts[0], rows)
         part = tf.searchsorted(tf.constant(self._firsts, tf.int64), rows, side="right") - 1
         chosen = tf.dynamic_partition(tf.range(tf.size(rows)), part, len(self._parts))
-        found = [
-            tf.gather(values, tf.gather(rows, some) - first)
-            for values, some, first in zip(self._parts, chosen, self._firsts, strict=True)
+        gathered = [
+            tf.gather(values, tf.gather(rows, places_chosen) - first)
+            for values, places_chosen, first in zip(self._parts, chosen, self._firsts, strict=True)
         ]
-        return tf.ensure_shape(tf.dynamic_stitch(chosen, found), [None, *self._parts[0].shape[1:]])
+        return tf.ensure_shape(tf.dynamic_stitch(chosen, gathered), [None, *self._parts[0].shape[1:]])
 
 
 class Copied:
@@ -121,9 +121,9 @@ class Copied:
         """The rows of the blocks, `[rows, *shape]`."""
         part, begin, end = (tf.gather(column, blocks) for column in self._columns)
         count, width = tf.size(blocks), self._stored.row_bytes
-        found = tf.TensorArray(tf.uint8, size=count, element_shape=[None, width], infer_shape=False)
+        chunks = tf.TensorArray(tf.uint8, size=count, element_shape=[None, width], infer_shape=False)
 
-        def copy(place: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        def copy(place: tf.Tensor, chunks: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             def of(file: tf.Tensor) -> tf.Tensor:
                 return file[begin[place] : end[place]]
 
@@ -133,12 +133,12 @@ class Copied:
                 values = tf.switch_case(
                     tf.cast(part[place], tf.int32), [lambda file=file: of(file) for file in self._files]
                 )
-            return place + 1, found.write(place, tf.reshape(values, [-1, width]))
+            return place + 1, chunks.write(place, tf.reshape(values, [-1, width]))
 
-        _, found = tf.while_loop(
-            lambda place, _: place < count, copy, (tf.constant(0), found), parallel_iterations=AT_A_TIME
+        _, chunks = tf.while_loop(
+            lambda place, _: place < count, copy, (tf.constant(0), chunks), parallel_iterations=AT_A_TIME
         )
-        return _decoded(tf.reshape(found.concat(), [-1]), self._array, self._stored)
+        return _decoded(tf.reshape(chunks.concat(), [-1]), self._array, self._stored)
 
     def take(self, prepared: tf.Tensor, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         return tf.gather(prepared, places)
@@ -163,7 +163,7 @@ def cut_blocks(arrays: Sequence[NamedArray], first: int, end: int, size: int) ->
     """The rows [first, end) in runs of about so many bytes, none of which is in two files of an array."""
     rows = max(1, size // sum(array.row_bytes for array in arrays))
     edges = {first, end, *(part.first for array in arrays for part in array.parts if first < part.first < end)}
-    starts = np.concatenate([np.arange(one, two, rows) for one, two in itertools.pairwise(sorted(edges))])
+    starts = np.concatenate([np.arange(start, end, rows) for start, end in itertools.pairwise(sorted(edges))])
     return Blocks(starts, np.diff(starts, append=end))
 
 

@@ -26,10 +26,10 @@ def versions() -> dict[str, str]:
 def identity(job: TrainingJob, manifest: Manifest) -> dict[str, str]:
     """What must be the same on all workers, as texts by the keys of the job; where they keep it may differ."""
     train = job.train.model_dump(mode="json", exclude={"workdir"})
-    found = {"output.path (the dataset)": manifest.fingerprint}
-    found |= {f"train.{name}": json.dumps(value, sort_keys=True) for name, value in train.items()}
+    texts = {"output.path (the dataset)": manifest.fingerprint}
+    texts |= {f"train.{name}": json.dumps(value, sort_keys=True) for name, value in train.items()}
     model = job.train.model
-    return {**found, "train.model.class (its module)": _code_of(model.class_) if isinstance(model, CustomModel) else ""}
+    return {**texts, "train.model.class (its module)": _code_of(model.class_) if isinstance(model, CustomModel) else ""}
 
 
 def _code_of(path: str) -> str:
@@ -41,17 +41,17 @@ def _code_of(path: str) -> str:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def check_same(cluster: Cluster, told: Mapping[str, str]) -> None:
+def check_same(cluster: Cluster, texts: Mapping[str, str]) -> None:
     """Raises UserError, on every worker, with the keys whose values differ between workers.
 
     Args:
       cluster: the workers.
-      told: values by keys; of the same keys on all workers.
+      texts: values by keys; of the same keys on all workers.
     """
-    names = list(told)
-    different = cluster.differing([_number(told[name]) for name in names])
+    names = list(texts)
+    different = cluster.differing([_number(texts[name]) for name in names])
     if different:
-        values = "; ".join(f"{names[i]}: here {told[names[i]][:SHOWN]}" for i in different)
+        values = "; ".join(f"{names[i]}: here {texts[names[i]][:SHOWN]}" for i in different)
         time.sleep(LINGER_SECONDS)  # others may still be fetching from this worker what it told them last
         raise UserError(f"the workers have different training runs before them ({values}); give all of them one job")
 

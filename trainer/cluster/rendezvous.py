@@ -58,12 +58,12 @@ def resolve(worker: WorkerInfo, deadline_seconds: float = DEADLINE_SECONDS) -> W
     return replace(worker, addresses=tuple(addresses))
 
 
-def free_port(taken: int) -> socket.socket:
-    """A socket bound to a port on which nobody listens now, and which is not `taken`, where worker 0 will."""
+def free_port(used: int) -> socket.socket:
+    """A socket bound to a port on which nobody listens now, and which is not `used`, where worker 0 will."""
     while True:
         holder = socket.socket()
         holder.bind(("", 0))
-        if holder.getsockname()[1] != taken:
+        if holder.getsockname()[1] != used:
             return holder
         holder.close()
 
@@ -97,11 +97,11 @@ def reachable(addresses: dict[int, str], hosts: dict[int, str], port: int) -> li
     ranks = sorted(addresses)
     outside = [hosts[rank] for rank in ranks if not _is_loopback(hosts[rank])]
     host = outside[0] if outside else hosts[ranks[0]]
-    found = [join_address(host, port)]
+    addresses_found = [join_address(host, port)]
     for rank in ranks:
-        theirs, their_port = split_address(addresses[rank])
-        found.append(join_address(host if outside and _is_loopback(theirs) else theirs, their_port))
-    return found
+        their_host, their_port = split_address(addresses[rank])
+        addresses_found.append(join_address(host if outside and _is_loopback(their_host) else their_host, their_port))
+    return addresses_found
 
 
 def _is_loopback(host: str) -> bool:
@@ -161,24 +161,24 @@ class _Hall:
             self._refuse(
                 guest,
                 f"worker {rank} at {guest.peer} counts {workers} workers, "
-                f"worker 0 counts {self.worker.count}; all must be told the same number",
+                f"worker 0 counts {self.worker.count}; all must be given the same number",
             )
         if rank == 0 or rank in self.seats:
             first = self.seats[rank].peer if rank else self.worker.master
             self._refuse(
-                guest, f"rank {rank} came twice, at {first} and at {guest.peer}; each worker needs a rank of its own"
+                guest, f"rank {rank} came twice, at {first} and at {guest.peer}; each worker needs its own rank"
             )
         guest.rank = rank
         self.seats[rank], self.addresses[rank] = guest, address
         return True
 
-    def _refuse(self, guest: _Guest, what: str) -> NoReturn:
-        error = UserError(f"{self.worker.source}: {what}")
+    def _refuse(self, guest: _Guest, reason: str) -> NoReturn:
+        error = UserError(f"{self.worker.source}: {reason}")
         with suppress(OSError):  # the others are told as they are of every error
             _send(guest.connection, {"error": str(error), "mistake": True})
         raise error
 
-    def tell(self, **message: object) -> None:
+    def send(self, **message: object) -> None:
         """Sends a line to all who have come; one who has gone meanwhile is missed by TensorFlow."""
         for guest in self.seats.values():
             with suppress(OSError):
@@ -211,11 +211,11 @@ def _collect(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str
                         selector.unregister(key.fileobj)
                         key.data.connection.close()
         except (UserError, Missing) as error:
-            hall.tell(error=str(error), mistake=isinstance(error, UserError))
+            hall.send(error=str(error), mistake=isinstance(error, UserError))
             raise
         hosts = {rank: guest.connection.getsockname()[0] for rank, guest in hall.seats.items()}
         addresses = reachable(hall.addresses, hosts, port)
-        hall.tell(addresses=addresses)
+        hall.send(addresses=addresses)
         return addresses
 
 

@@ -41,11 +41,11 @@ def share_of(devices: Sequence[Device], index: int, count: int) -> Sequence[Devi
     Raises:
       UserError: if there are fewer devices than processes.
     """
-    each = len(devices) // count
-    if not each:
+    size = len(devices) // count
+    if not size:
         have = f"{len(devices)} GPU" + "s" * (len(devices) > 1)
         raise UserError(f"launch.train.workers: is {count}, but this machine has {have}; one worker uses all of them")
-    return devices[index * each : (index + 1) * each]
+    return devices[index * size : (index + 1) * size]
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Cluster:
         halves = [half for value in values for half in divmod(value, 1 << 12)]
         replicas = self.strategy.num_replicas_in_sync
         sums = self._add_up(halves)
-        apart = self._add_up([int(replicas * half != total) for half, total in zip(halves, sums, strict=True)])
-        return [place for place in range(len(values)) if apart[2 * place] or apart[2 * place + 1]]
+        differs = self._add_up([int(replicas * half != total) for half, total in zip(halves, sums, strict=True)])
+        return [place for place in range(len(values)) if differs[2 * place] or differs[2 * place + 1]]
 
     def _add_up(self, values: Sequence[int]) -> list[int]:
         import tensorflow as tf
@@ -120,22 +120,22 @@ class Together:
         self._cluster, self._watchdog = cluster, watchdog
         self._thread = ThreadPoolExecutor(1)
 
-    def __call__(self, what: str, work: Callable[[], None]) -> None:
+    def __call__(self, activity: str, work: Callable[[], None]) -> None:
         """The chief does the work, and no worker returns before it is done. Every worker calls this.
 
         Args:
-          what: it is, for the watchdog.
+          activity: it is, for the watchdog.
           work: is called on the chief alone; what it raises is raised there.
         """
         if self._cluster.worker.count == 1:
             work()
             return
         doing = [self._thread.submit(work)] if self._cluster.worker.is_chief else []
-        self._watchdog.alive(what)
+        self._watchdog.alive(activity)
         while not self._cluster.all_are(not wait(doing, TELL_SECONDS).not_done):
-            self._watchdog.alive(what)
-        for one in doing:
-            one.result()
+            self._watchdog.alive(activity)
+        for future in doing:
+            future.result()
 
     def close(self) -> None:
         """Ends its thread."""
@@ -169,7 +169,7 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
         gpus = tf.config.list_logical_devices("GPU")
         devices = gpus or tf.config.list_logical_devices("CPU")
         several = len(devices) > 1
-        strategy = tf.distribute.MirroredStrategy([one.name for one in devices]) if several else None
+        strategy = tf.distribute.MirroredStrategy([device.name for device in devices]) if several else None
         cluster = Cluster(strategy or tf.distribute.get_strategy(), worker)
     return cluster
 

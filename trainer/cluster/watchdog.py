@@ -64,34 +64,34 @@ class Watchdog:
         self._pipe: int | None = None
         self.stop_asked = False
 
-    def alive(self, what: str, takes: float = 0.0) -> None:
-        """A sign of life; from here on the process is busy with `what`.
+    def alive(self, activity: str, takes: float = 0.0) -> None:
+        """A sign of life; from here on the process is busy with `activity`.
 
         Args:
-          what: is told if no other sign comes.
+          activity: is told if no other sign comes.
           takes: seconds, by what was seen; ten times that are allowed if it is more than the limit.
         """
-        self._tell(max(self._seconds, LONGER * takes), False, what)
+        self._sign(max(self._seconds, LONGER * takes), False, activity)
 
-    def joining(self, what: str, limit: float) -> None:
+    def joining(self, activity: str, limit: float) -> None:
         """From here on the process waits for others that may not be there yet, for so many seconds."""
-        self._tell(limit, False, what)
+        self._sign(limit, False, activity)
 
-    def long(self, what: str) -> None:
+    def long(self, activity: str) -> None:
         """From here on the process, or another that it waits for, is busy with what may take long.
 
         It has ten times the limit. After each limit the others are looked for, and one that is gone ends the waiting.
         """
-        self._tell(LONGER * self._seconds, True, what)
+        self._sign(LONGER * self._seconds, True, activity)
 
-    def alone(self, what: str) -> None:
-        """From here on the process is busy with `what`, and waits for nobody."""
-        self._tell(math.inf, False, what)
+    def alone(self, activity: str) -> None:
+        """From here on the process is busy with `activity`, and waits for nobody."""
+        self._sign(math.inf, False, activity)
 
-    def _tell(self, limit: float, looks: bool, what: str) -> None:
+    def _sign(self, limit: float, looks: bool, activity: str) -> None:
         if self._pipe is not None:
             with contextlib.suppress(BlockingIOError):  # it has more than enough of them
-                os.write(self._pipe, f"{limit:g} {looks:d} {what}\n".encode())
+                os.write(self._pipe, f"{limit:g} {looks:d} {activity}\n".encode())
 
     @contextlib.contextmanager
     def watching(self) -> Iterator["Watchdog"]:
@@ -158,7 +158,7 @@ class Watchdog:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # meant for the other process
         began = time.monotonic()
-        what, end, look, stopping = "start", began + self._seconds, math.inf, False
+        activity, end, look, stopping = "start", began + self._seconds, math.inf, False
         while (now := time.monotonic()) < end:
             if now > look:
                 if self.silent():
@@ -166,18 +166,18 @@ class Watchdog:
                 look = time.monotonic() + self._seconds
             ready, _, _ = select.select([pipe], [], [], min(1.0, end - now))
             if not stopping and is_pending(parent, signal.SIGTERM):
-                self._end(parent, signal.SIGKILL, f"asked to stop ({what})")
+                self._end(parent, signal.SIGKILL, f"asked to stop ({activity})")
                 return
             if not ready:
                 continue
-            told = os.read(pipe, 1 << 16)
-            if not told:
+            received = os.read(pipe, 1 << 16)
+            if not received:
                 return
-            if bytes([signal.SIGTERM]) in told:
+            if bytes([signal.SIGTERM]) in received:
                 stopping, end, look = True, time.monotonic() + GRACE_SECONDS, math.inf
-            signs = SIGN.findall(told.decode(errors="replace"))
+            signs = SIGN.findall(received.decode(errors="replace"))
             if signs and not stopping:
-                limit, looks, what = signs[-1]
+                limit, looks, activity = signs[-1]
                 began = time.monotonic()
                 end, look = began + float(limit), began + self._seconds if looks == "1" else math.inf
         if stopping:
@@ -186,7 +186,7 @@ class Watchdog:
             self._end(
                 parent,
                 signal.SIGUSR1,
-                f"waited {time.monotonic() - began:.0f} s for the other workers ({what}): "
+                f"waited {time.monotonic() - began:.0f} s for the other workers ({activity}): "
                 f"{self.describe_others()}; started again, all go on from the last checkpoint",
             )
 

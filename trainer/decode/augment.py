@@ -55,16 +55,16 @@ def crops(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor, tf.Tens
     """Float32 `[batch]`: the share of the sides that a crop keeps, and what it leaves out at the top and the left."""
     if section.crop is None:
         return tf.ones_like(draws.numbers, tf.float32), *[tf.zeros_like(draws.numbers, tf.float32)] * 2
-    kept = draws.uniform("crop", section.crop, 1.0)
-    return kept, draws.uniform("crop y") * (1 - kept), draws.uniform("crop x") * (1 - kept)
+    share = draws.uniform("crop", section.crop, 1.0)
+    return share, draws.uniform("crop y") * (1 - share), draws.uniform("crop x") * (1 - share)
 
 
 def _cropped(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     """Crops and flips: a box whose end is before its beginning is a flipped one."""
-    kept, top, left = crops(section, draws)
+    share, top, left = crops(section, draws)
     edges = []
     for start, flip in zip((top, left), flips(section, draws), strict=True):
-        end = start + kept
+        end = start + share
         edges.append((start, end) if flip is None else (tf.where(flip, end, start), tf.where(flip, start, end)))
     (top, bottom), (left, right) = edges
     boxes = tf.stack([top, left, bottom, right], axis=1)
@@ -83,17 +83,17 @@ def turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     """
     assert section.rotate is not None
     height, width, channels = images.shape[1:]
-    kept, top, left = crops(section, draws)
+    share, top, left = crops(section, draws)
     vertical, horizontal = (1.0 if flip is None else tf.where(flip, -1.0, 1.0) for flip in flips(section, draws))
     most = math.radians(section.rotate)
     angle = draws.uniform("rotate", -most, most)
-    sine, cosine = kept * tf.sin(angle), kept * tf.cos(angle)
+    sine, cosine = share * tf.sin(angle), share * tf.cos(angle)
     middle_y, middle_x = (height - 1) / 2, (width - 1) / 2
-    from_y = (height - 1) * (top + kept / 2)
-    from_x = (width - 1) * (left + kept / 2)
+    from_y = (height - 1) * (top + share / 2)
+    from_x = (width - 1) * (left + share / 2)
     a, b = horizontal * cosine, -vertical * sine  # x of the image, by x and y of the result
     c, d = horizontal * sine, vertical * cosine
-    nothing = tf.zeros_like(kept)
+    nothing = tf.zeros_like(share)
     transforms = tf.stack(
         [a, b, from_x - a * middle_x - b * middle_y, c, d, from_y - c * middle_x - d * middle_y, nothing, nothing], 1
     )
@@ -114,7 +114,7 @@ def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
         factor = draws.uniform("contrast", 1 - section.contrast, 1 + section.contrast)
     if section.brightness is not None:
         added = draws.uniform("bright", -section.brightness, section.brightness)
-    factor, added = (one[:, None, None, None] for one in (factor, added))
+    factor, added = (values[:, None, None, None] for values in (factor, added))
     mean = tf.reduce_mean(values, axis=[1, 2, 3], keepdims=True)
     relit = values * (factor / WHITE) + (mean * ((1 - factor) / WHITE) + added)
     return tf.raw_ops.ClipByValue(t=relit, clip_value_min=0.0, clip_value_max=1.0)
@@ -123,8 +123,8 @@ def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
 def _covered(values: tf.Tensor, share: float, draws: Draws) -> tf.Tensor:
     """A grey rectangle, at the edges only a part of it (DeVries, Taylor 2017)."""
     covered = []
-    for size, what in ((values.shape[1], "cutout y"), (values.shape[2], "cutout x")):
-        middle = draws.uniform(what) * size
+    for size, purpose in ((values.shape[1], "cutout y"), (values.shape[2], "cutout x")):
+        middle = draws.uniform(purpose) * size
         away = tf.abs(tf.range(size, dtype=tf.float32) + 0.5 - middle[:, None])
         covered.append(away < share * size / 2)
     mask = covered[0][:, :, None, None] & covered[1][:, None, :, None]

@@ -27,7 +27,7 @@ class Draws:
     """
 
     def __init__(self, seed: int, numbers: tf.Tensor, purposes: Sequence[str] = PURPOSES):
-        words = np.array([int.from_bytes(what.encode()[:8].ljust(8), "big") for what in purposes], np.uint64)
+        words = np.array([int.from_bytes(purpose.encode()[:8].ljust(8), "big") for purpose in purposes], np.uint64)
         keys = mix(mix(np.array([seed % 2**64], np.uint64), np.right_shift) ^ words, np.right_shift)
         places = tf.bitcast(numbers, tf.uint64) * GOLDEN
         bits = mix(places[None] + (keys - GOLDEN)[:, None], tf.bitwise.right_shift)
@@ -35,19 +35,19 @@ class Draws:
         self.numbers = numbers
         self._shares = dict(zip(purposes, tf.unstack(shares, len(purposes)), strict=True))
 
-    def uniform(self, what: str, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    def uniform(self, purpose: str, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
         """Float32 `[windows]`, from `low` to below `high`; others for another purpose."""
-        share = self._shares[what]
+        share = self._shares[purpose]
         return share if (low, high) == (0.0, 1.0) else low + share * (high - low)
 
-    def chance(self, what: str) -> tf.Tensor:
+    def chance(self, purpose: str) -> tf.Tensor:
         """Bool `[windows]`: true for about every second one."""
-        return self.uniform(what) < 0.5
+        return self.uniform(purpose) < 0.5
 
-    def looked_up(self, what: str, table: np.ndarray) -> tf.Tensor:
+    def looked_up(self, purpose: str, table: np.ndarray) -> tf.Tensor:
         """Float32 `[windows]` of a distribution, by its quantiles at even steps from 0 to 1, float32 `[steps]`."""
-        place = self.uniform(what) * (len(table) - 1)
+        place = self.uniform(purpose) * (len(table) - 1)
         below = tf.cast(place, tf.int32)
-        known = tf.constant(table, tf.float32)
-        low, high = tf.gather(known, below), tf.gather(known, below + 1)
+        quantiles = tf.constant(table, tf.float32)
+        low, high = tf.gather(quantiles, below), tf.gather(quantiles, below + 1)
         return low + (place - tf.cast(below, tf.float32)) * (high - low)

@@ -67,7 +67,7 @@ class EncodedImages(Images):
         Raises:
           tf.errors.InvalidArgumentError: if one is no image.
         """
-        return _each(self._decode, {"contents": values}, tf.TensorSpec(self.shape, tf.uint8))
+        return _map(self._decode, {"contents": values}, tf.TensorSpec(self.shape, tf.uint8))
 
     def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
         """A crop is cut out of the whole image, and then scaled: once, from as many pixels as there are."""
@@ -76,11 +76,11 @@ class EncodedImages(Images):
             return super().prepare(values, draws)
         spec = tf.TensorSpec(self.shape, tf.float32)
         if draws is None or section is None:
-            return _each(self._decode_crop, {"contents": values}, spec) / WHITE
+            return _map(self._decode_crop, {"contents": values}, spec) / WHITE
         drawn = {"contents": values, **dict(zip(("vertical", "horizontal"), flips(section, draws), strict=True))}
         if section.crop is not None:
             drawn |= dict(zip(("kept", "top", "left"), crops(section, draws), strict=True))
-        decoded = _each(self._decode_crop, {name: one for name, one in drawn.items() if one is not None}, spec)
+        decoded = _map(self._decode_crop, {name: tensor for name, tensor in drawn.items() if tensor is not None}, spec)
         if section.rotate is not None:
             decoded = turned(decoded, without_crop(section), draws)
         return recolored(decoded, section, draws)
@@ -113,8 +113,8 @@ class EncodedImages(Images):
         """
 
         def window(size: tf.Tensor) -> tf.Tensor:
-            found = self._fitting(size) if self._section.fit == "crop" else whole(size)
-            return part_of(found, **part) if part else found
+            box = self._fitting(size) if self._section.fit == "crop" else whole(size)
+            return part_of(box, **part) if part else box
 
         def finish(image: tf.Tensor) -> tf.Tensor:
             for axis, flip in enumerate((vertical, horizontal)):
@@ -129,11 +129,11 @@ class EncodedImages(Images):
         return middle_of(size, self.shape[0], self.shape[1])
 
 
-def _each(function: Callable[..., tf.Tensor], values: dict[str, tf.Tensor], spec: tf.TensorSpec) -> tf.Tensor:
+def _map(function: Callable[..., tf.Tensor], values: dict[str, tf.Tensor], spec: tf.TensorSpec) -> tf.Tensor:
     """A function of one of each on all of `[batch]`; without a loop and copying where that is known to be one."""
-    if all(one.shape[0] == 1 for one in values.values()):
-        return function(**{name: one[0] for name, one in values.items()})[None]
-    return tf.map_fn(lambda one: function(**one), values, fn_output_signature=spec)
+    if all(tensor.shape[0] == 1 for tensor in values.values()):
+        return function(**{name: tensor[0] for name, tensor in values.items()})[None]
+    return tf.map_fn(lambda element: function(**element), values, fn_output_signature=spec)
 
 
 def decoded(
@@ -156,14 +156,14 @@ def decoded(
 
     def jpeg() -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.image.extract_jpeg_shape(contents)[:2]
-        wanted = window(size)
-        larger = wanted[2:] // tf.constant(shape[:2])
+        box = window(size)
+        larger = box[2:] // tf.constant(shape[:2])
         by = tf.reduce_min(larger) if covers else tf.reduce_max(larger)
         place = sum(tf.cast(by >= ratio, tf.int32) for ratio in RATIOS[1:])
         ways = [lambda ratio=ratio: tf.io.decode_jpeg(contents, channels, ratio) for ratio in RATIOS]
         # To crop while decoding takes more time than it saves where nothing is cropped.
-        is_cut = (place == 0) & tf.reduce_any(wanted[2:] < size)
-        part = [lambda: tf.io.decode_and_crop_jpeg(contents, wanted, channels)]
+        is_cut = (place == 0) & tf.reduce_any(box[2:] < size)
+        part = [lambda: tf.io.decode_and_crop_jpeg(contents, box, channels)]
         return tf.switch_case(tf.where(is_cut, len(RATIOS), place), [*ways, *part]), is_cut
 
     def png() -> tuple[tf.Tensor, tf.Tensor]:
@@ -199,8 +199,8 @@ def middle_of(size: tf.Tensor, height: int, width: int) -> tf.Tensor:
     high, wide = size[0], size[1]
     kept_high = tf.clip_by_value((wide * height + width // 2) // width, 1, high)
     kept_wide = tf.clip_by_value((high * width + height // 2) // height, 1, wide)
-    kept = tf.stack([kept_high, kept_wide])
-    return tf.concat([(size - kept) // 2, kept], 0)
+    sides = tf.stack([kept_high, kept_wide])
+    return tf.concat([(size - sides) // 2, sides], 0)
 
 
 def part_of(window: tf.Tensor, kept: tf.Tensor, top: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
@@ -234,8 +234,8 @@ def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tens
       shape: height, width and channels that are wanted.
       fit: what becomes of another ratio of the sides: stretch, crop or pad.
     """
-    one = images.shape.rank == 3
-    batch = images[None] if one else images
+    is_single = images.shape.rank == 3
+    batch = images[None] if is_single else images
     height, width, _ = shape
     if fit == "crop":
         top, left, high, wide = tf.unstack(middle_of(tf.shape(batch)[1:3], height, width))
@@ -246,7 +246,7 @@ def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tens
         before = (tf.constant([height, width]) - inner) // 2
         after = tf.constant([height, width]) - inner - before
         scaled = tf.pad(scaled, tf.pad(tf.stack([before, after], axis=1), [[1, 1], [0, 0]]))
-    return tf.ensure_shape(scaled[0] if one else scaled, shape if one else [None, *shape])
+    return tf.ensure_shape(scaled[0] if is_single else scaled, shape if is_single else [None, *shape])
 
 
 def _inside(batch: tf.Tensor, height: int, width: int) -> tf.Tensor:
@@ -268,9 +268,9 @@ def _interpolated(batch: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     Of float32 TensorFlow makes them in about half the time that it takes of uint8.
     """
     before = tf.cast(tf.shape(batch)[1:3], tf.float32)
-    much = tf.reduce_max(before / tf.cast(size, tf.float32)) > SMALLER
+    shrinks = tf.reduce_max(before / tf.cast(size, tf.float32)) > SMALLER
     return tf.cond(
-        much,
+        shrinks,
         lambda: tf.image.resize(batch, size, antialias=True),
         lambda: tf.raw_ops.ResizeBilinear(images=tf.cast(batch, tf.float32), size=size, half_pixel_centers=True),
     )

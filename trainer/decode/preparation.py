@@ -84,12 +84,12 @@ class Preparation:
     @property
     def training(self) -> "Preparation":
         """The same with augmentation."""
-        return replace(self, augments=any(one.augments for one in self.decoders.values()))
+        return replace(self, augments=any(decoder.augments for decoder in self.decoders.values()))
 
     @property
     def bytes(self) -> int:
         """Of what it makes of a window, about: values of any size count as one."""
-        inputs = [one.input for one in self.decoders.values()]
+        inputs = [decoder.input for decoder in self.decoders.values()]
         return sum(field.numbers * tf.as_dtype(field.dtype).size for field in inputs)
 
     @property
@@ -100,17 +100,17 @@ class Preparation:
     @property
     def keeps(self) -> bool:
         """Whether decoded values are to be kept in memory."""
-        return not self.passing and any(one.keeps for one in self.decoders.values())
+        return not self.passing and any(decoder.keeps for decoder in self.decoders.values())
 
     @property
     def _mixup(self) -> float | None:
-        parameters = [one.mixup for one in self.decoders.values() if one.mixup is not None]
+        parameters = [decoder.mixup for decoder in self.decoders.values() if decoder.mixup is not None]
         return parameters[0] if parameters and self.augments else None
 
     def check(self, batch_size: int, devices: int) -> None:
         """Raises UserError if batches of this size, divided among so many devices, cannot be made."""
         if self._mixup is not None and batch_size % (2 * devices):
-            (name, *_) = (name for name, one in self.decoders.items() if one.mixup is not None)
+            (name, *_) = (name for name, decoder in self.decoders.items() if decoder.mixup is not None)
             raise UserError(
                 f"train.inputs.{name}.augment.mixup: mixes windows in pairs, so train.feed.batch_size must be a "
                 f"multiple of {2 * devices} on {devices} device{'s' if devices > 1 else ''}; it is {batch_size}"
@@ -144,14 +144,14 @@ class Preparation:
             return prepared
         share = draw_shares(parameter, draws)
         pairs = partners(tf.shape(share)[0])
-        others = {OTHER + name: tf.gather(prepared[name], pairs) for name in self.targets if name in prepared}
+        of_partners = {OTHER + name: tf.gather(prepared[name], pairs) for name in self.targets if name in prepared}
         images = {name: mixed(prepared[name], share) for name in self.decoders if name in prepared}
-        return {**prepared, **images, **others, SHARE: share}
+        return {**prepared, **images, **of_partners, SHARE: share}
 
     def prepare(self, values: Values) -> dict[str, tf.Tensor]:
         """Stored values -> the model's inputs, without chance: as served."""
-        some = next(iter(values.values()))
-        return replace(self, augments=False).finish(values, tf.zeros(tf.shape(some)[:1], tf.int64), is_decoded=False)
+        first = next(iter(values.values()))
+        return replace(self, augments=False).finish(values, tf.zeros(tf.shape(first)[:1], tf.int64), is_decoded=False)
 
 
 def shares(parameter: float) -> np.ndarray:

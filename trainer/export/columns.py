@@ -107,8 +107,8 @@ def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
     def emptied(values: tf.Tensor) -> tf.Tensor:
         if values.dtype != tf.string and not values.dtype.is_floating:
             return values
-        which = tf.reshape(rows, [-1] + [1] * (values.shape.rank - 1))
-        return tf.where(which, tf.constant("" if values.dtype == tf.string else math.nan, values.dtype), values)
+        mask = tf.reshape(rows, [-1] + [1] * (values.shape.rank - 1))
+        return tf.where(mask, tf.constant("" if values.dtype == tf.string else math.nan, values.dtype), values)
 
     return {name: emptied(values) for name, values in outputs.items()}
 
@@ -119,11 +119,11 @@ def argument_names(columns: Sequence[str]) -> dict[str, str]:
     No two differ in capitals alone: to TensorFlow these are one.
     One without any of them is the code points of its letters: `温度` is `u6e29u5ea6`.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     fine: dict[str, str] = {}  # by small letters
     for name in filter(_is_argument, columns):
         fine.setdefault(name.lower(), name)
-    taken = {*fine}
+    used = {*fine}
     for column in columns:
         name = column
         if fine.get(column.lower()) != column:
@@ -132,11 +132,11 @@ def argument_names(columns: Sequence[str]) -> dict[str, str]:
             name = name if name[0].isalpha() else f"column_{name}"
             name = name if _is_argument(name) else f"{name}_"
             base, number = name, 2
-            while name.lower() in taken:
+            while name.lower() in used:
                 name, number = f"{base}_{number}", number + 1
-            taken.add(name.lower())
-        found[column] = name
-    return found
+            used.add(name.lower())
+        names[column] = name
+    return names
 
 
 def _is_argument(name: str) -> bool:

@@ -96,7 +96,7 @@ class FreshProcess:
             # TensorFlow takes letters of a path for a glob; where the process works, the link has none.
             os.symlink(os.path.abspath(folder), os.path.join(self._folder.name, LINK))
             folder = LINK
-        asked = {
+        request = {
             "folder": folder,
             "replies": self._replies,
             "calls": [
@@ -106,7 +106,7 @@ class FreshProcess:
         }
         path = os.path.join(self._folder.name, "asked.json")
         with open(path, "w") as file:
-            json.dump(asked, file)
+            json.dump(request, file)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended: `answers` says why
             self._process.stdin.write(path + "\n")
@@ -121,17 +121,15 @@ class FreshProcess:
         try:
             code = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise JobFailed(
-                f"{folder}: the SavedModel did not answer in {PATIENCE} s in a process of its own"
-            ) from None
+            raise JobFailed(f"{folder}: the SavedModel did not answer in {PATIENCE} s in a fresh process") from None
         if code:
             self._errors.seek(0)
             lines = [line.strip() for line in self._errors if line.strip()]
             why = lines[-1] if lines else "it said nothing"
-            raise JobFailed(f"{folder}: the SavedModel fails in a process of its own (exit code {code}): {why}")
+            raise JobFailed(f"{folder}: the SavedModel fails in a fresh process (exit code {code}): {why}")
         with open(self._replies) as file:
             replies = json.load(file)
-        return [{name: _read(one) for name, one in reply.items()} for reply in replies]
+        return [{name: _read(encoded) for name, encoded in reply.items()} for reply in replies]
 
     @property
     def _replies(self) -> str:
@@ -155,44 +153,44 @@ def check_answers(folder: str, calls: Sequence[Call], answers: Sequence[Tensors]
     for call, answer in zip(calls, answers, strict=True):
         for name, tensor in call.expected.items():
             expected = tensor.numpy()
-            where = f"{folder}: the SavedModel is not the trained model: {name!r} of its signature {call.signature!r}"
+            subject = f"{folder}: the SavedModel is not the trained model: {name!r} of its signature {call.signature!r}"
             if name not in answer:
-                raise JobFailed(f"{where} is not there")
-            found = answer[name].numpy()
-            if found.shape != expected.shape:
-                raise JobFailed(f"{where} is {list(found.shape)}, the model gives {list(expected.shape)}")
-            off = _off(found, expected, tolerance, _sure(name, call.expected, thresholds))
+                raise JobFailed(f"{subject} is not there")
+            actual = answer[name].numpy()
+            if actual.shape != expected.shape:
+                raise JobFailed(f"{subject} is {list(actual.shape)}, the model gives {list(expected.shape)}")
+            off = _off(actual, expected, tolerance, _sure(name, call.expected, thresholds))
             row = int(np.argmax(off))
             if off[row] > worst:
                 at = (
                     row,
                     *np.unravel_index(
-                        int(np.argmax(_apart(found[row : row + 1], expected[row : row + 1]))), found.shape[1:]
+                        int(np.argmax(_distances(actual[row : row + 1], expected[row : row + 1]))), actual.shape[1:]
                     ),
                 )
-                worst, line = off[row], f"{where} is {_told(found[at])} where the model gives {_told(expected[at])}"
+                worst, line = off[row], f"{subject} is {_text(actual[at])} where the model gives {_text(expected[at])}"
                 line += f", for {call.places[row]}"
     if line:
         raise JobFailed(f"{line}; do not serve it")
 
 
-def _off(found: np.ndarray, expected: np.ndarray, tolerance: float, sure: np.ndarray | None) -> np.ndarray:
+def _off(actual: np.ndarray, expected: np.ndarray, tolerance: float, sure: np.ndarray | None) -> np.ndarray:
     """How far each row is off, in tolerances, `[rows]`."""
-    apart = _apart(found, expected).reshape(len(found), -1).max(axis=1, initial=0)
-    if found.dtype.kind != "f":
-        return np.where((apart > 0) & (True if sure is None else sure), math.inf, 0.0)
+    distances = _distances(actual, expected).reshape(len(actual), -1).max(axis=1, initial=0)
+    if actual.dtype.kind != "f":
+        return np.where((distances > 0) & (True if sure is None else sure), math.inf, 0.0)
     size = np.abs(expected[np.isfinite(expected)]).max(initial=0)
-    return apart / (tolerance * max(size, 1e-6))
+    return distances / (tolerance * max(size, 1e-6))
 
 
-def _apart(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _distances(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """How far numbers are apart; 0 where both are no number, and for others whether they differ."""
-    if found.dtype.kind != "f":
-        return np.asarray(found != expected, np.float64)
-    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+    if actual.dtype.kind != "f":
+        return np.asarray(actual != expected, np.float64)
+    same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
-        apart = np.abs(found.astype(np.float64) - expected)
-    return np.where(same, 0, np.where(np.isfinite(apart), apart, np.inf))
+        distances = np.abs(actual.astype(np.float64) - expected)
+    return np.where(same, 0, np.where(np.isfinite(distances), distances, np.inf))
 
 
 def _sure(name: str, expected: Tensors, thresholds: Tensors) -> np.ndarray | None:
@@ -208,7 +206,7 @@ def _sure(name: str, expected: Tensors, thresholds: Tensors) -> np.ndarray | Non
     return ordered[:, -1] - ordered[:, -2] > EDGE if shares.shape[1] > 1 else np.full(len(shares), True)
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return repr(value.decode(errors="replace")) if isinstance(value, bytes) else f"{value:.6g}"
 
 
@@ -217,5 +215,5 @@ def _written(tensor: Any) -> dict[str, str]:
     return {"dtype": tensor.dtype.name, "bytes": base64.b64encode(tf.io.serialize_tensor(tensor).numpy()).decode()}
 
 
-def _read(one: Mapping[str, str]) -> tf.Tensor:
-    return tf.io.parse_tensor(base64.b64decode(one["bytes"]), tf.as_dtype(one["dtype"]))
+def _read(encoded: Mapping[str, str]) -> tf.Tensor:
+    return tf.io.parse_tensor(base64.b64decode(encoded["bytes"]), tf.as_dtype(encoded["dtype"]))

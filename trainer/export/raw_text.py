@@ -37,26 +37,26 @@ class RawText:
           the columns, and strings `[batch]`: why preprocessing would set a row aside; "" where it would not.
         """
         reasons = tf.zeros_like(next(iter(columns.values())))
-        found: Columns = {}
+        values: Columns = {}
         for name, text in columns.items():
             column = self._raw.columns[name]
             if column.reads == "text":
-                found[name] = self.words(name, text)
-                missing, reason = found[name] == "", tf.zeros_like(text)
+                values[name] = self.words(name, text)
+                missing, reason = values[name] == "", tf.zeros_like(text)
             else:
                 bare = trimmed(text)
                 nothing = (bare == "") | (self._without_nothing(bare, column) == "")
                 text = tf.where(nothing, "", bare if column.trims else text)
                 read = self._times if column.reads == "time" else self._bools if column.bools else self._numbers
-                found[name], fits, kind = read(text, column)
-                missing = found[name] == NO_TIME if column.reads == "time" else ~tf.math.is_finite(found[name])
+                values[name], fits, kind = read(text, column)
+                missing = values[name] == NO_TIME if column.reads == "time" else ~tf.math.is_finite(values[name])
                 reason = tf.where(
                     fits, "", tf.strings.join([f"{name}: '", tf.strings.substr(text, 0, 100), f"' {kind}"])
                 )
             if column.required:
                 reason = tf.where(missing & (reason == ""), f"{name} is missing", reason)
             reasons = tf.where(reasons == "", reason, reasons)
-        return found, reasons
+        return values, reasons
 
     def words(self, name: str, text: tf.Tensor) -> tf.Tensor:
         """A column of texts or categories, strings `[batch]`, as the files have it: "" is missing."""
@@ -128,12 +128,12 @@ class RawText:
         fits &= (hour < 24) | ((hour == 24) & (minute == 0) & (second == 0))
         if not column.typed:
             fits &= (year >= YEARS[0]) & (year <= YEARS[1])
-        one = tf.ones_like(day)
-        after = days_of(year + 1, one, one) if "j" in part else days_of(year + month // 12, month % 12 + 1, one)
+        ones = tf.ones_like(day)
+        after = days_of(year + 1, ones, ones) if "j" in part else days_of(year + month // 12, month % 12 + 1, ones)
         days = days_of(year, month, day)
         fits &= days < after  # 31 February is none, and neither is day 366 of most years
         seconds = days * 86_400 + hour * 3600 + minute * 60 + second - ahead
-        return tf.where(fits, seconds, NO_TIME), fits | (text == ""), "is no time as the files write it"
+        return tf.where(fits, seconds, NO_TIME), fits | (text == ""), "is not a time in the files' format"
 
 
 def trimmed(text: tf.Tensor) -> tf.Tensor:
@@ -156,19 +156,19 @@ def _among(text: tf.Tensor, words: list[str]) -> tf.Tensor:
 
 def _part(text: tf.Tensor, pattern: str, name: str) -> tf.Tensor:
     """What stands for a part of a pattern in texts that fit; of two places where it may stand, one is empty."""
-    found = []
+    texts = []
     for group in (f"(?P<{name}>", f"(?P<{name}_>"):
         if group in pattern:
-            one = re.sub(r"\(\?P<\w+>", "(?:", pattern.replace(group, "\0")).replace("\0", "(")
-            found.append(tf.strings.regex_replace(text, one, r"\1"))
-    return tf.strings.join(found)
+            regex = re.sub(r"\(\?P<\w+>", "(?:", pattern.replace(group, "\0")).replace("\0", "(")
+            texts.append(tf.strings.regex_replace(text, regex, r"\1"))
+    return tf.strings.join(texts)
 
 
 def _as_whole(text: tf.Tensor) -> tf.Tensor:
     """Numbers as names of categories: whole ones without a point, others without zeros at the end."""
     large = tf.strings.regex_full_match(text, _EXPONENT)
     number = tf.strings.to_number(tf.where(large, text, "0"), tf.float64)
-    whole = large & (tf.round(number) == number) & (tf.abs(number) < 2.0**63)
-    text = tf.where(whole, tf.strings.as_string(tf.cast(tf.where(whole, number, 0.0), tf.int64)), text)
+    is_whole = large & (tf.round(number) == number) & (tf.abs(number) < 2.0**63)
+    text = tf.where(is_whole, tf.strings.as_string(tf.cast(tf.where(is_whole, number, 0.0), tf.int64)), text)
     text = tf.strings.regex_replace(tf.strings.regex_replace(text, _WHOLE, r"\1"), _FRACTION, r"\1")
     return tf.where(text == "-0", "0", text)

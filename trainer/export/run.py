@@ -36,7 +36,7 @@ def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> N
 
     The model is made anew, outside of every strategy: what is saved knows
     nothing of the machines that trained it. So the SavedModel is compared with the
-    model that was trained, in a process of its own.
+    model that was trained, in a fresh process.
 
     Args:
       job: the job.
@@ -96,7 +96,7 @@ def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, modul
     None where nothing is forecast, the column is no feature, or each asset has a scale of its own.
     """
     targets = {task.goal.target for task in objective.tasks.values() if isinstance(task, Regress)}
-    label = next((one for one in job.label if {one.name} == targets and one.at == "horizon"), None)
+    label = next((section for section in job.label if {section.name} == targets and section.at == "horizon"), None)
     if label is None or label.column not in manifest.features:
         return None
     if not isinstance(module, WindowServing) or module.transform is None or module.per_asset:
@@ -107,6 +107,6 @@ def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, modul
 
 def find_floor(train: Train, manifest: Manifest) -> TrainResult | None:
     """What a linear model reached on the same, if `beamfeed` trained it before: see `train.floor`."""
-    found = read_result(RunLayout(train.workdir).floor) if train.floor else None
+    result = read_result(RunLayout(train.workdir).floor) if train.floor else None
     same = train.model_copy(update={"model": Linear(name="linear"), "floor": False})
-    return found if found is not None and found.fingerprint == run_fingerprint(same, manifest.fingerprint) else None
+    return result if result is not None and result.fingerprint == run_fingerprint(same, manifest.fingerprint) else None

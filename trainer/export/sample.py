@@ -72,11 +72,11 @@ def _raw_rows(objective: Objective, model: keras.Model, module: Serving, raw: Ra
     signature, arguments = of_rows
     try:
         fields = {name: _tensor(raw.fields[name], spec, rows) for name, spec in stored.items()}
-        given = {spec.name: _tensor(raw.raw[name], spec, rows) for name, spec in arguments.items()}
+        columns = {spec.name: _tensor(raw.raw[name], spec, rows) for name, spec in arguments.items()}
     except (KeyError, TypeError, ValueError):
         raise UserError("the dataset's raw_rows.parquet does not fit its manifest; preprocess again") from None
     x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
-    return [Call(signature, given, serve(objective, with_latent(model), x), raw.places)]
+    return [Call(signature, columns, serve(objective, with_latent(model), x), raw.places)]
 
 
 def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:

@@ -77,9 +77,9 @@ class WindowServing(Serving):
             asset = {ASSET: tf.TensorSpec([], tf.string, ASSET)} if self.per_asset else {}
             assets = {ASSET: tf.TensorSpec([None], tf.string, ASSET)} if self.per_asset else {}
             functions["serving_default"] = signature(
-                lambda given: self.run_windows(**given), {windows.name: windows, **assets}
+                lambda inputs: self.run_windows(**inputs), {windows.name: windows, **assets}
             )
-            functions["rows"] = signature(lambda given: self.run_rows(**given), {"rows": rows, **asset})
+            functions["rows"] = signature(lambda inputs: self.run_rows(**inputs), {"rows": rows, **asset})
         return functions
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:

@@ -132,7 +132,7 @@ def set_up_split(
     manifest = read_manifest(path) if options.manifest is None else options.manifest
     manifest = manifest.select(options.where or {})
     wanted = choose_fields(manifest, fields)
-    info = check_split(manifest, split, batching.batch_size, whole=not batching.is_padded)
+    info = check_split(manifest, split, batching.batch_size, full_batch=not batching.is_padded)
     index = Index.read(path, manifest, split)
     data, length, size = data_fields(manifest), manifest.windows.length, int(index.bytes.sum())
     order = batching.order(

@@ -138,8 +138,8 @@ def _join(folder: str) -> int:
             if _is_at(lock, folder + LOCK):
                 with suppress(FileExistsError):
                     os.mkdir(folder, 0o700)
-                for found in (os.lstat(folder), os.fstat(lock)):
-                    if found.st_uid != os.getuid() or stat.S_ISLNK(found.st_mode):
+                for stat_ in (os.lstat(folder), os.fstat(lock)):
+                    if stat_.st_uid != os.getuid() or stat.S_ISLNK(stat_.st_mode):
                         raise PermissionError(f"{folder} belongs to another user")
                 return lock
         except BaseException:

@@ -49,7 +49,7 @@ class Feed:
       cluster: whose worker reads.
       fields: the names of those that are read.
       preparation: changes the fields of a batch; in `training` it may do so by chance.
-      kept: each iterator is put into it too. While tf.data tunes a pipeline, taking that apart waits for the tuning,
+      iterators: each one is put into it too. While tf.data tunes a pipeline, taking that apart waits for the tuning,
         which was seen to take two minutes; who ends the process without taking anything apart need not wait.
     """
 
@@ -60,11 +60,11 @@ class Feed:
         cluster: Cluster,
         fields: Sequence[str],
         preparation: Prepared | None = None,
-        kept: list[Any] | None = None,
+        iterators: list[Any] | None = None,
     ):
         self._preparation = preparation
         self._job, self._manifest, self._cluster, self._fields = job, manifest, cluster, fields
-        self._kept = [] if kept is None else kept
+        self._iterators = [] if iterators is None else iterators
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
     def train(self, epoch: int, step: int, lanes: int) -> Iterator[Any]:
@@ -100,14 +100,14 @@ class Feed:
             return None
         if split not in self._padded:
             self._padded[split] = self._open(split, self._options, remainder="pad")
-        found, left = evaluation.begin(), eval_steps(windows, self._job.train.feed.batch_size)
+        totals, left = evaluation.begin(), eval_steps(windows, self._job.train.feed.batch_size)
         while left:
             steps = min(left, at_a_time)
-            found = evaluation.run(self._padded[split], steps, found)
+            totals = evaluation.run(self._padded[split], steps, totals)
             left -= steps
             alive()
         wait()
-        sums = evaluation.end(found)
+        sums = evaluation.end(totals)
         loss, count = float(sums["loss"]), float(sums["windows"])
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(
@@ -143,5 +143,5 @@ class Feed:
             **order,
         )
         batches = iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
-        self._kept.append(batches)
+        self._iterators.append(batches)
         return batches

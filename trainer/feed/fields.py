@@ -77,8 +77,8 @@ def stored_bytes(info: SplitInfo, fields: Sequence[Field], data_bytes: int) -> i
       fields: that count.
       data_bytes: of its shards, not compressed: the estimate where a field has strings, or values of any length.
     """
-    known = sum((field.bytes or 0) * _values(info, field.per) for field in fields)
-    return known if all(field.bytes is not None for field in fields) else max(known, data_bytes)
+    fixed = sum((field.bytes or 0) * _values(info, field.per) for field in fields)
+    return fixed if all(field.bytes is not None for field in fields) else max(fixed, data_bytes)
 
 
 def window_bytes(info: SplitInfo, fields: Sequence[Field], length: int, data_bytes: int) -> int:
@@ -86,8 +86,8 @@ def window_bytes(info: SplitInfo, fields: Sequence[Field], length: int, data_byt
     sizes = [(field.bytes or 0) * _values(info, field.per) for field in fields]
     varying = stored_bytes(info, fields, data_bytes) - sum(sizes)
     of_rows = any(field.bytes is None and field.per == "row" for field in fields)
-    known = sum((field.bytes or 0) * (length if field.per == "row" else 1) for field in fields)
-    return max(1, known + (varying * length // max(1, _values(info, "row")) if of_rows else varying // info.windows))
+    fixed = sum((field.bytes or 0) * (length if field.per == "row" else 1) for field in fields)
+    return max(1, fixed + (varying * length // max(1, _values(info, "row")) if of_rows else varying // info.windows))
 
 
 def windows_fitting(windows: int, stored: int, size: int) -> int:

@@ -21,12 +21,12 @@ class Parsed(NamedTuple):
       columns: the values of each wanted field, `[values, *shape]`. Where values may be of any length, their entries,
         `[entries, *shape[1:]]`, and under `<name>.lengths` how many each value has, int64 `[values]`.
       rows: int64 `[records]`, how many each has.
-      there: int64 `[records]`, 0 for an empty string and 1 for a record.
+      present: int64 `[records]`, 0 for an empty string and 1 for a record.
     """
 
     columns: dict[str, tf.Tensor]
     rows: tf.Tensor
-    there: tf.Tensor
+    present: tf.Tensor
 
 
 def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
@@ -36,30 +36,30 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
       tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if a field does not have a whole value
         for each row, window, or the record; or TensorFlow's own, if it is of another dtype.
     """
-    found = _parse(serialized, wanted)
-    there = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
-    counts = {field.name: _count(found, field, there) for field in wanted.parsed}
+    lists = _parse(serialized, wanted)
+    present = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
+    counts = {field.name: _count(lists, field, present) for field in wanted.parsed}
     rows = counts[wanted.rows_of.name]
     framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
-    expected = {"row": rows, "window": framed, "record": there}
+    expected = {"row": rows, "window": framed, "record": present}
     checks = [
         tf.debugging.Assert(
-            _is_whole(found, field, counts[field.name]) & tf.reduce_all(counts[field.name] == expected[field.per]),
+            _is_whole(lists, field, counts[field.name]) & tf.reduce_all(counts[field.name] == expected[field.per]),
             [f"{MISMATCH}: field {field.name}"],
         )
         for field in wanted.parsed
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
-        columns = {field.name: tf.reshape(_values(found, field, there), _shape(field)) for field in wanted.stored}
+        columns = {field.name: tf.reshape(_values(lists, field, present), _shape(field)) for field in wanted.stored}
         rows = tf.identity(rows)
-    lengths = {field.name + LENGTHS: _lengths(found, field, there) for field in wanted.stored if field.is_ragged}
-    return Parsed(columns | lengths, rows, there)
+    lengths = {field.name + LENGTHS: _lengths(lists, field, present) for field in wanted.stored if field.is_ragged}
+    return Parsed(columns | lengths, rows, present)
 
 
-Found = dict[str, tf.RaggedTensor]  # lists by record, of each field
+Lists = dict[str, tf.RaggedTensor]  # lists by record, of each field
 
 
-def _parse(serialized: tf.Tensor, wanted: Wanted) -> Found:
+def _parse(serialized: tf.Tensor, wanted: Wanted) -> Lists:
     """The lists of each field, `[records, entries]`; of one in steps, `[records, steps, entries]`."""
     specs, steps = _features(wanted), [field.name for field in wanted.parsed if field.stored == "steps"]
     if not steps:
@@ -79,39 +79,39 @@ def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
     return spec | {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in lengths}
 
 
-def _count(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
+def _count(lists: Lists, field: Field, present: tf.Tensor) -> tf.Tensor:
     """How many values of a field each record has."""
     if field.stored != "rows" or field.default is not None:  # a record is a row
-        return there
+        return present
     if field.is_ragged:
-        return found[field.name + LENGTHS].row_lengths()
-    return found[field.name].row_lengths() // field.listed_width
+        return lists[field.name + LENGTHS].row_lengths()
+    return lists[field.name].row_lengths() // field.listed_width
 
 
-def _is_whole(found: Found, field: Field, count: tf.Tensor) -> tf.Tensor:
+def _is_whole(lists: Lists, field: Field, count: tf.Tensor) -> tf.Tensor:
     """Whether no value has a part missing, nor an entry that is of none."""
-    sizes, entries = found[field.name].row_lengths(), count
+    sizes, entries = lists[field.name].row_lengths(), count
     if field.stored == "steps":
-        return tf.reduce_all(found[field.name].values.row_lengths() == field.width)
+        return tf.reduce_all(lists[field.name].values.row_lengths() == field.width)
     if field.stored == "list":
         return tf.reduce_all(sizes % field.width == 0)
     if field.default is not None:
         return tf.reduce_all((sizes == 0) | (sizes == field.width))
     positive = tf.constant(True)
     if field.is_ragged:
-        lengths = found[field.name + LENGTHS]
+        lengths = lists[field.name + LENGTHS]
         entries = tf.reduce_sum(lengths, axis=1)
         positive = tf.reduce_all(lengths.flat_values >= 0)
     if field.is_raw:
-        positive = tf.reduce_all(tf.strings.length(found[field.name].flat_values) == field.bytes)
+        positive = tf.reduce_all(tf.strings.length(lists[field.name].flat_values) == field.bytes)
     return positive & tf.reduce_all(sizes == entries * field.listed_width)
 
 
-def _values(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
-    values = found[field.name].flat_values
+def _values(lists: Lists, field: Field, present: tf.Tensor) -> tf.Tensor:
+    values = lists[field.name].flat_values
     if field.default is not None:
-        filled = found[field.name].to_tensor(field.default, shape=[None, field.width])
-        values = tf.reshape(tf.boolean_mask(filled, there > 0), [-1])
+        filled = lists[field.name].to_tensor(field.default, shape=[None, field.width])
+        values = tf.reshape(tf.boolean_mask(filled, present > 0), [-1])
     if field.spelled:
         return class_numbers(values, field)
     if not field.is_raw:
@@ -133,18 +133,18 @@ def class_numbers(names: tf.Tensor, field: Field) -> tf.Tensor:
     order = np.argsort(hashes)
     place = tf.searchsorted(hashes[order], tf.strings.to_hash_bucket_fast(names, HASHES), out_type=tf.int64)
     place = tf.minimum(place, len(classes) - 1)
-    known = tf.reduce_all(tf.gather(tf.constant(classes[order].tolist()), place) == names)
-    check = tf.debugging.Assert(known, [f"{MISMATCH}: field {field.name}"])
+    is_known = tf.reduce_all(tf.gather(tf.constant(classes[order].tolist()), place) == names)
+    check = tf.debugging.Assert(is_known, [f"{MISMATCH}: field {field.name}"])
     with tf.control_dependencies([] if check is None else [check]):
         return tf.gather(tf.constant(order, tf.int64), place)
 
 
-def _lengths(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
+def _lengths(lists: Lists, field: Field, present: tf.Tensor) -> tf.Tensor:
     """How many entries each value of any length has, int64 `[values]`."""
     if field.stored == "rows":
-        return found[field.name + LENGTHS].flat_values
+        return lists[field.name + LENGTHS].flat_values
     width = 1 if field.stored == "steps" else field.width
-    return tf.boolean_mask(found[field.name].row_lengths() // width, there > 0)
+    return tf.boolean_mask(lists[field.name].row_lengths() // width, present > 0)
 
 
 def _shape(field: Field) -> list[int]:

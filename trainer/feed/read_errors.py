@@ -35,12 +35,12 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
     except tf.errors.InvalidArgumentError as error:
         if _NOT_DECODED.search(error.message):
             why = _BEFORE.sub("", error.message.splitlines()[0])
-            line = f"a record holds a file that cannot be decoded: {why}; write the shards anew without it"
+            line = f"a record holds a file that cannot be decoded: {why}; rewrite the shards without it"
             raise UserError(f"{output}: {line}") from None
-        told = find_mismatch(error)
-        if told is None:
+        mismatch = find_mismatch(error)
+        if mismatch is None:
             raise
-        raise UserError(f"{output}: {told}; {manifest.remedy}") from None
+        raise UserError(f"{output}: {mismatch}; {manifest.remedy}") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
@@ -49,10 +49,10 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
 
 def find_mismatch(error: tf.errors.OpError) -> str | None:
     """How records differ from what the manifest says of them; None where the error is none of that."""
-    if told := _DIFFERS.search(error.message):
-        return told[0]
-    if told := _OTHER_TYPE.search(error.message):
-        return f"in a shard the field {told[1]} is of another type than the manifest says"
+    if match := _DIFFERS.search(error.message):
+        return match[0]
+    if match := _OTHER_TYPE.search(error.message):
+        return f"in a shard the field {match[1]} is of another type than the manifest says"
     return None
 
 

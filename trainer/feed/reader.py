@@ -54,12 +54,12 @@ def read_blocks(blocks: Blocks, *, open_blocks: int, parallel: bool, skip_corrup
     """
 
     def read(path: tf.Tensor, offset: tf.Tensor, records: tf.Tensor, size: tf.Tensor) -> tf.data.Dataset:
-        found = open_block(path, offset, records, size)
+        records_read = open_block(path, offset, records, size)
         if not skip_corrupt:
-            return found
+            return records_read
         # Errors are passed over inside the read of one block. Around the
         # interleave the damaged block would be asked again without end.
-        return found.ignore_errors().concatenate(tf.data.Dataset.from_tensors(b"").repeat()).take(records)
+        return records_read.ignore_errors().concatenate(tf.data.Dataset.from_tensors(b"").repeat()).take(records)
 
     records = tf.data.Dataset.from_tensor_slices(tuple(blocks)).interleave(
         read,
@@ -121,11 +121,11 @@ class Shards:
     def records(self, blocks: tf.Tensor) -> tf.Tensor:
         """The serialized records of the blocks, strings `[records + 1]`; the last one is empty."""
         shard, offset, records, _, size = (tf.gather(column, blocks) for column in self._index)
-        wanted = Blocks(tf.gather(self._paths, shard), offset, records, size)
+        chosen = Blocks(tf.gather(self._paths, shard), offset, records, size)
         serialized = read_blocks(
-            wanted, open_blocks=self._open_blocks, parallel=self._parallel, skip_corrupt=self._skip_corrupt
+            chosen, open_blocks=self._open_blocks, parallel=self._parallel, skip_corrupt=self._skip_corrupt
         )
-        return warn_of_damage(wanted, serialized) if self._skip_corrupt else serialized
+        return warn_of_damage(chosen, serialized) if self._skip_corrupt else serialized
 
     def parsed(self, blocks: tf.Tensor) -> Parsed:
         """The values of the blocks' records, and of an empty one after them."""
@@ -142,8 +142,8 @@ class Shards:
             not passed over.
         """
         records = tf.gather(self._index.records, blocks)
-        whole = tf.debugging.assert_equal(tf.size(parsed.rows, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
-        with tf.control_dependencies([whole] if whole is not None else []):
+        is_complete = tf.debugging.assert_equal(tf.size(parsed.rows, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
+        with tf.control_dependencies([is_complete] if is_complete is not None else []):
             rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.wanted)
         if self._skip_corrupt:
             return rows
@@ -181,10 +181,10 @@ class Memory:
         counts = []
         groups = np.flatnonzero(np.diff(np.cumsum(index.bytes[blocks]) // GROUP_BYTES, prepend=-1))
         for group in np.split(blocks, groups[1:]):
-            columns, rows, there = read(group)
+            columns, rows, present = read(group)
             for name, values in columns.items():
                 pieces.setdefault(name, []).append(values)
-            counts.append((rows[:-1], there[:-1]))  # the last record is the empty one
+            counts.append((rows[:-1], present[:-1]))  # the last record is the empty one
         counts.append((tf.zeros([1], tf.int64),) * 2)
         # Of one field after the other, so that no more than one is there twice.
         values = {name: tf.concat(pieces.pop(name), 0) for name in list(pieces)}

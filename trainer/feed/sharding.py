@@ -88,10 +88,10 @@ class Share:
         return [end - start for start, end in itertools.pairwise(edges)]
 
 
-def lanes_of(wanted: int | None, workers: int) -> int:
+def lanes_of(lanes: int | None, workers: int) -> int:
     """The lanes of a training run that begins with so many workers: where they are many, one for each.
 
     With 16 or fewer workers there are 16 lanes, so that the order of windows is the same for all these numbers; those
     that do not divide 16 read some lanes twice.
     """
-    return wanted or max(LANES, workers)
+    return lanes or max(LANES, workers)

@@ -40,14 +40,14 @@ def find_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileSta
     Raises:
       UserError: if one is missing, or of one that others wrote the size is another.
     """
-    found = manifest.list_shards(path, split)
+    by_path = manifest.list_shards(path, split)
     paths = manifest.shard_paths(path, split)
     for name, shard in zip(paths, manifest.splits[split].shards, strict=True):
-        if name not in found:
+        if name not in by_path:
             raise UserError(f"{name}: the manifest lists this shard, but it is missing; {manifest.remedy}")
-        if manifest.adopted is not None and found[name].size != shard.bytes:  # somebody else may write there
+        if manifest.adopted is not None and by_path[name].size != shard.bytes:  # somebody else may write there
             raise UserError(
-                f"{name}: changed since it was adopted: it has {found[name].size:,} bytes, "
+                f"{name}: changed since it was adopted: it has {by_path[name].size:,} bytes, "
                 f"the manifest says {shard.bytes:,}; {manifest.remedy}"
             )
-    return [found[name] for name in paths]
+    return [by_path[name] for name in paths]

@@ -62,7 +62,7 @@ def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
         first = first_row(windows.flat_values, frame.stride)
         columns[PLACE.name] = tf.stack([first, tf.gather(parsed.rows, record)], axis=1)
     if wanted.of("record"):
-        record = tf.gather(tf.cumsum(parsed.there, exclusive=True), record)
+        record = tf.gather(tf.cumsum(parsed.present, exclusive=True), record)
     for field in wanted.fields:
         if field.is_ragged:
             columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)

@@ -8,7 +8,7 @@ import keras
 
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.own_code import import_own, told
+from beamfeed.contract.own_code import import_own, one_line
 
 KEY = "train.callbacks"
 METHODS = ("on_steps", "on_evaluation", "on_end")
@@ -31,26 +31,26 @@ class Callbacks:
             if not inspect.isclass(named):
                 self._calls["on_evaluation"].append((path, named))
                 continue
-            made = _call(path, named)
-            methods = [name for name in METHODS if callable(getattr(made, name, None))]
+            callback = _call(path, named)
+            methods = [name for name in METHODS if callable(getattr(callback, name, None))]
             if not methods:
                 raise UserError(f"{KEY}: {path} has none of the methods {', '.join(METHODS)}")
             for name in methods:
-                self._calls[name].append((f"{path}.{name}", getattr(made, name)))
+                self._calls[name].append((f"{path}.{name}", getattr(callback, name)))
 
     def on_steps(self, step: int, values: Mapping[str, float]) -> None:
         """After a call of some steps: means over them, by name."""
-        self._tell("on_steps", step, dict(values))
+        self._notify("on_steps", step, dict(values))
 
     def on_evaluation(self, line: Mapping[str, Any], model: keras.Model) -> None:
         """After an evaluation: its line of metrics.jsonl, and the model with the weights that were evaluated."""
-        self._tell("on_evaluation", dict(line), model)
+        self._notify("on_evaluation", dict(line), model)
 
     def on_end(self, result: TrainResult) -> None:
         """When all is trained, before the export."""
-        self._tell("on_end", result.model_dump())
+        self._notify("on_end", result.model_dump())
 
-    def _tell(self, name: str, *arguments: Any) -> None:
+    def _notify(self, name: str, *arguments: Any) -> None:
         for path, call in self._calls[name]:
             _call(path, call, *arguments)
 
@@ -59,4 +59,4 @@ def _call(path: str, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except Exception as error:
-        raise UserError(f"{KEY}: {path} failed: {told(error)}") from error
+        raise UserError(f"{KEY}: {path} failed: {one_line(error)}") from error

@@ -70,14 +70,14 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
     except (FileNotFoundError, ValueError, TypeError, IndexError, RuntimeError, tf.errors.OpError) as error:
         # What the reader says of a file that is gone is also what it says of a disk that does not answer.
         files = set(storage.list_folder(folder))
-        gone = [name for end in FILES if (name := f"step-{step:09d}{end}") not in files]
+        missing = [name for end in FILES if (name := f"step-{step:09d}{end}") not in files]
         if (
-            not gone
+            not missing
             and isinstance(error, OSError | RuntimeError | tf.errors.OpError)
             and not _DAMAGE.search(str(error))
         ):
             raise  # of the machine
-        why = f"{gone[0]} is gone" if gone else first_line(error)[:200]
+        why = f"{missing[0]} is gone" if missing else first_line(error)[:200]
         raise Damaged(f"{prefix}: is damaged ({why})") from error
     for name, variable in variables.items():
         variable.assign(tf.constant(values[name], dtype=variable.dtype))
@@ -184,15 +184,15 @@ class Checkpoints:
 
 def find_aside(folder: str) -> list[int]:
     """The steps of checkpoints that were set aside."""
-    return sorted(int(found[1]) for name in storage.list_folder(folder) if (found := _ASIDE.fullmatch(name)))
+    return sorted(int(match[1]) for name in storage.list_folder(folder) if (match := _ASIDE.fullmatch(name)))
 
 
 def _plain(value: Any) -> Any:
     """As JSON has it: a sum of a metric that is no number is null."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

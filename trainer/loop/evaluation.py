@@ -53,14 +53,14 @@ class EvalSteps:
           sums: as `begin` or an earlier call returned them.
         """
         sums = self._run(batches, tf.constant(steps), sums)
-        for one in self._strategy.experimental_local_results(sums):
-            one.numpy()  # waits
+        for tensor in self._strategy.experimental_local_results(sums):
+            tensor.numpy()  # waits
         return sums
 
     def end(self, sums: Any) -> dict[str, np.ndarray]:
         """The sums over the windows of all replicas. Every worker calls this."""
         total = self._strategy.experimental_local_results(self._end(sums))[0]
-        return {name: one.numpy() for name, one in _unpack(total, self._zero).items()}
+        return {name: tensor.numpy() for name, tensor in _unpack(total, self._zero).items()}
 
     @tf.function
     def _run(self, batches: Any, steps: tf.Tensor, sums: Any) -> Any:
@@ -70,7 +70,7 @@ class EvalSteps:
 
     @tf.function
     def _end(self, sums: Any) -> Any:
-        return self._strategy.run(lambda one: all_reduce_sum([one])[0], args=(sums,))
+        return self._strategy.run(lambda tensor: all_reduce_sum([tensor])[0], args=(sums,))
 
     def _add(self, sums: tf.Tensor, fields: Fields, present: tf.Tensor) -> tf.Tensor:
         windows = tf.reduce_sum(present)
@@ -99,5 +99,5 @@ def _pack(sums: Mapping[str, tf.Tensor], like: Sums) -> tf.Tensor:
 
 
 def _unpack(packed: tf.Tensor, like: Sums) -> Sums:
-    parts = tf.split(packed, [one.shape.num_elements() for one in like.values()])
+    parts = tf.split(packed, [tensor.shape.num_elements() for tensor in like.values()])
     return {name: tf.reshape(part, like[name].shape) for name, part in zip(like, parts, strict=True)}

@@ -55,12 +55,12 @@ class MLflow(Writer):
         self._lines: list[dict[str, Any]] = []  # all evaluations so far
         self._next = 0.0  # when a value of steps may be sent
         self._failed: dict[str, float] = {}  # when to try what did not go through again
-        known = _known(self._path)
-        if not known:
+        run_id = _noted_run(self._path)
+        if not run_id:
             with _reached():
                 self._create()
         else:
-            self._try("evaluations", lambda: self._go_on(known))
+            self._try("evaluations", lambda: self._go_on(run_id))
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
         if time.monotonic() < self._next or not self._run:
@@ -73,7 +73,7 @@ class MLflow(Writer):
 
         def send() -> None:
             if not self._run:
-                self._go_on(_known(self._path))
+                self._go_on(_noted_run(self._path))
             for line in lines:
                 if line["step"] not in self._sent:
                     numbers = {name: value for name, value in line.items() if name != "step" and value is not None}
@@ -101,8 +101,8 @@ class MLflow(Writer):
 
     def _create(self) -> None:
         """A new run on the server, noted in the working folder."""
-        known = self._client.get_experiment_by_name(self._job.name)
-        experiment = known.experiment_id if known else self._client.create_experiment(self._job.name)
+        existing = self._client.get_experiment_by_name(self._job.name)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(self._job.name)
         workdir = self._job.train.workdir
         name = workdir.rstrip("/").rsplit("/", 1)[-1]
         run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id
@@ -113,12 +113,12 @@ class MLflow(Writer):
         storage.write_text(self._path, json.dumps({"run_id": run}) + "\n")
         self._run = run
 
-    def _go_on(self, known: str) -> None:
+    def _go_on(self, run_id: str) -> None:
         """With the run of an earlier start; with a new one if that was removed."""
         from mlflow.exceptions import MlflowException
 
         try:
-            removed = self._client.get_run(known).info.lifecycle_stage == "deleted"
+            removed = self._client.get_run(run_id).info.lifecycle_stage == "deleted"
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
@@ -126,27 +126,27 @@ class MLflow(Writer):
         if removed:
             self._create()
             return
-        self._client.update_run(known, "RUNNING")
-        there = {metric.step for metric in self._client.get_metric_history(known, "epoch")}
-        self._sent = {step for step in there if step <= self._begins}  # it may have gone back to a step before others
-        self._run = known
+        self._client.update_run(run_id, "RUNNING")
+        logged = {metric.step for metric in self._client.get_metric_history(run_id, "epoch")}
+        self._sent = {step for step in logged if step <= self._begins}  # it may have gone back to a step before others
+        self._run = run_id
 
     def _log(self, values: Mapping[str, float], step: int) -> None:
-        now = int(time.time() * 1000)
-        metrics = [self._metric(name, value, now, step) for name, value in values.items()]
+        milliseconds = int(time.time() * 1000)
+        metrics = [self._metric(name, value, milliseconds, step) for name, value in values.items()]
         for at in range(0, len(metrics), AT_A_TIME["metrics"]):
             self._client.log_batch(self._run, metrics=metrics[at : at + AT_A_TIME["metrics"]])
 
-    def _try(self, what: str, send: Callable[[], None]) -> None:
+    def _try(self, action: str, send: Callable[[], None]) -> None:
         """Sends something unless that failed a moment ago; the first failure of its kind is told."""
-        if time.monotonic() < self._failed.get(what, 0.0):
+        if time.monotonic() < self._failed.get(action, 0.0):
             return
         try:
             send()
         except Exception as error:  # whatever it is: metrics.jsonl has all of it
-            if what not in self._failed:
-                note(f"mlflow: {what}: {_told(error)}; going on, it is tried again later")
-            self._failed[what] = time.monotonic() + TRY_AGAIN_SECONDS
+            if action not in self._failed:
+                note(f"mlflow: {action}: {_first_line(error)}; going on, it is tried again later")
+            self._failed[action] = time.monotonic() + TRY_AGAIN_SECONDS
 
 
 def check_server(names: RunLayout, anew: bool) -> None:
@@ -155,7 +155,7 @@ def check_server(names: RunLayout, anew: bool) -> None:
     Raises:
       UserError: if it does not answer.
     """
-    if anew or not _known(names.mlflow):
+    if anew or not _noted_run(names.mlflow):
         with _reached():
             _client().search_experiments(max_results=1)
 
@@ -168,7 +168,7 @@ def _client() -> Any:
     return mlflow.MlflowClient(address(os.environ))
 
 
-def _known(path: str) -> str:
+def _noted_run(path: str) -> str:
     """The run that the working folder names; empty where it names none."""
     try:
         return json.loads(storage.read_text(path))["run_id"]
@@ -181,7 +181,7 @@ def _reached() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise UserError(f"train.writers: mlflow: {_told(error)}") from error
+        raise UserError(f"train.writers: mlflow: {_first_line(error)}") from error
 
 
 def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -195,6 +195,6 @@ def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Its first line, without what may be secret in an address."""
     return re.sub(r"\?\S*", "", re.sub(r"//\S*@", "//", str(error).partition("\n")[0]))

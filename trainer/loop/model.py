@@ -42,7 +42,7 @@ class Learner:
 
 
 def make_learner(
-    job: TrainingJob, manifest: Manifest, cluster: Cluster, objective: Objective, kept: list[Any] | None = None
+    job: TrainingJob, manifest: Manifest, cluster: Cluster, objective: Objective, iterators: list[Any] | None = None
 ) -> Learner:
     """Makes the job's model and its steps.
 
@@ -51,7 +51,7 @@ def make_learner(
       manifest: of that dataset.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
       objective: of the job.
-      kept: see `Feed`.
+      iterators: see `Feed`.
 
     Raises:
       UserError: see `make_model`.
@@ -65,7 +65,7 @@ def make_learner(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
         train.devices.xla, train.devices.accumulate,
     )  # fmt: skip
-    feed = Feed(job, manifest, cluster, objective.fields(), objective.preparation, kept)
+    feed = Feed(job, manifest, cluster, objective.fields(), objective.preparation, iterators)
     return Learner(model, optimizer, feed, run)
 
 

@@ -28,16 +28,16 @@ class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
         done = tf.clip_by_value((step - section.warmup_steps) / (section.decay_steps or 1), 0.0, 1.0)
         match section.name:
             case "constant":
-                left = tf.ones_like(done)
+                share = tf.ones_like(done)
             case "linear":
-                left = section.final_fraction + (1 - section.final_fraction) * (1 - done)
+                share = section.final_fraction + (1 - section.final_fraction) * (1 - done)
             case "cosine":
-                left = (
+                share = (
                     section.final_fraction + (1 - section.final_fraction) * (1 + tf.cos(3.141592653589793 * done)) / 2
                 )
             case "exponential":
-                left = tf.pow(section.final_fraction, done)
-        return self._peak * warm * left
+                share = tf.pow(section.final_fraction, done)
+        return self._peak * warm * share
 
     def get_config(self) -> dict[str, Any]:
         return {"peak": self._peak, "section": self._section.model_dump()}
@@ -69,14 +69,14 @@ def make_optimizer(
     if optimizer.weight_decay:
         # Biases, and offsets and scales of normalization: pulled to 0, they would say less, not something simpler.
         # That of a GRU has two dimensions, so it is known by its name.
-        kept = [weight for weight in weights if len(weight.shape) <= 1 or weight.name == "bias"]
-        optimizer.exclude_from_weight_decay(var_list=kept)
+        undecayed = [weight for weight in weights if len(weight.shape) <= 1 or weight.name == "bias"]
+        optimizer.exclude_from_weight_decay(var_list=undecayed)
     # Keras would add the gradients up among replicas, which is done already. It
     # has no switch for that; tests compare several replicas with one.
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
-    made = keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
-    made.build(weights)
-    return made
+    built = keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
+    built.build(weights)
+    return built
 
 
 def _averages(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
@@ -112,8 +112,8 @@ def state_of(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]
     The rate does not belong to them: the job says it, and a constant one is a variable where a schedule is none.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    kept = [variable for variable in optimizer.variables if variable is not inner._learning_rate]
-    return {f"{number:04d}": variable for number, variable in enumerate(kept)}
+    saved = [variable for variable in optimizer.variables if variable is not inner._learning_rate]
+    return {f"{number:04d}": variable for number, variable in enumerate(saved)}
 
 
 def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:

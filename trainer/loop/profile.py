@@ -55,5 +55,5 @@ class StepProfile:
             told = f"holds a profile of the steps {self._first} to {self._recorded}"
             note(f"{self._folder}: {told}")
         elif self._first != NONE and not self._recorded:
-            told = f"the steps {self._first} to {self._last} were not run by this start, so there is no profile of them"
+            told = f"the steps {self._first} to {self._last} were not run this time, so there is no profile of them"
             note(f"{self._folder}: {told}")

@@ -84,8 +84,8 @@ class Saving:
         # All drop it or none: what they see of a shared folder may differ for a moment.
         if not self._cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self._names.best)):
             if self._cluster.worker.is_chief:
-                gone = f"{self._names.best}: the weights of step {state.best_step}, the best by then, are gone"
-                print(f"{gone}; those of the next evaluation are kept", file=sys.stderr)
+                problem = f"{self._names.best}: the weights of step {state.best_step}, the best so far, are gone"
+                print(f"{problem}; those of the next evaluation are kept", file=sys.stderr)
             state = state._replace(best=None, best_step=0)
         spread_seeds(self._cluster.strategy, self._model)
         return state

@@ -46,14 +46,14 @@ class TrainingState(NamedTuple):
         """After an evaluation; None is a score that is no number, and is never better."""
         best = score is not None and (self.best is None or score < self.best)
         better = score is not None and (self.reference is None or score < self.reference - min_delta)
-        kept = best or not self.best_step  # the first in any case: a run must end with some weights
+        keeps = best or not self.best_step  # the first in any case: a run must end with some weights
         return TrainingState(
             epoch=self.epoch,
             step=self.step,
             done=self.done,
             best=score if best else self.best,
-            best_step=self.step if kept else self.best_step,
-            measured=dict(measured) if kept else self.measured,
+            best_step=self.step if keeps else self.best_step,
+            measured=dict(measured) if keeps else self.measured,
             reference=score if better else self.reference,
             stale=0 if better else self.stale + 1,
             lanes=self.lanes,
@@ -81,11 +81,11 @@ def until_evaluation(state: TrainingState, steps: int, train: Train) -> int:
       steps: of an epoch.
       train: the section of the job.
     """
-    left = (train.epochs - state.epoch) * steps - state.done
+    remaining = (train.epochs - state.epoch) * steps - state.done
     if train.max_steps is not None:
-        left = min(left, train.max_steps - state.step)
+        remaining = min(remaining, train.max_steps - state.step)
     every = train.evaluate_every
     due = steps - state.done if every is None else every - state.step % every
     if due == every and state.since:
         due = 0
-    return max(0, min(left, due))
+    return max(0, min(remaining, due))

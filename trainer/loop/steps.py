@@ -102,7 +102,7 @@ def make_train_steps(
 
     def replica_step(fields: Fields, sent: tf.Tensor) -> tuple[Sums, tf.Tensor, tf.Tensor]:
         sums, gradients = sums_of(fields) if parts == 1 else add_parts(sums_of, fields, parts)
-        moved = [tf.cast(one.value, tf.float32) for one in statistics]  # by the call of the model
+        moved = [tf.cast(moving.value, tf.float32) for moving in statistics]  # by the call of the model
         reduced = iter(all_reduce_sum([*sums.values(), sent, *moved, *gradients]))
         sums = {name: next(reduced) for name in sums}
         sent = next(reduced)
@@ -121,9 +121,9 @@ def make_train_steps(
     def run(batches: Any, steps: tf.Tensor, totals: Sums, sent: tf.Tensor) -> tuple[Sums, tf.Tensor]:
         received = tf.zeros_like(sent)
         for _ in tf.range(steps):
-            asked = tf.timestamp()
+            begun = tf.timestamp()
             fields = next(batches)
-            waited = tf.timestamp() - asked
+            waited = tf.timestamp() - begun
             results = strategy.run(replica_step, args=(fields, sent))
             sums, norm, received = tf.nest.map_structure(
                 lambda part: strategy.experimental_local_results(part)[0], results

@@ -61,10 +61,10 @@ class Training:
         self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
         self.names = RunLayout(job.train.workdir)
         train = job.train
-        check_split(manifest, "train", train.feed.batch_size, whole=True)
+        check_split(manifest, "train", train.feed.batch_size, full_batch=True)
         self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
-        learner = make_learner(job, manifest, cluster, self.objective, start.kept)
+        learner = make_learner(job, manifest, cluster, self.objective, start.iterators)
         self.model, self.optimizer, self.feed, self._train = (
             learner.model, learner.optimizer, learner.feed, learner.run
         )  # fmt: skip
@@ -94,11 +94,11 @@ class Training:
         if not self._spent:
             self._progress.phase("compiling")
             self.watchdog.long("the first step, which is compiled")
-        while left := until_evaluation(state, self.steps, self.job.train):
+        while remaining := until_evaluation(state, self.steps, self.job.train):
             state = state.next_epoch(self.steps)
             before, began = state, time.perf_counter()
             most = min(self._until_checkpoint(state), self._bounds.limit(state.step))
-            steps = min(self._at_a_time, self.steps - state.done, left, most)
+            steps = min(self._at_a_time, self.steps - state.done, remaining, most)
             sent = tf.constant([float(self.watchdog.stop_asked), self._full])
             with self._profile.recording(state.step):
                 totals, received = self._train(batches, tf.constant(steps), totals, sent)
@@ -109,10 +109,10 @@ class Training:
             state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
             self.watchdog.alive("training", self._spent)
             self._check_scale(state)
-            for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
+            for name, noun in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
                 if not math.isfinite(state.sums[name]):
                     raise JobFailed(
-                        f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
+                        f"{noun} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
                         "try a lower train.optimizer.learning_rate, and look for extreme values in the data; "
                         "if saved weights are bad already, --from-step N goes back to an earlier checkpoint "
                         "(--list-checkpoints)"
@@ -124,7 +124,7 @@ class Training:
                 self.saving.save(state)
                 self.saving.wait()
                 raise Preempted(state.step)
-            if left > steps:
+            if remaining > steps:
                 self.saving.save_if_due(state)
         return state
 
@@ -142,9 +142,9 @@ class Training:
         """The sums so far. Those of metrics that the job did not have then begin here."""
         zero = zero_train(self.objective)
         # NumPy takes null, which stands for no number.
-        kept = {name: tf.constant(np.array(state.sums[name], np.float64)) for name in zero if name in state.sums}
+        saved = {name: tf.constant(np.array(state.sums[name], np.float64)) for name in zero if name in state.sums}
         return {
-            name: kept[name] if name in kept and kept[name].shape == one.shape else one for name, one in zero.items()
+            name: saved[name] if name in saved and saved[name].shape == one.shape else one for name, one in zero.items()
         }
 
     def _pace(self, spent: float) -> None:
@@ -194,13 +194,13 @@ class Training:
             if state.best_step == state.step:
                 self.saving.save_best(state)
 
-            def tell() -> None:
+            def report() -> None:
                 metrics.write(self.model)
                 if metrics.picture_is_due():
                     metrics.pictures(state.step, self.pictures.draw(self.model))
                 self._published = note_new_data(self.job, self.manifest, self._published)
 
-            self.together("telling of it", tell)
+            self.together("telling of it", report)
         return state
 
     def close(self) -> None:
@@ -209,28 +209,28 @@ class Training:
         self.saving.close()
 
 
-def note_new_data(job: TrainingJob, manifest: Manifest, known: FileStat | None) -> FileStat | None:
+def note_new_data(job: TrainingJob, manifest: Manifest, seen: FileStat | None) -> FileStat | None:
     """Tells that the dataset was preprocessed anew; this training run goes on with what it began with.
 
     Args:
       job: where the dataset is.
       manifest: that it had.
-      known: what the file was at the last look, where that was the same manifest. A large one is not read again.
+      seen: what the file was at the last look, where that was the same manifest. A large one is not read again.
 
     Returns:
-      `known` of the next look.
+      `seen` of the next look.
     """
     try:
-        now = storage.stat(manifest_path(job.output.path))
+        current = storage.stat(manifest_path(job.output.path))
     except OSError:
-        now = None
-    if now is not None and now == known:
-        return known
+        current = None
+    if current is not None and current == seen:
+        return seen
     if find_fingerprint(job.output.path) != manifest.fingerprint:
         print(
-            f"{job.output.path}: was preprocessed anew while this training runs; it goes on with the data "
-            "it began with, and cannot be started again on the new ones without --restart",
+            f"{job.output.path}: was preprocessed again while this training runs; it continues with the data "
+            "that it began with, and a later start needs --restart to train on the new data",
             file=sys.stderr,
         )
         return None
-    return now
+    return current

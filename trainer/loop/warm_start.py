@@ -34,19 +34,19 @@ def warm_start(model: keras.Model, init: Init) -> int:
       UserError: if there is no such model, or its layers are not as these.
     """
     path = initial_model(init)
-    theirs = dict(weights_of(_load(path)))
-    ours = dict(weights_of(model))
-    chosen = choose(shapes_of(ours), shapes_of(theirs), init.layers, path)
+    their_weights = dict(weights_of(_load(path)))
+    own_weights = dict(weights_of(model))
+    chosen = choose(shapes_of(own_weights), shapes_of(their_weights), init.layers, path)
     digest = hashlib.sha256()
-    for name, other in chosen.items():
-        value = np.asarray(theirs[other])
+    for name, source in chosen.items():
+        value = np.asarray(their_weights[source])
         digest.update(value.tobytes())
-        ours[name].assign(value)
+        own_weights[name].assign(value)
     return int.from_bytes(digest.digest()[:3], "big")
 
 
 def choose(
-    ours: Mapping[str, Shape], theirs: Mapping[str, Shape], layers: Sequence[str] | None, path: str
+    own: Mapping[str, Shape], given: Mapping[str, Shape], layers: Sequence[str] | None, path: str
 ) -> dict[str, str]:
     """Which weight of theirs each of ours is to have, by name.
 
@@ -56,22 +56,20 @@ def choose(
     Raises:
       UserError: if one has no counterpart of its shape.
     """
-    if layers is None and list(ours.values()) == list(theirs.values()) and set(ours) != set(theirs):
-        return dict(zip(ours, theirs, strict=True))
+    if layers is None and list(own.values()) == list(given.values()) and set(own) != set(given):
+        return dict(zip(own, given, strict=True))
     chosen = []
     for pattern in ["*"] if layers is None else layers:
-        matching = [name for name in ours if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
+        matching = [name for name in own if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
         if not matching:
-            names = _layers(ours)
-            raise UserError(
-                f"{KEY}.layers: {pattern} names no layer (there: {_some(names)}){near_miss(pattern, names)}"
-            )
+            names = _layers(own)
+            raise UserError(f"{KEY}.layers: {pattern} names no layer (there: {_few(names)}){near_miss(pattern, names)}")
         chosen += matching
     for name in chosen:
-        if theirs.get(name) != ours[name]:
-            other = f"is {list(theirs[name])}" if name in theirs else f"is missing (there: {_some(_layers(theirs))})"
+        if given.get(name) != own[name]:
+            fault = f"is {list(given[name])}" if name in given else f"is missing (there: {_few(_layers(given))})"
             hint = "" if layers else f"; {KEY}.layers names those that are to be taken"
-            raise UserError(f"{KEY}: {name} is {list(ours[name])} in this model, and in {path} it {other}{hint}")
+            raise UserError(f"{KEY}: {name} is {list(own[name])} in this model, and in {path} it {fault}{hint}")
     return {name: name for name in chosen}
 
 
@@ -81,12 +79,12 @@ def weights_of(layer: Any, within: str = "") -> Iterator[tuple[str, keras.Variab
     Names of layers are kept with a model, other than paths of its variables. Of those that Keras has numbered, the
     numbers count all layers of the process: here they count those beside each other.
     """
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for variable in [*layer._trainable_variables, *layer._non_trainable_variables]:
         if np.issubdtype(np.dtype(tf.as_dtype(variable.dtype).as_numpy_dtype), np.floating):
-            yield f"{within}{_once(variable.name, seen)}", variable
+            yield f"{within}{_once(variable.name, counts)}", variable
     for inner in layer._flatten_layers(include_self=False, recursive=False):
-        yield from weights_of(inner, f"{within}{_once(_unnumbered(inner), seen)}/")
+        yield from weights_of(inner, f"{within}{_once(_unnumbered(inner), counts)}/")
 
 
 def shapes_of(weights: Mapping[str, keras.Variable]) -> dict[str, Shape]:
@@ -97,21 +95,21 @@ def shapes_of(weights: Mapping[str, keras.Variable]) -> dict[str, Shape]:
 def _unnumbered(layer: Any) -> str:
     """Its name; where Keras made that, `gru_3`, without the number."""
     name, kind = re.sub(r"_\d+$", "", layer.name), type(layer).__name__.lower()
-    made = name.replace("_", "") in (kind, f"forward{kind}", f"backward{kind}")  # the parts of a Bidirectional
-    return name if made else layer.name
+    is_numbered = name.replace("_", "") in (kind, f"forward{kind}", f"backward{kind}")  # the parts of a Bidirectional
+    return name if is_numbered else layer.name
 
 
-def _once(name: str, seen: dict[str, int]) -> str:
+def _once(name: str, counts: dict[str, int]) -> str:
     """The name, with a number if it was seen before."""
-    seen[name] = seen.get(name, 0) + 1
-    return name if seen[name] == 1 else f"{name}#{seen[name]}"
+    counts[name] = counts.get(name, 0) + 1
+    return name if counts[name] == 1 else f"{name}#{counts[name]}"
 
 
 def _layers(weights: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name.rpartition("/")[0] or name for name in weights))
 
 
-def _some(names: Sequence[str]) -> str:
+def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 

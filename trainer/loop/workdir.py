@@ -133,12 +133,12 @@ def _as_json(train: Train) -> dict[str, Any]:
     return train.model_dump(mode="json", by_alias=True)
 
 
-def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:
+def describe_changes(before: Any, after: Any, key: str = "train") -> list[str]:
     """Each key that two sections of jobs differ in, but for where the run is: `train.epochs: was 2, is now 3`."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        keys = [name for name in dict.fromkeys([*now, *before]) if f"{key}.{name}" != "train.workdir"]
-        return [line for name in keys for line in describe_changes(before.get(name), now.get(name), f"{key}.{name}")]
-    return [] if before == now else [f"{key}: was {_shown(before)}, is now {_shown(now)}"]
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [name for name in dict.fromkeys([*after, *before]) if f"{key}.{name}" != "train.workdir"]
+        return [line for name in keys for line in describe_changes(before.get(name), after.get(name), f"{key}.{name}")]
+    return [] if before == after else [f"{key}: was {_shown(before)}, is now {_shown(after)}"]
 
 
 def _shown(value: Any) -> str:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.model import Application, Residual
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.contract.own_code import told
+from beamfeed.contract.own_code import one_line
 from beamfeed.trainer.models.parts import check_outputs, dense_model, inputs_beside, is_text, named
 from beamfeed.trainer.models.signature import Input, Signature
 
@@ -33,7 +33,7 @@ def images_of(signature: Signature, model: str, least: int = 1) -> list[str]:
     Raises:
       UserError: if there is none, or one is too small.
     """
-    images = [name for name, one in signature.inputs.items() if is_image(one)]
+    images = [name for name, field in signature.inputs.items() if is_image(field)]
     if not images:
         raise UserError(
             f"train.model.name: {model!r} needs images, and the dataset has none that a model gets as float32; "
@@ -42,8 +42,8 @@ def images_of(signature: Signature, model: str, least: int = 1) -> list[str]:
     for name in images:
         height, width, _ = signature.inputs[name].shape
         if min(height or 0, width or 0) < least:
-            needed = f"the model {model!r} needs at least {least} by {least}"
-            raise UserError(f"train.inputs.{name}.size: is [{height}, {width}], {needed}")
+            need = f"the model {model!r} needs at least {least} by {least}"
+            raise UserError(f"train.inputs.{name}.size: is [{height}, {width}], {need}")
     return images
 
 
@@ -56,12 +56,12 @@ def beside_images(
       UserError: if one is neither numbers nor categories.
     """
     parts = []
-    for name, one in signature.inputs.items():
+    for name, field in signature.inputs.items():
         if name in images:
             continue
-        if is_text(one):
-            raise UserError(f"train.model.name: {model!r} takes no text, and {name!r} is one; there is your own class")
-        parts += inputs_beside(by_name[name], name, one, model, None)
+        if is_text(field):
+            raise UserError(f"train.model.name: {model!r} takes no text, and {name!r} is one; use your own class")
+        parts += inputs_beside(by_name[name], name, field, model, None)
     return parts
 
 
@@ -160,10 +160,10 @@ def find_network(name: str) -> tuple[Any, ModuleType]:
         if network[0].isupper() and callable(function)
     }
     if name not in networks:
-        known = sorted(networks)
+        allowed = sorted(networks)
         raise UserError(
-            f"{KEY}.network: {name!r} is no network of keras.applications{near_miss(name, known)} "
-            f"(allowed: {', '.join(known)})"
+            f"{KEY}.network: {name!r} is not a network of keras.applications{near_miss(name, allowed)} "
+            f"(allowed: {', '.join(allowed)})"
         )
     return networks[name]
 
@@ -174,7 +174,7 @@ def _with_weights(make: Any, section: Application, shape: tuple[int | None, ...]
         network = make(include_top=False, weights=None, input_shape=shape, pooling="avg")
     except Exception as error:
         raise UserError(
-            f"train.inputs.{name}.size: is {list(shape[:2])}, {section.network} cannot take it: {told(error)}"
+            f"train.inputs.{name}.size: is {list(shape[:2])}, {section.network} cannot take it: {one_line(error)}"
         ) from error
     if section.weights is not None:
         _load_weights(network, section.weights, section.network)
@@ -193,10 +193,10 @@ def _load_weights(network: keras.Model, path: str, name: str) -> None:
         except tf.errors.NotFoundError:
             raise UserError(f"{key}: there is no file {path}") from None
         except tf.errors.OpError as error:
-            raise UserError(f"{key}: {path} cannot be read: {told(error)}") from error
+            raise UserError(f"{key}: {path} cannot be read: {one_line(error)}") from error
         try:
             network.load_weights(local)
         except Exception as error:  # of h5py, or of Keras where the shapes differ
             raise UserError(
-                f"{key}: {path} does not hold the weights of {name} without its last layer: {told(error)}"
+                f"{key}: {path} does not hold the weights of {name} without its last layer: {one_line(error)}"
             ) from error

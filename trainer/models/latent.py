@@ -22,9 +22,9 @@ def with_latent(model: keras.Model) -> Callable[[Any], tuple[Any, Any]]:
     encoder = find_encoder(model)
     if encoder is None:
         return lambda x: (None, model(x, training=False))
-    both = _both_outputs(model, encoder)
-    if both is not None:
-        return lambda x: both(x, training=False)
+    functional = _both_outputs(model, encoder)
+    if functional is not None:
+        return lambda x: functional(x, training=False)
     return lambda x: (encoder(x, training=False), model(x, training=False))
 
 
@@ -38,11 +38,11 @@ def sees_input(model: keras.Model, x: Any) -> bool:
     encoder = find_encoder(model)
     if encoder is None or _both_outputs(model, encoder) is not None:
         return True
-    with _recorded(encoder) as made:
+    with _recorded(encoder) as recorded:
         model(x, training=False)
     latent = keras.ops.convert_to_numpy(encoder(x, training=False))
-    within = [keras.ops.convert_to_numpy(one) for one in made]
-    return not within or any(one.shape == latent.shape and _close(one, latent) for one in within)
+    within = [keras.ops.convert_to_numpy(values) for values in recorded]
+    return not within or any(values.shape == latent.shape and _close(values, latent) for values in within)
 
 
 def _both_outputs(model: keras.Model, encoder: keras.Layer) -> keras.Model | None:
@@ -57,19 +57,19 @@ def _both_outputs(model: keras.Model, encoder: keras.Layer) -> keras.Model | Non
 @contextmanager
 def _recorded(layer: keras.Layer) -> Iterator[list[Any]]:
     """Lists what the layer makes when it is called."""
-    made: list[Any] = []
+    outputs: list[Any] = []
     call = layer.call
 
     def recording(*args: Any, **kwargs: Any) -> Any:
-        made.append(call(*args, **kwargs))
-        return made[-1]
+        outputs.append(call(*args, **kwargs))
+        return outputs[-1]
 
     layer.call = recording
     try:
-        yield made
+        yield outputs
     finally:
         layer.call = call
 
 
-def _close(one: Any, other: Any) -> bool:
-    return bool(abs(one - other).max(initial=0) <= 1e-4 * max(1.0, abs(other).max(initial=0)))
+def _close(left: Any, right: Any) -> bool:
+    return bool(abs(left - right).max(initial=0) <= 1e-4 * max(1.0, abs(right).max(initial=0)))

@@ -22,15 +22,15 @@ def build_multi_input(section: MultiInput, signature: Signature) -> keras.Model:
     check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
-    parts = [_read(by_name[name], name, one, section) for name, one in signature.inputs.items()]
+    parts = [_read(by_name[name], name, field, section) for name, field in signature.inputs.items()]
     return dense_model(inputs, parts, section.units, section.dropout, signature, section.name)
 
 
 def _read(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:
     """An input `[batch, *shape]` -> `[batch, numbers]`."""
     if field.dtype == "string" or field.dtype.startswith("complex") or field.sizes or None in field.shape:
-        what = "categories or words" if field.sizes else f"{field.dtype} {list(field.shape)}"
-        raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {what}")
+        content = "categories or words" if field.sizes else f"{field.dtype} {list(field.shape)}"
+        raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {content}")
     if field.dtype != keras.config.floatx():
         values = keras.layers.Rescaling(_unit(field.dtype), name=f"{ascii_name(name)}_numbers")(values)
     if not field.shape:

@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from beamfeed.contract.config.train import Devices
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.own_code import told
+from beamfeed.contract.own_code import one_line
 from beamfeed.trainer.models.signature import Signature
 
-INSTEAD = "the trainer has its own loop and calls the model alone"
+INSTEAD = "the trainer has its own loop and only calls the model"
 LOSSES = "add a loss in call with self.add_loss, or name one in train.task"
 OUTPUTS = "let call return what the model gives"
 # Methods that Keras's fit, evaluate and predict call, and what to do instead.
@@ -60,9 +60,9 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
       UserError: for the first thing, in one line that says what to do instead.
     """
     for method, instead in UNUSED.items():
-        owner = next((one for one in type(model).__mro__ if method in vars(one)), None)
+        owner = next((cls for cls in type(model).__mro__ if method in vars(cls)), None)
         if method in vars(model) or (owner is not None and not owner.__module__.startswith("keras.")):
-            raise UserError(f"{key}: {name} has a {method} of its own, which would not be called: {INSTEAD}; {instead}")
+            raise UserError(f"{key}: {name} defines {method}, which would not be called: {INSTEAD}; {instead}")
     if model.compiled:
         raise UserError(
             f"{key}: {name} is compiled, but the job says what is trained and how: train.optimizer, train.task.loss, "
@@ -70,10 +70,10 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
         )
     _check_types(model, key, name, devices.precision)
     _check_synchronized(model, key, name, devices)
-    made = {variable.path for variable in model.variables}
+    built = {variable.path for variable in model.variables}
 
-    def known() -> list[Any]:
-        late = [variable.path for variable in model.variables if variable.path not in made]
+    def known_variables() -> list[Any]:
+        late = [variable.path for variable in model.variables if variable.path not in built]
         if late:
             raise UserError(
                 f"{key}: {name} makes weights only when training=True ({late[0]}), when it is too late for the "
@@ -83,12 +83,12 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
 
     def trained(x: Any) -> Any:
         """All that a step computes: regularizers and constraints of weights are functions of the user's, too."""
-        given = model(x, training=True)
+        output = model(x, training=True)
         kept = [(one.constraint, one) for one in model.trainable_variables if one.constraint is not None]
-        return given, model.losses, [constraint(keras.ops.convert_to_tensor(one)) for constraint, one in kept]
+        return output, model.losses, [constraint(keras.ops.convert_to_tensor(weight)) for constraint, weight in kept]
 
     noise = signature.noise(2)
-    check_function(trained, noise, known, f"{key}: {name}", SEED)
+    check_function(trained, noise, known_variables, f"{key}: {name}", SEED)
     _check_predictions(model, f"{key}: {name}", noise)
 
 
@@ -106,27 +106,27 @@ def check_made_again(model: keras.Model, again: keras.Model, key: str, name: str
       UserError: if its weights, or what it makes of them, are others.
     """
     advice = "draw numbers by keras.initializers or keras.random, which follow train.seed"
-    shapes = [[tuple(one.shape) for one in made.variables] for made in (model, again)]
+    shapes = [[tuple(variable.shape) for variable in made.variables] for made in (model, again)]
     if shapes[0] != shapes[1]:
         raise UserError(f"{key}: {name} has weights of other shapes when it is made again: its arguments must say them")
-    for one, other in zip(model.variables, again.variables, strict=True):
-        if not np.array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other)):
+    for first, second in zip(model.variables, again.variables, strict=True):
+        if not np.array_equal(keras.ops.convert_to_numpy(first), keras.ops.convert_to_numpy(second)):
             raise UserError(
                 f"{key}: {name} begins with other weights when it is made again with the same seed "
-                f"({one.path}): {advice}"
+                f"({first.path}): {advice}"
             )
     if not _same(model(x, training=False), again(x, training=False)):
         raise UserError(
-            f"{key}: {name} is another function when it is made again with the same weights, as for the export: its "
-            f"numbers must be weights, or follow from its arguments; {advice}"
+            f"{key}: {name} computes something else when it is built again with the same weights, as for the export: "
+            f"its constants must be weights, or follow from its arguments; {advice}"
         )
 
 
-def _check_predictions(model: keras.Model, what: str, x: Any) -> None:
+def _check_predictions(model: keras.Model, subject: str, x: Any) -> None:
     """Refuses predictions that are others each time: the graph's, or those of the same Python code traced again."""
     function = tf.function(lambda x: model(x, training=False))
     graph = function.get_concrete_function(x).graph
-    predicting = f"{what} when it predicts (training=False)"
+    predicting = f"{subject} when it predicts (training=False)"
     _check_draws(graph, predicting, TRAINING_ONLY)
     changed = _changed(graph)
     for variable in graph.variables:
@@ -135,19 +135,19 @@ def _check_predictions(model: keras.Model, what: str, x: Any) -> None:
             does = "draws random numbers" if SEED_STATE in label else f"changes the variable {label!r}"
             raise UserError(f"{predicting} {does}: {TRAINING_ONLY}")
     if not _same(function(x), model(x, training=False)):
-        raise UserError(f"{what} predicts other numbers each time it is called with training=False: {TRAINING_ONLY}")
+        raise UserError(f"{subject} predicts other numbers each time it is called with training=False: {TRAINING_ONLY}")
 
 
 def check_function(
-    function: Callable[[Any], Any], x: Any, known: Callable[[], Iterable[Any]], what: str, instead: str
+    function: Callable[[Any], Any], x: Any, variables: Callable[[], Iterable[Any]], subject: str, instead: str
 ) -> None:
     """Refuses what a checkpoint does not hold: random numbers without a seed of the model's, and strange variables.
 
     Args:
       function: is traced into a graph, and not run.
       x: what it is called with.
-      known: gives the variables of Keras that are saved, once the function was traced.
-      what: key and name, for messages.
+      variables: gives the variables of Keras that are saved, once the function was traced.
+      subject: key and name, for messages.
       instead: what to do for random numbers.
 
     Raises:
@@ -157,26 +157,26 @@ def check_function(
     try:
         graph = tf.function(function).get_concrete_function(x).graph
     except Exception as error:
-        raise UserError(f"{what} fails in training (training=True): {told(error)}") from error
+        raise UserError(f"{subject} fails in training (training=True): {one_line(error)}") from error
     drawn = [library for library, state in _states().items() if before[library] != state]
-    _check_graph(graph, known(), what, instead)
+    _check_graph(graph, variables(), subject, instead)
     if drawn:
         raise UserError(
-            f"{what} draws numbers from {drawn[0]} in call: once, and they are the same in each step; {instead}"
+            f"{subject} draws numbers from {drawn[0]} in call: once, and they are the same in each step; {instead}"
         )
 
 
-def _check_draws(graph: Any, what: str, instead: str) -> None:
+def _check_draws(graph: Any, subject: str, instead: str) -> None:
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     for node in nodes:
         # Operations that keep the state of their random numbers themselves have two seeds. cuDNN's would drop by them.
         keeps = {"seed", "seed2"} <= set(node.attr) and not ("dropout" in node.attr and node.attr["dropout"].f == 0)
         if keeps or GENERATOR.match(node.op):
-            raise UserError(f"{what} draws random numbers that no checkpoint holds ({node.op}): {instead}")
+            raise UserError(f"{subject} draws random numbers that no checkpoint holds ({node.op}): {instead}")
         if node.op in PYTHON:
             raise UserError(
-                f"{what} calls Python from its graph ({node.op}), which no SavedModel holds; use keras.ops or tf"
+                f"{subject} calls Python from its graph ({node.op}), which no SavedModel holds; use keras.ops or tf"
             )
 
 
@@ -186,19 +186,19 @@ def _changed(graph: Any) -> set[int]:
     return {id(outer) for outer, inner in graph.captures if id(inner) in within}
 
 
-def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> None:
-    _check_draws(graph, what, instead)
-    kept = {id(copy) for variable in known for copy in _copies(variable.value)}
+def _check_graph(graph: Any, variables: Iterable[Any], subject: str, instead: str) -> None:
+    _check_draws(graph, subject, instead)
+    saved = {id(copy) for variable in variables for copy in _copies(variable.value)}
     changed = _changed(graph)
     for variable in graph.variables:
-        if id(variable) in kept:
+        if id(variable) in saved:
             continue
         label = variable.name.split(":")[0]
         if SEED_STATE in label:
-            raise UserError(f"{what} draws random numbers without a seed, which no checkpoint holds: {instead}")
+            raise UserError(f"{subject} draws random numbers without a seed, which no checkpoint holds: {instead}")
         if variable.trainable or id(variable.handle) in changed:
             raise UserError(
-                f"{what} uses the variable {label!r}, which Keras does not know: neither trained nor saved; "
+                f"{subject} uses the variable {label!r}, which Keras does not know: neither trained nor saved; "
                 "make it with self.add_weight"
             )
 
@@ -243,12 +243,12 @@ def _copies(value: Any) -> tuple[Any, ...]:
     return getattr(value, "values", (value,))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(left: Any, right: Any) -> bool:
     """Whether outputs are alike, but for how they were rounded: `[batch, ...]` each, in any structure."""
 
-    def alike(one: Any, other: Any) -> bool:
-        size = np.abs(one[np.isfinite(one)]).max(initial=0)
-        return np.allclose(one, other, rtol=0, atol=1e-2 * max(float(size), 1e-6), equal_nan=True)
+    def are_close(left: Any, right: Any) -> bool:
+        size = np.abs(left[np.isfinite(left)]).max(initial=0)
+        return np.allclose(left, right, rtol=0, atol=1e-2 * max(float(size), 1e-6), equal_nan=True)
 
-    pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
-    return all(alike(*(np.asarray(tf.cast(each, tf.float32)) for each in pair)) for pair in pairs)
+    pairs = zip(tf.nest.flatten(left), tf.nest.flatten(right), strict=True)
+    return all(are_close(*(np.asarray(tf.cast(tensor, tf.float32)) for tensor in pair)) for pair in pairs)

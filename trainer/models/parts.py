@@ -120,9 +120,9 @@ def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
     return values if field.shape else keras.layers.Reshape((1,))(values)
 
 
-def unfit(name: str, one: Input, model: str) -> str:
+def unfit(name: str, field: Input, model: str) -> str:
     """What to say of an input that is neither numbers nor categories."""
-    if is_text(one):
-        return f"train.model.name: {model!r} takes no text, and {name!r} is one; there is 'text', or your own class"
-    what = "strings" if one.dtype == "string" else "numbers of which nobody says how many there are"
-    return f"train.model.name: {model!r} takes numbers and categories, and {name!r} holds {what}"
+    if is_text(field):
+        return f"train.model.name: {model!r} takes no text, and {name!r} is one; use 'text', or your own class"
+    content = "strings" if field.dtype == "string" else "an unknown number of values"
+    return f"train.model.name: {model!r} takes numbers and categories, and {name!r} holds {content}"

@@ -75,12 +75,12 @@ def gru(
             dh = dh + upstream[row]
             zr, state_part, c = zrs[row], state_parts[row], candidates[row]
             z, r = tf.split(zr, 2, 1)
-            kept = dh * z
-            dc = tf.raw_ops.TanhGrad(y=c, dy=dh - kept)
+            passed = dh * z
+            dc = tf.raw_ops.TanhGrad(y=c, dy=dh - passed)
             d_state_part = dc * r
             d_zr = tf.raw_ops.SigmoidGrad(y=zr, dy=tf.concat([dh * (before[row] - c), dc * state_part], 1))
             back = tf.matmul(d_zr, by_gates, transpose_b=True) + tf.matmul(d_state_part, by_candidate, transpose_b=True)
-            return kept + back, (tf.concat([d_zr, dc], 1), d_state_part)
+            return passed + back, (tf.concat([d_zr, dc], 1), d_state_part)
 
         d_state, (d_inputs, d_state_part) = _each_row(
             backward, length, tf.zeros_like(state), (3 * units, units), backwards=True
@@ -120,17 +120,17 @@ def lstm(
     """
     features, units = rows.shape[2], recurrent.shape[0]
     unused = tf.zeros([units])  # weights from the carry to the gates, which Keras's layer has none of
-    given = {
+    arguments = {
         "seq_len_max": tf.shape(rows, out_type=tf.int64)[0],
         "x": rows, "cs_prev": carry, "h_prev": state, "w": tf.concat([kernel, recurrent], 0), "b": bias,
         "wci": unused, "wcf": unused, "wco": unused, "use_peephole": False,
     }  # fmt: skip
-    i, cs, f, o, ci, co, h = tf.raw_ops.BlockLSTMV2(**given, cell_clip=0.0)
+    i, cs, f, o, ci, co, h = tf.raw_ops.BlockLSTMV2(**arguments, cell_clip=0.0)
 
     # Said here, as TensorFlow gives this operation the gradient of its first version, whose gates stand otherwise.
     def gradient(d_states: tf.Tensor, d_carries: tf.Tensor) -> tuple[tf.Tensor, ...]:
         d_rows, d_carry, d_state, d_weights, *_, d_bias = tf.raw_ops.BlockLSTMGradV2(
-            **given, i=i, cs=cs, f=f, o=o, ci=ci, co=co, h=h, cs_grad=d_carries, h_grad=d_states
+            **arguments, i=i, cs=cs, f=f, o=o, ci=ci, co=co, h=h, cs_grad=d_carries, h_grad=d_states
         )
         return (d_rows, d_state, d_carry, *tf.split(d_weights, [features, units]), d_bias)
 
@@ -154,18 +154,18 @@ def _each_row(
       backwards: begins at the last row.
     """
     arrays = [tf.TensorArray(tf.float32, length, element_shape=[None, width]) for width in widths]
-    whole, rest = divmod(length, ROWS_AT_ONCE)
+    turns, rest = divmod(length, ROWS_AT_ONCE)
 
     def turn(row: tf.Tensor, state: tf.Tensor, *arrays: tf.TensorArray, rows: int = ROWS_AT_ONCE) -> tuple[Any, ...]:
         for _ in range(rows):
             place = length - 1 - row if backwards else row
-            state, kept = step(place, state)
-            arrays = tuple(array.write(place, one) for array, one in zip(arrays, kept, strict=True))
+            state, values = step(place, state)
+            arrays = tuple(array.write(place, value) for array, value in zip(arrays, values, strict=True))
             row = row + 1
         return (row, state, *arrays)
 
     reached = tf.while_loop(
-        lambda row, *_: row < whole * ROWS_AT_ONCE, turn, (tf.constant(0), state, *arrays), parallel_iterations=1
+        lambda row, *_: row < turns * ROWS_AT_ONCE, turn, (tf.constant(0), state, *arrays), parallel_iterations=1
     )
     _, state, *arrays = turn(*reached, rows=rest)
     return state, [array.stack() for array in arrays]
@@ -189,8 +189,8 @@ def quicken(model: keras.Model) -> None:
                 slow.append(layer.name)
     if slow:
         note(
-            f"train.model: {', '.join(slow)} computed row by row, which is slow on a CPU; quick are layers of float32 "
-            "(train.devices.precision), of Keras's own activations and without dropout of their own"
+            f"train.model: {', '.join(slow)} computed row by row, which is slow on a CPU; fast are layers in float32 "
+            "(train.devices.precision), with Keras's own activations and no dropout"
         )
 
 
@@ -208,13 +208,13 @@ def _is_plain(layer: Any) -> bool:
 
 def _inner_loop(layer: Any) -> Callable[..., Any]:
     """What Keras calls for the rows of a layer; see `keras.layers.RNN.inner_loop`."""
-    ours, keras_loop = (_run_lstm if isinstance(layer, keras.layers.LSTM) else _run_gru), layer.inner_loop
+    run, keras_loop = (_run_lstm if isinstance(layer, keras.layers.LSTM) else _run_gru), layer.inner_loop
 
     def inner_loop(sequences: tf.Tensor, initial_state: Any, mask: Any = None, training: bool = False) -> Any:
         computed = None
         if mask is None and sequences.shape[1]:
             ordered = tf.reverse(sequences, [1]) if layer.go_backwards else sequences
-            computed = ours(layer.cell, tf.transpose(ordered, [1, 0, 2]), *initial_state)
+            computed = run(layer.cell, tf.transpose(ordered, [1, 0, 2]), *initial_state)
         if computed is None:
             return keras_loop(sequences, initial_state, mask=mask, training=training)
         outputs, states = computed

@@ -27,8 +27,7 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
     """
     if any(output.units is None for output in signature.outputs.values()):
         raise UserError(
-            "train.model.name: 'recurrent' has no output that gives windows back; to reconstruct there is "
-            "'recurrent_autoencoder', or a class of your own"
+            "train.model.name: 'recurrent' does not reconstruct windows; use 'recurrent_autoencoder', or your own class"
         )
     if signature.series is None:
         raise UserError("train.model.name: 'recurrent' is for series: windows of rows of numbers")
@@ -49,8 +48,8 @@ def build_recurrent_autoencoder(section: RecurrentAutoencoder, signature: Signat
     """
     if not signature.gives_back:
         raise UserError(
-            "train.model.name: 'recurrent_autoencoder' gives windows back and does nothing else, for train.task "
-            "{name: reconstruct}; to classify or regress there is 'recurrent', or a class of your own"
+            "train.model.name: 'recurrent_autoencoder' only reconstructs windows, for train.task {name: reconstruct}; "
+            "to classify or regress, use 'recurrent' or your own class"
         )
     if signature.series is None:
         raise UserError("train.model.name: 'recurrent_autoencoder' is for series: windows of rows of numbers")

@@ -117,5 +117,5 @@ class Signature:
 
     def keras_inputs(self) -> Any:
         """Inputs of a functional model, named as the fields are."""
-        inputs = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
+        inputs = {name: keras.Input(field.shape, dtype=field.dtype, name=name) for name, field in self.inputs.items()}
         return one_or_all(inputs)

@@ -32,8 +32,8 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
     check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
-    parts = [part for name, one in signature.inputs.items()
-             for part in inputs_beside(by_name[name], name, one, section.name, section.embedding)]  # fmt: skip
+    parts = [part for name, field in signature.inputs.items()
+             for part in inputs_beside(by_name[name], name, field, section.name, section.embedding)]  # fmt: skip
     state = side_by_side(parts)
     for units in section.units:
         after = keras.layers.Dense(units, activation="relu")(state)
@@ -60,24 +60,24 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
     sums = {}
     for output_name, output in signature.outputs.items():
         terms = []
-        for name, one in signature.inputs.items():
+        for name, field in signature.inputs.items():
             values = inputs[name]
-            if one.dtype == "float32":
-                flat = keras.layers.Flatten()(values) if len(one.shape) > 1 else as_column(values, one)
+            if field.dtype == "float32":
+                flat = keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)
                 terms.append(
                     keras.layers.Dense(output.units, name=f"{output_name}_{ascii_name(name)}_weights", dtype="float32")(
                         flat
                     )
                 )
-            elif are_categories(one):
+            elif are_categories(field):
                 terms += [
                     keras.layers.Embedding(
                         count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{ascii_name(column)}",
                         dtype="float32",
                     )(part)
-                    for column, count, part in categories_of(values, name, one)
+                    for column, count, part in categories_of(values, name, field)
                 ]  # fmt: skip
             else:
-                raise UserError(unfit(name, one, model))
+                raise UserError(unfit(name, field, model))
         sums[output_name] = keras.layers.Add(dtype="float32")(terms) if len(terms) > 1 else terms[0]
     return sums

@@ -26,24 +26,24 @@ def build_text(section: TextModel, signature: Signature) -> keras.Model:
       UserError: if no input is a text of one length, or the task gives an input back.
     """
     check_outputs(signature, section.name)
-    if not any(is_text(one) for one in signature.inputs.values()):
+    if not any(is_text(field) for field in signature.inputs.values()):
         raise UserError("train.model.name: 'text' needs a text, and the dataset has none; there is 'tabular'")
     inputs = signature.keras_inputs()
     by_name, parts = named(inputs, signature), []
-    for name, one in signature.inputs.items():
-        if is_text(one):
-            parts.append(_read(by_name[name], name, one, section))
+    for name, field in signature.inputs.items():
+        if is_text(field):
+            parts.append(_read(by_name[name], name, field, section))
         else:
-            parts += inputs_beside(by_name[name], name, one, section.name, None)
+            parts += inputs_beside(by_name[name], name, field, section.name, None)
     return dense_model(inputs, parts, section.dense, section.dropout, signature, section.name)
 
 
-def _read(ids: keras.KerasTensor, name: str, one: Input, section: TextModel) -> keras.KerasTensor:
+def _read(ids: keras.KerasTensor, name: str, field: Input, section: TextModel) -> keras.KerasTensor:
     """Numbers of words `[batch, length]` -> `[batch, numbers]`."""
-    (length,) = one.shape
+    (length,) = field.shape
     if length is None:
-        raise UserError(f"features.{name}: length: ragged is for a model of your own; 'text' needs a number of words")
-    words = keras.layers.Embedding(one.sizes[0], section.embedding, name=f"{ascii_name(name)}_embedding")(ids)
+        raise UserError(f"features.{name}: length: ragged is for your own model; 'text' needs a number of words")
+    words = keras.layers.Embedding(field.sizes[0], section.embedding, name=f"{ascii_name(name)}_embedding")(ids)
     words = dropped(words, section.dropout)
     if section.layer == "convolution":
         highest = [

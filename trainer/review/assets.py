@@ -24,11 +24,11 @@ def errors_by_asset(losses: np.ndarray, assets: np.ndarray) -> list[AssetError]:
     windows, sums = np.bincount(of), np.bincount(of, losses)
     worst = np.full(len(names), -np.inf)
     np.maximum.at(worst, of, losses)
-    found = [
+    errors = [
         AssetError(asset=name, windows=int(count), loss=finite(total / count), worst=finite(most))
         for name, count, total, most in zip(names, windows, sums, worst, strict=True)
     ]
-    return sorted(found, key=lambda one: (-math.inf if one.loss is None else -one.loss, one.asset))
+    return sorted(errors, key=lambda error: (-math.inf if error.loss is None else -error.loss, error.asset))
 
 
 def finite(value: float) -> float | None:
@@ -41,19 +41,19 @@ def worst_share(errors: list[AssetError]) -> float | None:
 
     None where that says nothing: of fewer than three assets, or of losses that are not all above 0.
     """
-    sums = [one.loss * one.windows for one in errors if one.loss is not None]
+    sums = [error.loss * error.windows for error in errors if error.loss is not None]
     if len(sums) < max(3, len(errors)) or min(sums) < 0 or sum(sums) <= 0:
         return None
     return sum(sorted(sums, reverse=True)[: max(1, len(errors) // TENTH)]) / sum(sums)
 
 
-def assets_csv(found: Mapping[str, list[AssetError]]) -> str:
+def assets_csv(by_split: Mapping[str, list[AssetError]]) -> str:
     """The table of all splits, by the split's name."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("split", "asset", "windows", "loss", "worst"))
-    for split, errors in found.items():
-        table.writerows((split, one.asset, one.windows, _text(one.loss), _text(one.worst)) for one in errors)
+    for split, errors in by_split.items():
+        table.writerows((split, error.asset, error.windows, _text(error.loss), _text(error.worst)) for error in errors)
     return text.getvalue()
 
 

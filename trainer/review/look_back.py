@@ -75,12 +75,12 @@ def look_back(
     def targets(name: str) -> Iterator[np.ndarray]:
         for fields in train_windows():
             train.add(fields)
-            yield objective.tasks[name].wanted(fields).numpy()
+            yield objective.tasks[name].truth(fields).numpy()
 
     train = Columns(manifest)
     guesses, skipped = make_guesses(objective, targets, latent_size(model, objective))
-    for some in train_windows() if train.is_empty else ():
-        train.add(some)
+    for windows in train_windows() if train.is_empty else ():
+        train.add(windows)
     scorer = Scorer(model, objective, guesses, keys, manifest, last)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
@@ -89,19 +89,19 @@ def look_back(
         if windows_in(manifest, split)
     }
     errors: dict[str, list[AssetError]] = {
-        split: errors_by_asset(one.losses, one.assets) for split, one in scores.items() if keys.asset
+        split: errors_by_asset(score.losses, score.assets) for split, score in scores.items() if keys.asset
     }
     splits = {
-        split: describe(one, windows_in(manifest, split), skipped, errors.get(split, []), train)
-        for split, one in scores.items()
+        split: describe(score, windows_in(manifest, split), skipped, errors.get(split, []), train)
+        for split, score in scores.items()
     }
     write_review(names.workdir, Review(fingerprint=result.fingerprint, splits=splits))
     if errors:
         storage.write_text(names.assets, assets_csv(errors))
     title = f"{job.name}: {shown}, {len(scores[shown].losses):,} windows"
     chosen = choose(scores[shown], scorer, keys)
-    seen = training_inputs(job, manifest, objective)
-    png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen, seen)
+    inputs = training_inputs(job, manifest, objective)
+    png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen, inputs)
     storage.write_bytes(names.report, png)
     return png
 
@@ -115,8 +115,8 @@ def most_windows(job: TrainingJob, objective: Objective, result: TrainResult) ->
 
 def latent_size(model: keras.Model, objective: Objective) -> int | None:
     """How many numbers the model's encoder makes of a window; None where it has none that tells."""
-    found, _ = with_latent(model)(objective.signature.zeros(1))  # the encoder may get something else than the input
-    return int(np.prod(found.shape[1:])) if isinstance(found, tf.Tensor) else None
+    latent, _ = with_latent(model)(objective.signature.zeros(1))  # the encoder may get something else than the input
+    return int(np.prod(latent.shape[1:])) if isinstance(latent, tf.Tensor) else None
 
 
 def make_guesses(objective: Objective, targets: Any, latent: int | None) -> tuple[Guessed, list[str]]:
@@ -130,12 +130,12 @@ def make_guesses(objective: Objective, targets: Any, latent: int | None) -> tupl
     ]
     if not objective.several:
         ((name, one),) = of_outputs.items()
-        return {guess: {name: function} for guess, function in one.found.items()}, skipped
-    simplest = {name: next(iter(one.found.items())) for name, one in of_outputs.items() if one.found}
+        return {guess: {name: function} for guess, function in one.by_name.items()}, skipped
+    simplest = {name: next(iter(one.by_name.items())) for name, one in of_outputs.items() if one.by_name}
     if len(simplest) < len(of_outputs):
         return {}, skipped
-    told = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
-    return {told: {name: function for name, (_, function) in simplest.items()}}, skipped
+    text = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
+    return {text: {name: function for name, (_, function) in simplest.items()}}, skipped
 
 
 def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetError], train: Columns) -> SplitReview:
@@ -159,11 +159,11 @@ def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:
         return []
     order = np.argsort(scores.losses, kind="stable")
     ends = np.cumsum([len(next(iter(fields.values()))) for fields in scores.kept])
-    found = []
+    chosen = []
     for name, number in (("best", order[0]), ("median", order[len(order) // 2]), ("worst", order[-1])):
         batch = int(np.searchsorted(ends, number, side="right"))
-        one = some_of(scores.kept[batch], [number - (ends[batch - 1] if batch else 0)])
-        images = {field: one[field][0].numpy() for field in scorer.images}
+        window = some_of(scores.kept[batch], [number - (ends[batch - 1] if batch else 0)])
+        images = {field: window[field][0].numpy() for field in scorer.images}
         loss = float(scores.losses[number])
-        found.append(Chosen(name, keys.describe(one, 0), loss, scorer.outputs(one), images))
-    return found
+        chosen.append(Chosen(name, keys.describe(window, 0), loss, scorer.outputs(window), images))
+    return chosen

@@ -40,19 +40,19 @@ class Pictures:
 
     def samples(self, model: keras.Model) -> dict[str, Sample]:
         """For each output, by its name, some windows and what the model makes of them."""
-        found = {}
+        by_output = {}
         columns = self._manifest.features
         for name, task in self._objective.tasks.items():
             fields = self._fields(task.sampling)
             examples = self._objective.examples(fields)
-            count = len(examples.wanted[name])
+            count = len(examples.truth[name])
             parts = [
-                self._objective.outputs(model(_some(examples.x, first), training=False))[name]
+                self._objective.outputs(model(_batch_from(examples.x, first), training=False))[name]
                 for first in range(0, count, BATCH)
             ]
             output = tf.cast(tf.concat(parts, 0), tf.float32).numpy()
-            found[name] = Sample(examples.wanted[name].numpy(), output, columns)
-        return found
+            by_output[name] = Sample(examples.truth[name].numpy(), output, columns)
+        return by_output
 
     def draw(self, model: keras.Model) -> dict[str, bytes]:
         """A PNG for each output, by the name of what it shows."""
@@ -87,6 +87,6 @@ class Pictures:
         return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 
 
-def _some(x: Any, first: int) -> Any:
-    return {name: one[first : first + BATCH] for name, one in x.items()} if isinstance(x, Mapping) else (
+def _batch_from(x: Any, first: int) -> Any:
+    return {name: values[first : first + BATCH] for name, values in x.items()} if isinstance(x, Mapping) else (
         x[first : first + BATCH])  # fmt: skip

@@ -120,12 +120,12 @@ class Keys:
 
     def describe(self, fields: Fields, at: int) -> str:
         """Where a window of a batch is from: `pump-03, 2024-03-01 12:00:05`."""
-        told = [self.assets(fields)[at]] if self.asset else []
+        parts = [self.assets(fields)[at]] if self.asset else []
         if self.row:
-            told.append(fields[self.row.name].numpy()[at].decode(errors="replace"))
+            parts.append(fields[self.row.name].numpy()[at].decode(errors="replace"))
         if self.times:
             first, last = (int(fields[field.name][at]) for field in self.times)
             row, rows = (int(number) for number in fields[PLACE.name][at])
             # Between the first and the last row they are as far apart as on a regular grid, which most are on.
-            told.append(time_text(first + (last - first) * row // max(1, rows - 1), self.times[0].time))
-        return ", ".join(told)
+            parts.append(time_text(first + (last - first) * row // max(1, rows - 1), self.times[0].time))
+        return ", ".join(parts)

@@ -47,7 +47,7 @@ def draw_report(
     scores: Scores,
     errors: Sequence[AssetError],
     chosen: Sequence[Chosen],
-    seen: Seen = Seen({}),
+    inputs: Seen = Seen({}),
 ) -> bytes:
     """The report as a PNG: curves, what the outputs show, and errors; under them windows, a row for each output.
 
@@ -62,7 +62,7 @@ def draw_report(
       scores: of the model and of guesses.
       errors: by asset, the worst first.
       chosen: windows by themselves.
-      seen: inputs that are images, as training gets them.
+      inputs: inputs that are images, as training gets them.
     """
     reached = {} if floor is None else {LOSS: floor.best_loss, **floor.metrics}
     best, watched = best_step(epochs, result), result.watched
@@ -79,28 +79,28 @@ def draw_report(
     panels.append(lambda part: draw_losses(part.subplots(), scores, objective.loss_name))
     if len(errors) > 1:
         panels.append(lambda part: draw_assets(part.subplots(), errors))
-    if seen.images:
-        panels.append(lambda part: draw_seen(part, seen))
+    if inputs.images:
+        panels.append(lambda part: draw_seen(part, inputs))
     images = list(chosen[0].images) if chosen else []
     below = len(singles) + len(images)
     rows = in_rows(len(panels))
     figure = figures.figure(PANEL[0] * max([*rows, *([len(chosen)] if below else [])]), PANEL[1] * (len(rows) + below))
     figure.suptitle(title, fontsize="large")
     parts = list(figure.subfigures(len(rows) + below, 1, squeeze=False)[:, 0])
-    left = iter(panels)
+    drawings = iter(panels)
     for part, count in zip(parts, rows, strict=False):
         for place in part.subfigures(1, count, squeeze=False)[0]:
-            next(left)(place)
+            next(drawings)(place)
     for part, name in zip(parts[len(rows) + len(singles) :], images, strict=True):
         _draw_images(part, objective, name, chosen)
     for part, name in zip(parts[len(rows) :], singles, strict=False):
-        shown = [one.samples[name] for one in chosen]
-        wanted, found = (
-            np.concatenate(values) for values in zip(*((one.wanted, one.found) for one in shown), strict=True)
+        shown = [window.samples[name] for window in chosen]
+        truth, output = (
+            np.concatenate(values) for values in zip(*((window.truth, window.output) for window in shown), strict=True)
         )
-        told = [f"{name}: {_told(one)}" if objective.several else _told(one) for one in chosen]
+        captions = [f"{name}: {_caption(window)}" if objective.several else _caption(window) for window in chosen]
         places = list(part.subfigures(1, len(chosen), squeeze=False)[0])
-        objective.tasks[name].draw_windows(places, Sample(wanted, found, shown[0].columns), told)
+        objective.tasks[name].draw_windows(places, Sample(truth, output, shown[0].columns), captions)
     return figures.png(figure)
 
 
@@ -118,17 +118,17 @@ def _draw_task(part: Any, objective: Objective, name: str, sample: Sample) -> No
 
 def _draw_images(part: Any, objective: Objective, name: str, chosen: Sequence[Chosen]) -> None:
     """An input of the chosen windows, with what is true of each and what the model says."""
-    for one, place in zip(chosen, part.subplots(1, len(chosen), squeeze=False)[0], strict=True):
-        draw_image(place, one.images[name])
-        said = [
+    for window, place in zip(chosen, part.subplots(1, len(chosen), squeeze=False)[0], strict=True):
+        draw_image(place, window.images[name])
+        lines = [
             f"{output}: {line}" if objective.several else line
-            for output, sample in one.samples.items()
+            for output, sample in window.samples.items()
             if (line := objective.tasks[output].say(sample))
         ]
-        place.set_title("\n".join([_told(one), *said]), fontsize="small")
+        place.set_title("\n".join([_caption(window), *lines]), fontsize="small")
 
 
-def _told(one: Chosen) -> str:
+def _caption(one: Chosen) -> str:
     return f"{one.name}: {one.place}\nerror {one.loss:.4g}" if one.place else f"{one.name}: error {one.loss:.4g}"
 
 
@@ -137,8 +137,8 @@ def best_step(epochs: Sequence[Mapping[str, Any]], result: TrainResult) -> int |
     key = f"eval_{result.watched}"
     if not any(line.get(key) is not None for line in epochs):
         key = result.watched
-    found = [line["step"] for line in epochs if line.get(key) == result.best and result.best is not None]
-    return found[0] if found else None
+    steps = [line["step"] for line in epochs if line.get(key) == result.best and result.best is not None]
+    return steps[0] if steps else None
 
 
 def draw_curve(
@@ -193,11 +193,11 @@ def draw_losses(axes: Any, scores: Scores, label: str) -> None:
     axes.hist(losses, edges, color="0.75", edgecolor="0.4")
     axes.axvline(losses.mean(), color="black", label=f"mean {losses.mean():.3g}")
     axes.axvline(np.median(losses), color="black", linestyle=":", label=f"median {np.median(losses):.3g}")
-    known = {name: value for name, one in scores.guesses.items() if (value := one[LOSS]) is not None}
-    if known:
-        name = min(known, key=lambda name: known[name])
-        told = name if len(name) <= 2 * LETTERS else "what costs nothing"
-        axes.axvline(known[name], color="C3", linestyle="--", label=f"{told}: mean {known[name]:.3g}")
+    measured = {name: value for name, sums in scores.guesses.items() if (value := sums[LOSS]) is not None}
+    if measured:
+        name = min(measured, key=lambda name: measured[name])
+        text = name if len(name) <= 2 * LETTERS else "what costs nothing"
+        axes.axvline(measured[name], color="C3", linestyle="--", label=f"{text}: mean {measured[name]:.3g}")
     if wide:
         axes.set_xscale("log")
     axes.set(xlabel=f"{label} of a window", ylabel="windows")
@@ -206,12 +206,12 @@ def draw_losses(axes: Any, scores: Scores, label: str) -> None:
 
 def draw_assets(axes: Any, errors: Sequence[AssetError]) -> None:
     """The mean loss of the worst assets."""
-    shown = [one for one in errors if one.loss is not None][:BARS]
-    names = [one.asset if len(one.asset) <= LETTERS else f"...{one.asset[3 - LETTERS :]}" for one in shown]
+    shown = [error for error in errors if error.loss is not None][:BARS]
+    names = [error.asset if len(error.asset) <= LETTERS else f"...{error.asset[3 - LETTERS :]}" for error in shown]
     places = range(len(shown))
-    axes.barh(places, [one.loss for one in shown], color="0.75", edgecolor="0.4", height=0.7)
+    axes.barh(places, [error.loss for error in shown], color="0.75", edgecolor="0.4", height=0.7)
     axes.set_yticks(places, names, fontsize="small")
     axes.set_ylim(max(len(shown), FEWEST_BARS) - 0.5, -0.5)  # the worst on top
-    told = f": the worst {BARS} of {len(errors):,}" if len(errors) > BARS else ""
-    axes.set_title(f"error by asset{told}", fontsize="medium")
+    note = f": the worst {BARS} of {len(errors):,}" if len(errors) > BARS else ""
+    axes.set_title(f"error by asset{note}", fontsize="medium")
     axes.set_xlabel("mean over the asset's windows")

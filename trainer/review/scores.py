@@ -74,23 +74,23 @@ class Scorer:
 
     def __call__(self, batches: Iterable[tuple[Fields, tf.Tensor]], keeps: bool) -> Scores:
         """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""
-        losses, assets, kept, columns = [], [], [], Columns(self._manifest)
+        losses, assets, windows, columns = [], [], [], Columns(self._manifest)
         pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._drawn}
         total = {name: self._objective.zero() for name in ("", *self._guesses, *([LAST] if self._last else ()))}
         for fields, present in batches:
-            loss, found, drawn = self._measure(
+            loss, sums_of, drawn = self._measure(
                 {name: values for name, values in fields.items() if name not in self._keys.names}, present
             )
             real = some_of(fields, numbers_of(present))
             columns.add(real)
             losses.append(loss.numpy().astype(np.float64))
             assets.append(self._keys.assets(real))
-            for name, sums in found.items():
+            for name, sums in sums_of.items():
                 total[name] = {key: total[name][key] + value.numpy().astype(np.float64) for key, value in sums.items()}
-            for name, (wanted, output) in drawn.items():
-                pairs[name].append((wanted.numpy(), output.numpy()))
+            for name, (truth, output) in drawn.items():
+                pairs[name].append((truth.numpy(), output.numpy()))
             if keeps and self._shows:
-                kept.append(real)
+                windows.append(real)
         names = self._keys.columns
         measured = {name: self._objective.values(sums, sum(map(len, losses))) for name, sums in total.items()}
         return Scores(
@@ -100,11 +100,11 @@ class Scorer:
             measured,
             {
                 name: Sample(
-                    np.concatenate([wanted for wanted, _ in some]), np.concatenate([one for _, one in some]), names
+                    np.concatenate([truth for truth, _ in some]), np.concatenate([output for _, output in some]), names
                 )
                 for name, some in pairs.items()
             },
-            kept,
+            windows,
             columns.means(),
         )
 
@@ -112,7 +112,7 @@ class Scorer:
         """What the model makes of a batch without padding, by output."""
         examples, outputs = self._run(fields)
         return {
-            name: Sample(examples.wanted[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns)
+            name: Sample(examples.truth[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns)
             for name in outputs
         }
 
@@ -125,14 +125,14 @@ class Scorer:
         examples, of_model = self._run(some_of(fields, numbers_of(present)))
         outputs = {"": of_model}
         for name, guesses in self._guesses.items():
-            outputs[name] = {output: guess(examples.wanted[output]) for output, guess in guesses.items()}
+            outputs[name] = {output: guess(examples.truth[output]) for output, guess in guesses.items()}
         if self._last is not None:
             outputs[LAST] = dict.fromkeys(of_model, self._last(examples.x))
-        found = {name: _sums(self._objective, examples, one) for name, one in outputs.items()}
-        drawn = {name: (examples.wanted[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
-        return self._objective.losses(examples, of_model)[LOSS], found, drawn
+        sums_of = {name: _sums(self._objective, examples, of_guess) for name, of_guess in outputs.items()}
+        drawn = {name: (examples.truth[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
+        return self._objective.losses(examples, of_model)[LOSS], sums_of, drawn
 
 
 def _sums(objective: Objective, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    losses = {name: tf.reduce_sum(one) for name, one in objective.losses(examples, outputs).items()}
+    losses = {name: tf.reduce_sum(loss) for name, loss in objective.losses(examples, outputs).items()}
     return {**losses, **objective.measure(examples, outputs)}

@@ -24,11 +24,11 @@ class Guesses(NamedTuple):
     """What a model should beat: outputs that cost nothing.
 
     Attributes:
-      found: by name.
+      by_name: the guesses.
       skipped: what cannot be had, and why, a line each.
     """
 
-    found: dict[str, Guess]
+    by_name: dict[str, Guess]
     skipped: list[str]
 
 
@@ -43,13 +43,13 @@ class Sample(NamedTuple):
     """Some windows and what a model makes of them.
 
     Attributes:
-      wanted: the target, `[windows, ...]`.
-      found: the output, `[windows, ...]`, float32.
+      truth: the target, `[windows, ...]`.
+      output: the output, `[windows, ...]`, float32.
       columns: names of the parts of the input's last axis.
     """
 
-    wanted: np.ndarray
-    found: np.ndarray
+    truth: np.ndarray
+    output: np.ndarray
     columns: list[str]
 
 
@@ -67,7 +67,7 @@ class Task(ABC):
       sampling: of which windows.
       shows_windows: whether it can draw windows one by one.
       default_loss: where the job names none, and
-      loss_told: in words.
+      loss_text: in words.
       default_metrics: likewise.
       short_losses: short names of losses, and which ones of Keras they mean here.
       short_names: of metrics, likewise.
@@ -81,7 +81,7 @@ class Task(ABC):
     sampling: ClassVar[Sampling]
     shows_windows: ClassVar[bool] = False
     default_loss: ClassVar[str]
-    loss_told: ClassVar[str] = "mean squared error"
+    loss_text: ClassVar[str] = "mean squared error"
     default_metrics: ClassVar[tuple[str, ...]] = ()
     short_losses: ClassVar[Mapping[str, str]] = {}
     short_names: ClassVar[Mapping[str, str]] = {}
@@ -101,8 +101,8 @@ class Task(ABC):
             try_loss(self.losses, trial, self.goal.loss, f"{self.key}.loss", must_vary=not self.loss.is_own)
         for measure in self.measures if self.goal.metrics is not None else ():
 
-            def compared(wanted: tf.Tensor, found: tf.Tensor, measure: Measure = measure) -> Any:
-                return self.compared(measure, wanted, self.scored(found))
+            def compared(truth: tf.Tensor, output: tf.Tensor, measure: Measure = measure) -> Any:
+                return self.compared(measure, truth, self.scored(output))
 
             try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=measure.must_vary)
 
@@ -116,7 +116,7 @@ class Task(ABC):
     @property
     def loss_name(self) -> str:
         """What the loss is, in words."""
-        return (self.goal.loss or self.loss_told).rpartition(":")[2].replace("_", " ")
+        return (self.goal.loss or self.loss_text).rpartition(":")[2].replace("_", " ")
 
     @property
     @abstractmethod
@@ -128,25 +128,25 @@ class Task(ABC):
         return [] if self.goal.sample_weight is None else [self.goal.sample_weight]
 
     @abstractmethod
-    def wanted(self, fields: Fields) -> tf.Tensor:
+    def truth(self, fields: Fields) -> tf.Tensor:
         """What the output is compared with, batch first."""
 
-    def weights(self, fields: Fields, wanted: tf.Tensor) -> tf.Tensor | None:
+    def weights(self, fields: Fields, truth: tf.Tensor) -> tf.Tensor | None:
         """How much each window counts in the loss, float32 `[batch]`; None if all count alike."""
         name = self.goal.sample_weight
         return None if name is None else tf.cast(tf.reshape(fields[name], [-1]), tf.float32)
 
     @abstractmethod
-    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """The loss of each window without its weight: float32 `[batch]`, whatever the model computes in."""
 
-    def scored(self, found: tf.Tensor) -> tf.Tensor:
+    def scored(self, output: tf.Tensor) -> tf.Tensor:
         """The model's output as metrics take it, float32."""
-        return tf.cast(found, tf.float32)
+        return tf.cast(output, tf.float32)
 
-    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """What a metric compares."""
-        return wanted, scored
+        return truth, scored
 
     def arguments(self) -> dict[str, Any]:
         """Of the constructors of metrics, for those that take them."""
@@ -157,12 +157,12 @@ class Task(ABC):
         """What is wanted of some windows, as the dataset could have it, and outputs that are right and wrong."""
 
     @abstractmethod
-    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+    def serve(self, truth: tf.Tensor, output: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """What a SavedModel returns, by name, batch first.
 
         Args:
-          wanted: the input's windows, for a task that gives them back.
-          found: the model's output.
+          truth: the input's windows, for a task that gives them back.
+          output: the model's output.
           restore: back to raw units, where windows came in those.
         """
 

@@ -30,7 +30,7 @@ class Classify(Task):
     picture = "confusion_matrix"
     sampling = Sampling(2048, mixed=True)
     default_loss = "sparse_categorical_crossentropy"
-    loss_told = "cross-entropy"
+    loss_text = "cross-entropy"
     default_metrics = ("accuracy",)
     short_losses: ClassVar[Mapping[str, str]] = {"focal": "categorical_focal_crossentropy"}
     short_names: ClassVar[Mapping[str, str]] = {
@@ -49,8 +49,8 @@ class Classify(Task):
 
     def needed_metrics(self) -> list[str]:
         """With threshold: best_f1, the metric that finds it."""
-        wanted = self.goal.threshold == "best_f1" and BEST_THRESHOLD not in (self.goal.metrics or ())
-        return [BEST_THRESHOLD] if wanted else []
+        is_needed = self.goal.threshold == "best_f1" and BEST_THRESHOLD not in (self.goal.metrics or ())
+        return [BEST_THRESHOLD] if is_needed else []
 
     def settle(self, measured: Mapping[str, float | None]) -> None:
         """The threshold."""
@@ -71,37 +71,37 @@ class Classify(Task):
         """The target, and the weights if there are any."""
         return [self.goal.target, *super().needs()]
 
-    def wanted(self, fields: Fields) -> tf.Tensor:
+    def truth(self, fields: Fields) -> tf.Tensor:
         """The number of each window's class, int64 `[batch]`."""
         return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.int64)
 
-    def weights(self, fields: Fields, wanted: tf.Tensor) -> tf.Tensor | None:
+    def weights(self, fields: Fields, truth: tf.Tensor) -> tf.Tensor | None:
         """Those of the windows times those of their classes."""
-        of_windows = super().weights(fields, wanted)
+        of_windows = super().weights(fields, truth)
         of_classes = class_weights(self.goal, self.key, self.manifest)
         if of_classes is None:
             return of_windows
-        found = tf.gather(tf.constant(of_classes, tf.float32), wanted)
-        return found if of_windows is None else found * of_windows
+        of_class = tf.gather(tf.constant(of_classes, tf.float32), truth)
+        return of_class if of_windows is None else of_class * of_windows
 
-    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """Float32 `[batch]`."""
         takes_numbers = self.loss.is_own or self.loss.name.startswith("sparse_")
         takes_logits = self.loss.is_own or self.loss.takes_logits or "hinge" in self.loss.name
-        given = tf.cast(found, tf.float32) if takes_logits else self.scored(found)
-        return self.loss(wanted if takes_numbers else self._one_hot(wanted), given)
+        scores = tf.cast(output, tf.float32) if takes_logits else self.scored(output)
+        return self.loss(truth if takes_numbers else self._one_hot(truth), scores)
 
-    def scored(self, found: tf.Tensor) -> tf.Tensor:
+    def scored(self, output: tf.Tensor) -> tf.Tensor:
         """Probabilities, float32 `[batch, classes]`."""
-        return tf.nn.softmax(tf.cast(found, tf.float32))
+        return tf.nn.softmax(tf.cast(output, tf.float32))
 
-    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """As the class says."""
         if measure.is_own or measure.keras_name.startswith("sparse_"):
-            return wanted, scored
+            return truth, scored
         if measure.is_yes_no and len(self.classes) == 2:
-            return wanted, scored[:, 1]
-        return self._one_hot(wanted), scored
+            return truth, scored[:, 1]
+        return self._one_hot(truth), scored
 
     def arguments(self) -> dict[str, Any]:
         """One number for all classes."""
@@ -112,51 +112,51 @@ class Classify(Task):
         numbers = np.arange(windows) % len(self.classes)
         sure = 6 * np.eye(len(self.classes))[numbers]
         noise = rng.normal(size=sure.shape)
-        outputs = (tf.constant(one, tf.float32) for one in (sure + noise, noise - sure))
+        outputs = (tf.constant(logits, tf.float32) for logits in (sure + noise, noise - sure))
         return Trial(tf.constant(numbers, tf.int64), *outputs)
 
-    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+    def serve(self, truth: tf.Tensor, output: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """Probabilities, `[batch, classes]`, and the name of the likeliest class, strings `[batch]`."""
         return {
-            "probabilities": self.scored(found),
-            "class": tf.gather(tf.constant(self.classes), self._decided(found)),
+            "probabilities": self.scored(output),
+            "class": tf.gather(tf.constant(self.classes), self._decided(output)),
         }
 
-    def _decided(self, found: tf.Tensor) -> tf.Tensor:
+    def _decided(self, output: tf.Tensor) -> tf.Tensor:
         """The number of the class that the model says, int64 `[batch]`."""
         if self.threshold is None:
-            return tf.argmax(found, axis=-1)
-        return tf.cast(self.scored(found)[:, 1] >= self.threshold, tf.int64)
+            return tf.argmax(output, axis=-1)
+        return tf.cast(self.scored(output)[:, 1] >= self.threshold, tf.int64)
 
     def constants(self) -> dict[str, tf.Tensor]:
         """The names of the classes, in the order of the probabilities; and the threshold, where there is one."""
-        told = {} if self.threshold is None else {"threshold": tf.constant(self.threshold)}
-        return {"classes": tf.constant(self.classes), **told}
+        threshold = {} if self.threshold is None else {"threshold": tf.constant(self.threshold)}
+        return {"classes": tf.constant(self.classes), **threshold}
 
     def guesses(self, targets: Targets, latent: int | None) -> Guesses:
         """Always the shares of the classes among the training windows, so that the likeliest is always said."""
         train = self.manifest.splits.get("train")
-        told = train.targets.get(self.goal.target) if train else None
-        if told is None or len(told.counts) != len(self.classes):
+        target = train.targets.get(self.goal.target) if train else None
+        if target is None or len(target.counts) != len(self.classes):
             return Guesses({}, ["nothing to compare with: the manifest does not count the windows of each class"])
         of_classes = class_weights(self.goal, self.key, self.manifest) or np.ones(len(self.classes))
-        shares = np.array(told.counts) * np.array(of_classes)
+        shares = np.array(target.counts) * np.array(of_classes)
         logits = tf.constant(np.log(np.maximum(shares / shares.sum(), LEAST_SHARE)), tf.float32)
         name = f"always {self.classes[int(shares.argmax())]!r}"
-        return Guesses({name: lambda wanted: tf.tile(logits[None], [tf.shape(wanted)[0], 1])}, [])
+        return Guesses({name: lambda truth: tf.tile(logits[None], [tf.shape(truth)[0], 1])}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """The confusion matrix: how many windows of each class are taken for which."""
         axes = figure.subplots()
         count = len(self.classes)
-        wanted = sample.wanted.astype(int)
-        pairs = wanted * count + self._decided(tf.constant(sample.found)).numpy()
+        truth = sample.truth.astype(int)
+        pairs = truth * count + self._decided(tf.constant(sample.output)).numpy()
         matrix = np.bincount(pairs, minlength=count * count).reshape(count, count)
         shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         right = np.trace(matrix) / max(1, matrix.sum())
         at = "" if self.threshold is None else f", at {self.threshold:.3g}"
-        axes.set(title=f"{len(wanted):,} windows, {right:.1%} right{at}", xlabel="model says", ylabel="is")
+        axes.set(title=f"{len(truth):,} windows, {right:.1%} right{at}", xlabel="model says", ylabel="is")
         if count > WRITTEN:
             return
         axes.set_xticks(range(count), self.classes, rotation=30 if count > 3 else 0)
@@ -167,9 +167,9 @@ class Classify(Task):
 
     def say(self, sample: Sample) -> str:
         """The class, and the likeliest one with its probability."""
-        probabilities = self.scored(tf.constant(sample.found[:1])).numpy()[0]
-        said = int(self._decided(tf.constant(sample.found[:1])).numpy()[0])
-        return f"is {self.classes[int(sample.wanted[0])]}, said {self.classes[said]} ({probabilities[said]:.0%})"
+        probabilities = self.scored(tf.constant(sample.output[:1])).numpy()[0]
+        said = int(self._decided(tf.constant(sample.output[:1])).numpy()[0])
+        return f"is {self.classes[int(sample.truth[0])]}, said {self.classes[said]} ({probabilities[said]:.0%})"
 
-    def _one_hot(self, wanted: tf.Tensor) -> tf.Tensor:
-        return tf.one_hot(wanted, len(self.classes))
+    def _one_hot(self, truth: tf.Tensor) -> tf.Tensor:
+        return tf.one_hot(truth, len(self.classes))

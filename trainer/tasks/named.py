@@ -14,12 +14,12 @@ import tensorflow as tf
 
 from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.contract.own_code import import_own, told
+from beamfeed.contract.own_code import import_own, one_line
 from beamfeed.trainer.models.own_training import check_function
 from beamfeed.trainer.tasks.ranking import RANKING, find_ranking
 
 TRIED = 3  # windows, at a time
-OWN = "; one of your own is module:Name"
+OWN = "; your own is module:Name"
 ALIASES = {  # of losses and metrics, as Keras has them
     "bce": "binary_crossentropy",
     "kld": "kl_divergence",
@@ -31,7 +31,7 @@ ALIASES = {  # of losses and metrics, as Keras has them
 
 
 class Loss(NamedTuple):
-    """A function (wanted, found) -> numbers, batch first.
+    """A function (truth, output) -> numbers, batch first.
 
     Attributes:
       name: as Keras has it, in snake case.
@@ -45,9 +45,9 @@ class Loss(NamedTuple):
     takes_logits: bool
     function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
-    def __call__(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    def __call__(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """The loss of each window: float32 `[batch]`, the mean over what else the function leaves."""
-        losses = tf.cast(self.function(wanted, found), tf.float32)
+        losses = tf.cast(self.function(truth, output), tf.float32)
         return tf.reduce_mean(losses, axis=list(range(1, losses.shape.rank))) if losses.shape.rank > 1 else losses
 
 
@@ -60,25 +60,25 @@ def find_loss(name: str, key: str) -> Loss:
     if ":" in name:
         return Loss(name, True, False, import_own(name, key))
     functions = _losses()
-    wanted = ALIASES.get(snake_case(name), snake_case(name))
-    if wanted not in functions:
-        raise UserError(f"{key}: {name!r} is no loss of Keras{near_miss(wanted, list(functions))}{OWN}")
-    function = functions[wanted]
+    keras_name = ALIASES.get(snake_case(name), snake_case(name))
+    if keras_name not in functions:
+        raise UserError(f"{key}: {name!r} is not a Keras loss{near_miss(keras_name, list(functions))}{OWN}")
+    function = functions[keras_name]
     if "from_logits" in inspect.signature(function).parameters:
-        return Loss(wanted, False, True, lambda y, found: function(y, found, from_logits=True))
-    return Loss(wanted, False, False, function)
+        return Loss(keras_name, False, True, lambda y, output: function(y, output, from_logits=True))
+    return Loss(keras_name, False, False, function)
 
 
 class Trial(NamedTuple):
     """Windows that losses and metrics are tried on: twice `TRIED` of them.
 
     Attributes:
-      wanted: as a task compares it with its output.
+      truth: as a task compares it with its output.
       right: an output that is just what is wanted.
       wrong: one that is not.
     """
 
-    wanted: tf.Tensor
+    truth: tf.Tensor
     right: tf.Tensor
     wrong: tf.Tensor
 
@@ -100,33 +100,31 @@ def try_loss(
     """
 
     @tf.function
-    def tried(wanted: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+    def tried(truth: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
         with tf.GradientTape() as tape:
-            tape.watch(found)
-            given = losses(wanted, found)
-        return given, tape.gradient(given, found)
+            tape.watch(output)
+            losses_given = losses(truth, output)
+        return losses_given, tape.gradient(losses_given, output)
 
-    wanted, right, wrong = (one[:TRIED] for one in trial)
+    truth, right, wrong = (part[:TRIED] for part in trial)
     try:
-        given, gradient = tried(wanted, wrong)
-        of_right, _ = tried(wanted, right)
+        losses_given, gradient = tried(truth, wrong)
+        of_right, _ = tried(truth, right)
     except Exception as error:
-        raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
-    if tuple(given.shape) != (TRIED,):
+        raise UserError(f"{key}: {name!r} does not fit the task: {one_line(error)}") from error
+    if tuple(losses_given.shape) != (TRIED,):
         raise UserError(
-            f"{key}: {name!r} gives {list(given.shape)} for {TRIED} windows, it must give a number for each"
+            f"{key}: {name!r} gives {list(losses_given.shape)} for {TRIED} windows, it must give a number for each"
         )
     if gradient is None:
-        raise UserError(f"{key}: {name!r} has no gradient, nothing can be learned by it")
+        raise UserError(f"{key}: {name!r} has no gradient, so nothing can be learned")
     if ":" in name:
-        what, instead = f"{key}: {name!r}", "a loss must be the same each time"
-        check_function(lambda pair: losses(*pair), (wanted, wrong), list, what, instead)
+        subject, instead = f"{key}: {name!r}", "a loss must be the same each time"
+        check_function(lambda pair: losses(*pair), (truth, wrong), list, subject, instead)
     # What is left of a gradient that is 0 but for rounding, of numbers of this size.
-    is_flat = np.all(np.abs(gradient * wrong) <= 1e-6 * np.max(np.abs(given)))
-    if must_vary and (is_flat or np.allclose(given, of_right, rtol=1e-6, atol=0)):
-        raise UserError(
-            f"{key}: {name!r} says the same for every prediction of this task, nothing can be learned by it"
-        )
+    is_flat = np.all(np.abs(gradient * wrong) <= 1e-6 * np.max(np.abs(losses_given)))
+    if must_vary and (is_flat or np.allclose(losses_given, of_right, rtol=1e-6, atol=0)):
+        raise UserError(f"{key}: {name!r} is the same for every prediction of this task, so nothing can be learned")
 
 
 class Measure:
@@ -163,11 +161,11 @@ class Measure:
         """The sums over nothing, float64."""
         return [np.zeros(tuple(variable.shape)) for variable in self.metric.variables]
 
-    def sums(self, wanted: tf.Tensor, found: tf.Tensor, present: tf.Tensor | None) -> list[tf.Tensor]:
+    def sums(self, truth: tf.Tensor, output: tf.Tensor, present: tf.Tensor | None) -> list[tf.Tensor]:
         """Over a batch, float32; `present`, `[batch]`, is 0 for windows that do not count."""
-        none = [tf.zeros(variable.shape, variable.dtype) for variable in self.metric.variables]
-        state = self.metric.stateless_update_state(none, wanted, found, sample_weight=present)
-        return [tf.cast(tf.reshape(one, zero.shape), tf.float32) for one, zero in zip(state, none, strict=True)]
+        zeros = [tf.zeros(variable.shape, variable.dtype) for variable in self.metric.variables]
+        state = self.metric.stateless_update_state(zeros, truth, output, sample_weight=present)
+        return [tf.cast(tf.reshape(value, zero.shape), tf.float32) for value, zero in zip(state, zeros, strict=True)]
 
     def value(self, sums: Sequence[Any]) -> float:
         """The metric, from its sums."""
@@ -179,23 +177,23 @@ class Measure:
             return float(keras.ops.convert_to_numpy(self.metric.result()))
 
 
-def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **given: Any) -> list[Measure]:
+def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **settings: Any) -> list[Measure]:
     """The metrics that the job names at `key`.
 
     Args:
       names: of Keras, or `module:Class`.
       key: of the job.
       meaning: which metrics of Keras short names stand for.
-      given: arguments of their constructors, each for the metrics that have it.
+      settings: arguments of their constructors, each for the metrics that have it.
 
     Raises:
       UserError: if there is no such metric, it cannot be made, or two have one name.
     """
-    found = [_find_measure(name, key, {**ALIASES, **meaning}, given) for name in names]
-    names = [measure.name for measure in found]
+    measures = [_find_measure(name, key, {**ALIASES, **meaning}, settings) for name in names]
+    names = [measure.name for measure in measures]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"{key}: two metrics have the name {twice[0]!r}")
-    return found
+    return measures
 
 
 def try_measure(
@@ -214,44 +212,44 @@ def try_measure(
       UserError: if it fails, does not begin at zero, does not add up, or its value is no number.
     """
     metric, name = measure.metric, measure.label
-    wanted, right, wrong = trial
+    truth, right, wrong = trial
     first, last = slice(None, TRIED), slice(TRIED, None)
 
-    batches = [tf.TensorSpec([None, *one.shape[1:]], one.dtype) for one in (wanted, wrong)]
+    batches = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in (truth, wrong)]
 
     @tf.function(input_signature=batches)
-    def sums(wanted: tf.Tensor, found: tf.Tensor) -> list[tf.Tensor]:
-        target, given = compared(wanted, found)
-        return measure.sums(target, given, tf.ones(tf.shape(wanted)[:1]))
+    def sums(truth: tf.Tensor, output: tf.Tensor) -> list[tf.Tensor]:
+        target, actual = compared(truth, output)
+        return measure.sums(target, actual, tf.ones(tf.shape(truth)[:1]))
 
     try:
         begun = [variable.numpy() for variable in metric.variables]
-        metric.update_state(*compared(wanted, wrong), sample_weight=tf.ones([2 * TRIED]))
+        metric.update_state(*compared(truth, wrong), sample_weight=tf.ones([2 * TRIED]))
         value = metric.result()
         metric.reset_state()
-        parts = [sums(wanted[some], wrong[some]) for some in (first, last)]
-        whole, of_right = sums(wanted, wrong), sums(wanted, right)
+        parts = [sums(truth[half], wrong[half]) for half in (first, last)]
+        total, of_right = sums(truth, wrong), sums(truth, right)
     except Exception as error:
-        raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
+        raise UserError(f"{key}: {name!r} does not fit the task: {one_line(error)}") from error
     if any(np.any(state) for state in (*begun, *(variable.numpy() for variable in metric.variables))):
         raise UserError(
-            f"{key}: {name!r} does not begin at zero, so it cannot be added up over several workers; "
-            "a metric must be of sums"
+            f"{key}: {name!r} does not begin at zero, so it cannot be summed over several workers; "
+            "a metric must be made of sums"
         )
     if not hasattr(value, "shape") or tuple(value.shape):
-        given = list(value.shape) if hasattr(value, "shape") else f"a {type(value).__name__}"
-        raise UserError(f"{key}: {name!r} gives {given}, it must give one number")
-    for both, one, other in zip(whole, *parts, strict=True):
-        if not np.allclose(both, one.numpy() + other.numpy(), rtol=1e-3, atol=1e-6, equal_nan=True):
+        actual = list(value.shape) if hasattr(value, "shape") else f"a {type(value).__name__}"
+        raise UserError(f"{key}: {name!r} gives {actual}, it must give one number")
+    for sum_, left, right_ in zip(total, *parts, strict=True):
+        if not np.allclose(sum_, left.numpy() + right_.numpy(), rtol=1e-3, atol=1e-6, equal_nan=True):
             raise UserError(
-                f"{key}: {name!r} does not add up: what it keeps of two batches is not the sum of what it keeps of "
-                "each; a metric must be of sums"
+                f"{key}: {name!r} does not add up: its state after two batches is not the sum of its states after "
+                "each; a metric must be made of sums"
             )
-    if must_vary and np.isclose(measure.value(whole), measure.value(of_right), rtol=1e-6, atol=0, equal_nan=True):
-        raise UserError(f"{key}: {name!r} says the same for every prediction of this task")
+    if must_vary and np.isclose(measure.value(total), measure.value(of_right), rtol=1e-6, atol=0, equal_nan=True):
+        raise UserError(f"{key}: {name!r} is the same for every prediction of this task")
 
 
-def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[str, Any]) -> Measure:
+def _find_measure(name: str, key: str, meaning: Mapping[str, str], settings: dict[str, Any]) -> Measure:
     is_own = ":" in name
     if (ranking := find_ranking(name)) is not None:
         return Measure(name, name, False, ranking)
@@ -259,15 +257,15 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[s
         make = import_own(name, key)
     else:
         classes = _metrics()
-        wanted = meaning.get(snake_case(name), snake_case(name))
-        if wanted not in classes:
-            raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, [*classes, *RANKING])}{OWN}")
-        make = classes[wanted]
+        keras_name = meaning.get(snake_case(name), snake_case(name))
+        if keras_name not in classes:
+            raise UserError(f"{key}: {name!r} is not a Keras metric{near_miss(keras_name, [*classes, *RANKING])}{OWN}")
+        make = classes[keras_name]
     try:
         takes = inspect.signature(make).parameters
-        metric = make(**{key: value for key, value in given.items() if key in takes})
+        metric = make(**{key: value for key, value in settings.items() if key in takes})
     except Exception as error:
-        raise UserError(f"{key}: {name!r} cannot be made: {told(error)}") from error
+        raise UserError(f"{key}: {name!r} cannot be made: {one_line(error)}") from error
     if not isinstance(metric, keras.metrics.Metric):
         raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
     return Measure(metric_name(name), name, is_own, metric)

@@ -41,11 +41,11 @@ class Mixed(NamedTuple):
 
     Attributes:
       share: of each window itself, float32 `[batch]`.
-      wanted, weights: of the other one, as those of `Examples`.
+      truth, weights: of the other one, as those of `Examples`.
     """
 
     share: tf.Tensor
-    wanted: dict[str, tf.Tensor]
+    truth: dict[str, tf.Tensor]
     weights: dict[str, tf.Tensor]
 
 
@@ -54,13 +54,13 @@ class Examples(NamedTuple):
 
     Attributes:
       x: the model's input; a dict by name where there are several.
-      wanted: what each output is compared with, by the output's name.
+      truth: what each output is compared with, by the output's name.
       weights: how much each window counts, `[batch]`, by the output's name, where not all count alike.
       mixed: where windows are mixed with each other.
     """
 
     x: Any
-    wanted: dict[str, tf.Tensor]
+    truth: dict[str, tf.Tensor]
     weights: dict[str, tf.Tensor]
     mixed: Mixed | None = None
 
@@ -133,8 +133,8 @@ class Objective:
 
     def fields(self) -> list[str]:
         """The fields of the dataset that are needed."""
-        needed = [name for task in self.tasks.values() for name in task.needs()]
-        return list(dict.fromkeys([*self.signature.inputs, *needed]))
+        names = [name for task in self.tasks.values() for name in task.needs()]
+        return list(dict.fromkeys([*self.signature.inputs, *names]))
 
     def inputs(self, fields: Fields) -> Any:
         """What a model gets of a batch: a tensor, or a dict by name where there are several inputs.
@@ -144,69 +144,69 @@ class Objective:
         """
         return one_or_all({name: _filled_up(fields[name]) for name in self.signature.inputs})
 
-    def outputs(self, given: Any) -> dict[str, tf.Tensor]:
+    def outputs(self, output: Any) -> dict[str, tf.Tensor]:
         """What a model gives, by the names of the outputs."""
-        return {name: given[name] if self.several else given for name in self.tasks}
+        return {name: output[name] if self.several else output for name in self.tasks}
 
     def examples(self, fields: Fields) -> Examples:
         """A batch of the dataset's fields -> what is learned from it."""
-        wanted, weights = self._wanted(fields)
+        truth, weights = self._truth(fields)
         mixed = None
         if SHARE in fields:
-            others = {name.removeprefix(OTHER): one for name, one in fields.items() if name.startswith(OTHER)}
-            mixed = Mixed(fields[SHARE], *self._wanted({**fields, **others}))
-        return Examples(self.inputs(fields), wanted, weights, mixed)
+            of_partners = {name.removeprefix(OTHER): value for name, value in fields.items() if name.startswith(OTHER)}
+            mixed = Mixed(fields[SHARE], *self._truth({**fields, **of_partners}))
+        return Examples(self.inputs(fields), truth, weights, mixed)
 
-    def _wanted(self, fields: Fields) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    def _truth(self, fields: Fields) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """What is wanted, and how much each window counts, by the name of the output."""
-        wanted = {name: task.wanted(fields) for name, task in self.tasks.items()}
-        weights = {name: task.weights(fields, wanted[name]) for name, task in self.tasks.items()}
-        return wanted, {name: one for name, one in weights.items() if one is not None}
+        truth = {name: task.truth(fields) for name, task in self.tasks.items()}
+        weights = {name: task.weights(fields, truth[name]) for name, task in self.tasks.items()}
+        return truth, {name: weight for name, weight in weights.items() if weight is not None}
 
     def losses(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Of each window, float32 `[batch]`: `loss`, the weighted sum, and where there are several, each output's.
 
         Of windows that are mixed, the losses of both are mixed: for cross-entropy, that is the loss of mixed targets.
         """
-        each = self._of_outputs(outputs, examples.wanted, examples.weights)
+        by_output = self._of_outputs(outputs, examples.truth, examples.weights)
         mixed = examples.mixed
         if mixed is not None:
-            others = self._of_outputs(outputs, mixed.wanted, mixed.weights)
-            each = {name: mixed.share * one + (1 - mixed.share) * others[name] for name, one in each.items()}
+            others = self._of_outputs(outputs, mixed.truth, mixed.weights)
+            by_output = {name: mixed.share * one + (1 - mixed.share) * others[name] for name, one in by_output.items()}
         parts = [
             losses if self.tasks[name].goal.weight == 1 else self.tasks[name].goal.weight * losses
-            for name, losses in each.items()
+            for name, losses in by_output.items()
         ]
         total = parts[0] if len(parts) == 1 else tf.add_n(parts)
-        return {LOSS: total, **dict(zip(self._output_losses(), each.values(), strict=False))}
+        return {LOSS: total, **dict(zip(self._output_losses(), by_output.values(), strict=False))}
 
     def _of_outputs(
-        self, outputs: Mapping[str, tf.Tensor], wanted: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
+        self, outputs: Mapping[str, tf.Tensor], truth: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """The losses of each output, with their weights."""
-        found = {name: task.losses(wanted[name], outputs[name]) for name, task in self.tasks.items()}
-        return {name: losses * weights[name] if name in weights else losses for name, losses in found.items()}
+        by_output = {name: task.losses(truth[name], outputs[name]) for name, task in self.tasks.items()}
+        return {name: losses * weights[name] if name in weights else losses for name, losses in by_output.items()}
 
     def measure(self, examples: Examples, outputs: Mapping[str, tf.Tensor], present: tf.Tensor | None = None) -> Sums:
         """The sums of all metrics over a batch, float32; `present`, `[batch]`, is 0 for windows that do not count."""
-        found = {}
+        sums = {}
         scored = {name: task.scored(outputs[name]) for name, task in self.tasks.items() if task.measures}
         for metric, (name, measure) in self._measures.items():
-            pair = self.tasks[name].compared(measure, examples.wanted[name], scored[name])
-            found.update(_keyed(metric, measure.sums(*pair, present)))
-        return found
+            pair = self.tasks[name].compared(measure, examples.truth[name], scored[name])
+            sums.update(_keyed(metric, measure.sums(*pair, present)))
+        return sums
 
     def settle(self, measured: Mapping[str, float | None]) -> None:
         """Takes from the metrics of the best weights what is decided by them, such as a threshold."""
         for name, task in self.tasks.items():
             prefix = self.prefix(name)
-            task.settle({key.removeprefix(prefix): one for key, one in measured.items() if key.startswith(prefix)})
+            task.settle({key.removeprefix(prefix): value for key, value in measured.items() if key.startswith(prefix)})
 
     def zero(self) -> Sums:
         """The sums over nothing: of losses, scalars, and of metrics; float64."""
         losses = {name: np.zeros([]) for name in (LOSS, *self._output_losses())}
-        found = [_keyed(metric, measure.zero()) for metric, (_, measure) in self._measures.items()]
-        return {**losses, **{name: zero for one in found for name, zero in one.items()}}
+        sums = [_keyed(metric, measure.zero()) for metric, (_, measure) in self._measures.items()]
+        return {**losses, **{name: zero for zeros in sums for name, zero in zeros.items()}}
 
     def values(self, sums: Mapping[str, Any], count: float) -> dict[str, float | None]:
         """The losses, per `count`, and the metrics; None where a metric is no number, as of no window at all."""
@@ -216,13 +216,13 @@ class Objective:
 
     def serve(self, x: tf.Tensor, outputs: Mapping[str, tf.Tensor], restore: Restore | None) -> dict[str, tf.Tensor]:
         """What a SavedModel returns, by name."""
-        found = {name: task.serve(x, outputs[name], restore) for name, task in self.tasks.items()}
-        return {self.prefix(name) + key: value for name, one in found.items() for key, value in one.items()}
+        by_output = {name: task.serve(x, outputs[name], restore) for name, task in self.tasks.items()}
+        return {self.prefix(name) + key: value for name, results in by_output.items() for key, value in results.items()}
 
     def constants(self) -> dict[str, tf.Tensor]:
         """What a SavedModel tells of the tasks, by name."""
-        found = {name: task.constants() for name, task in self.tasks.items()}
-        return {self.prefix(name) + key: value for name, one in found.items() for key, value in one.items()}
+        by_output = {name: task.constants() for name, task in self.tasks.items()}
+        return {self.prefix(name) + key: value for name, values in by_output.items() for key, value in values.items()}
 
     def _output_losses(self) -> list[str]:
         return [f"{name}_{LOSS}" for name in self.tasks] if self.several else []
@@ -255,7 +255,7 @@ def _filled_up(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
 
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:
-    return {f"{metric}/{number}": one for number, one in enumerate(sums)}
+    return {f"{metric}/{number}": value for number, value in enumerate(sums)}
 
 
 def _of(metric: str, measure: Measure, sums: Mapping[str, Any]) -> list[Any]:
@@ -293,7 +293,7 @@ def find_watched(section: Watch, objective: Objective) -> Watched:
     mode = objective.direction(section.metric) if section.mode == "auto" else section.mode
     if mode is None:
         raise UserError(
-            f"train.watch.mode: auto cannot tell whether high or low values of {section.metric!r} are good; "
-            "say min or max"
+            f"train.watch.mode: auto cannot tell whether high or low values of {section.metric!r} are better; "
+            "give min or max"
         )
     return Watched(section.metric, mode == "max")

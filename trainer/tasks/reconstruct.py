@@ -29,29 +29,29 @@ class Reconstruct(Task):
         (window,) = self.inputs.values()
         return Output((window.shape,), "shaped as the windows")
 
-    def wanted(self, fields: Fields) -> tf.Tensor:
+    def truth(self, fields: Fields) -> tf.Tensor:
         """The windows, `[batch, ...]`."""
         (name,) = self.inputs
         return fields[name]
 
-    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """The mean over all but the batch."""
-        found = tf.cast(found, tf.float32)
+        output = tf.cast(output, tf.float32)
         if self.goal.loss is None:
-            return tf.reduce_mean(tf.square(found - wanted), axis=list(range(1, found.shape.rank)))
-        return self.loss(wanted, found)
+            return tf.reduce_mean(tf.square(output - truth), axis=list(range(1, output.shape.rank)))
+        return self.loss(truth, output)
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers above 0."""
         shape = [windows, *(size or 1 for size in self.output.shapes[0])]
-        wanted, wrong = (tf.constant(rng.uniform(0.5, 1.5, shape), tf.float32) for _ in range(2))
-        return Trial(wanted, wanted, wrong)
+        truth, wrong = (tf.constant(rng.uniform(0.5, 1.5, shape), tf.float32) for _ in range(2))
+        return Trial(truth, truth, wrong)
 
-    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+    def serve(self, truth: tf.Tensor, output: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """The reconstruction, the score (its loss), and the reconstruction in raw units where windows came in those."""
-        found = tf.cast(found, tf.float32)
-        raw = {} if restore is None else {"reconstruction_raw": restore(found)}
-        return {"reconstruction": found, "score": self.losses(wanted, found), **raw}
+        output = tf.cast(output, tf.float32)
+        raw = {} if restore is None else {"reconstruction_raw": restore(output)}
+        return {"reconstruction": output, "score": self.losses(truth, output), **raw}
 
     def guesses(self, targets: Targets, latent: int | None) -> Guesses:
         """The mean of the training windows, each window's last row, and PCA with as many numbers as the model's."""
@@ -60,46 +60,46 @@ class Reconstruct(Task):
         if window.dtype != "float32" or len(shape) < len(window.shape):
             return Guesses({}, ["nothing to compare with: windows are not numbers of one size"])
         width = int(np.prod(shape))
-        seen = VectorSums(width)
+        sums = VectorSums(width)
         for batch in targets():
-            seen.add(batch.reshape(-1, width))
-        mean = seen.mean.reshape(shape)
+            sums.add(batch.reshape(-1, width))
+        mean = sums.mean.reshape(shape)
         if window.in_rows:
             mean = np.broadcast_to(mean.mean(axis=0), shape)
         level = tf.constant(mean, tf.float32)
-        found: dict[str, Guess] = {"the mean": lambda wanted: tf.broadcast_to(level, tf.shape(wanted))}
+        by_name: dict[str, Guess] = {"the mean": lambda truth: tf.broadcast_to(level, tf.shape(truth))}
         if window.in_rows:
-            found["the last row"] = lambda wanted: tf.broadcast_to(wanted[:, -1:], tf.shape(wanted))
+            by_name["the last row"] = lambda truth: tf.broadcast_to(truth[:, -1:], tf.shape(truth))
         if latent is None:
-            return Guesses(found, ["PCA: the model has no encoder that says how many numbers it may keep"])
+            return Guesses(by_name, ["PCA: the model has no encoder that says how many numbers it may keep"])
         if width > WIDEST:
-            return Guesses(found, [f"PCA: a window has {width:,} numbers, more than {WIDEST:,}"])
-        if latent >= min(width, seen.count):
-            return Guesses(found, [f"PCA: {latent} numbers are not fewer than {min(width, seen.count)}"])
-        return Guesses({**found, f"PCA, {latent} numbers": _projection(seen, latent)}, [])
+            return Guesses(by_name, [f"PCA: a window has {width:,} numbers, more than {WIDEST:,}"])
+        if latent >= min(width, sums.count):
+            return Guesses(by_name, [f"PCA: {latent} numbers are not fewer than {min(width, sums.count)}"])
+        return Guesses({**by_name, f"PCA, {latent} numbers": _projection(sums, latent)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """The window with the median error, and its reconstruction: neither the best nor the worst."""
-        errors = np.square(sample.found - sample.wanted).reshape(len(sample.wanted), -1).mean(axis=1)
+        errors = np.square(sample.output - sample.truth).reshape(len(sample.truth), -1).mean(axis=1)
         middle = np.argsort(errors, kind="stable")[len(errors) // 2]
-        one = Sample(sample.wanted[[middle]], sample.found[[middle]], sample.columns)
-        self.draw_windows([figure], one, ["the window with the median error"])
+        chosen = Sample(sample.truth[[middle]], sample.output[[middle]], sample.columns)
+        self.draw_windows([figure], chosen, ["the window with the median error"])
 
     def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
         """Each sensor by itself, to one scale in all windows, and its reconstruction dashed."""
-        windows = sample.wanted.reshape(len(sample.wanted), -1, sample.wanted.shape[-1])
-        found = sample.found.reshape(windows.shape)
+        windows = sample.truth.reshape(len(sample.truth), -1, sample.truth.shape[-1])
+        outputs = sample.output.reshape(windows.shape)
         shown = np.argsort(-windows.var(axis=1).sum(axis=0), kind="stable")[:SHOWN]
         marker = "." if windows.shape[1] < FEW_ROWS else None
-        for figure, window, reconstruction, title in zip(figures, windows, found, titles, strict=True):
+        for figure, window, reconstruction, title in zip(figures, windows, outputs, titles, strict=True):
             axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-            for one, i in zip(axes, shown, strict=True):
-                one.plot(window[:, i], color="black", linewidth=1.2, label="is")
-                one.plot(reconstruction[:, i], color="C1", linestyle="--", marker=marker, label="reconstruction")
-                both = np.concatenate([windows[:, :, i], found[:, :, i]])
-                margin = 0.05 * (np.ptp(both) or 1.0)
-                one.set_ylim(both.min() - margin, both.max() + margin)
-                one.set_ylabel(sample.columns[i] if sample.columns else str(i), fontsize="small")
+            for axes_, i in zip(axes, shown, strict=True):
+                axes_.plot(window[:, i], color="black", linewidth=1.2, label="is")
+                axes_.plot(reconstruction[:, i], color="C1", linestyle="--", marker=marker, label="reconstruction")
+                values = np.concatenate([windows[:, :, i], outputs[:, :, i]])
+                margin = 0.05 * (np.ptp(values) or 1.0)
+                axes_.set_ylim(values.min() - margin, values.max() + margin)
+                axes_.set_ylabel(sample.columns[i] if sample.columns else str(i), fontsize="small")
             axes[0].set_title(title, fontsize="medium")
             if figure is figures[0]:
                 axes[0].legend(fontsize="x-small")
@@ -149,13 +149,13 @@ class VectorSums:
         return vectors[:, ::-1][:, :count]
 
 
-def _projection(seen: VectorSums, count: int) -> Guess:
+def _projection(sums: VectorSums, count: int) -> Guess:
     """Onto so many principal components and back."""
-    mean = tf.constant(seen.mean, tf.float32)
-    components = tf.constant(seen.components(count), tf.float32)
+    mean = tf.constant(sums.mean, tf.float32)
+    components = tf.constant(sums.components(count), tf.float32)
 
-    def project(wanted: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(wanted, [-1, len(mean)]) - mean
-        return tf.reshape(flat @ components @ tf.transpose(components) + mean, tf.shape(wanted))
+    def project(truth: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(truth, [-1, len(mean)]) - mean
+        return tf.reshape(flat @ components @ tf.transpose(components) + mean, tf.shape(truth))
 
     return project

@@ -27,10 +27,10 @@ class Regress(Task):
     @property
     def output(self) -> Output:
         """`[batch, 1]` or `[batch]`, or `[batch, k]`; a head's mean and deviation are those of the training windows."""
-        told, width = self._told, self._width
+        target, width = self._target, self._width
         shapes = ((1,), ()) if width is None else ((width,),)
         words = "a number" if width is None else f"{width} numbers"
-        return Output(shapes, words, units=width or 1, scale=told.std or 1.0, offset=told.mean or 0.0)
+        return Output(shapes, words, units=width or 1, scale=target.std or 1.0, offset=target.mean or 0.0)
 
     @property
     def _width(self) -> int | None:
@@ -42,68 +42,68 @@ class Regress(Task):
         """The target, and the weights if there are any."""
         return [self.goal.target, *super().needs()]
 
-    def wanted(self, fields: Fields) -> tf.Tensor:
+    def truth(self, fields: Fields) -> tf.Tensor:
         """Float32 `[batch]`, or `[batch, k]`."""
         return self._shaped(tf.cast(fields[self.goal.target], tf.float32))
 
-    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         """Float32 `[batch]`."""
-        found = self.scored(found)
-        return self.loss(wanted, found) if self.loss.is_own else self.loss(_wide(wanted), _wide(found))
+        output = self.scored(output)
+        return self.loss(truth, output) if self.loss.is_own else self.loss(_wide(truth), _wide(output))
 
-    def scored(self, found: tf.Tensor) -> tf.Tensor:
+    def scored(self, output: tf.Tensor) -> tf.Tensor:
         """Float32 `[batch]`, or `[batch, k]`."""
-        return self._shaped(tf.cast(found, tf.float32))
+        return self._shaped(tf.cast(output, tf.float32))
 
     def _shaped(self, values: tf.Tensor) -> tf.Tensor:
         return tf.reshape(values, [-1] if self._width is None else [-1, self._width])
 
-    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """As the class says."""
         if measure.keras_name == "r2_score":  # of differences; far from 0, squares in float32 have little left of them
-            wanted, scored = (one - self.output.offset for one in (wanted, scored))
-        return (wanted, scored) if measure.is_own else (_wide(wanted), _wide(scored))
+            truth, scored = (values - self.output.offset for values in (truth, scored))
+        return (truth, scored) if measure.is_own else (_wide(truth), _wide(scored))
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers between the dataset's lowest and highest."""
-        low, high = self._told.min, self._told.max
+        low, high = self._target.min, self._target.max
         if low is None or high is None or low == high:
             low, high = 0.5, 1.5
         shape = [windows] if self._width is None else [windows, self._width]
-        wanted, wrong = (tf.constant(rng.uniform(low, high, shape), tf.float32) for _ in range(2))
-        return Trial(wanted, _wide(wanted), _wide(wrong))
+        truth, wrong = (tf.constant(rng.uniform(low, high, shape), tf.float32) for _ in range(2))
+        return Trial(truth, _wide(truth), _wide(wrong))
 
-    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+    def serve(self, truth: tf.Tensor, output: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """The prediction, float32 `[batch]`, or `[batch, k]`."""
-        return {"prediction": self.scored(found)}
+        return {"prediction": self.scored(output)}
 
     @property
-    def _told(self) -> Target:
+    def _target(self) -> Target:
         """What the manifest says of the training windows."""
         train = self.manifest.splits.get("train")
         return (train.targets.get(self.goal.target) if train else None) or Target()
 
     def guesses(self, targets: Targets, latent: int | None) -> Guesses:
         """The mean of the training windows' targets."""
-        mean = self._told.mean
+        mean = self._target.mean
         if mean is None:
-            return Guesses({}, ["nothing to compare with: the manifest does not tell the mean of the target"])
-        return Guesses({"the mean": lambda wanted: tf.fill(tf.shape(_wide(wanted)), mean)}, [])
+            return Guesses({}, ["no baseline: the manifest does not have the mean of the target"])
+        return Guesses({"the mean": lambda truth: tf.fill(tf.shape(_wide(truth)), mean)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""
         axes = figure.subplots()
-        found, wanted = sample.found.reshape(-1), sample.wanted.reshape(-1)
-        lowest, highest = (float(edge(np.concatenate([wanted, found]))) for edge in (np.min, np.max))
+        output, truth = sample.output.reshape(-1), sample.truth.reshape(-1)
+        lowest, highest = (float(edge(np.concatenate([truth, output]))) for edge in (np.min, np.max))
         axes.plot([lowest, highest], [lowest, highest], color="grey", linewidth=1)
-        axes.scatter(wanted, found, s=6, alpha=0.4)
-        error = float(np.abs(found - wanted).mean())
-        axes.set(title=f"{len(sample.wanted):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
+        axes.scatter(truth, output, s=6, alpha=0.4)
+        error = float(np.abs(output - truth).mean())
+        axes.set(title=f"{len(sample.truth):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
                  ylabel="predicted")  # fmt: skip
 
     def say(self, sample: Sample) -> str:
         """The true number and the predicted one; of several numbers, the first."""
-        return f"is {float(np.ravel(sample.wanted)[0]):.4g}, said {float(np.ravel(sample.found)[0]):.4g}"
+        return f"is {float(np.ravel(sample.truth)[0]):.4g}, said {float(np.ravel(sample.output)[0]):.4g}"
 
 
 def _wide(values: tf.Tensor) -> tf.Tensor:

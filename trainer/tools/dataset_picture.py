@@ -60,21 +60,21 @@ def draw_rows(manifest: Manifest, split: str, record: Values) -> bytes:
 
 def draw_spread(manifest: Manifest, split: str, records: Sequence[Values]) -> bytes:
     """Histograms of columns."""
-    found = [one for one in statistics_of(records, manifest.fields) if one.histogram]
-    shown = found[: 2 * SHOWN]
+    drawable = [column for column in statistics_of(records, manifest.fields) if column.histogram]
+    shown = drawable[: 2 * SHOWN]
     rows = max(1, -(-len(shown) // 4))
     figure = figures.figure(11, 2.2 * rows + 0.6)
-    hidden = f" ({len(shown)} of {len(found)} columns)" if len(found) > len(shown) else ""
-    rows_seen = max((one.values for one in found), default=0)
+    hidden = f" ({len(shown)} of {len(drawable)} columns)" if len(drawable) > len(shown) else ""
+    rows_seen = max((column.values for column in drawable), default=0)
     figure.suptitle(f"{manifest.name}, {split}, {rows_seen:,} rows{hidden}", fontsize="medium")
     places = figure.subplots(rows, 4, squeeze=False).ravel()
     for axes in places[len(shown) :]:
         axes.set_axis_off()
-    for axes, one in zip(places, shown, strict=False):
-        low, high = one.min or 0.0, one.max or 0.0
-        edges = np.linspace(low, high if high > low else low + 1, len(one.histogram) + 1)
-        axes.stairs(one.histogram, edges, fill=True, color="0.7", edgecolor="0.3")
-        axes.set_title(one.name, fontsize="small")
+    for axes, column in zip(places, shown, strict=False):
+        low, high = column.min or 0.0, column.max or 0.0
+        edges = np.linspace(low, high if high > low else low + 1, len(column.histogram) + 1)
+        axes.stairs(column.histogram, edges, fill=True, color="0.7", edgecolor="0.3")
+        axes.set_title(column.name, fontsize="small")
         axes.tick_params(labelsize="x-small")
     return figures.png(figure)
 

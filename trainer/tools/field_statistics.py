@@ -52,11 +52,11 @@ def statistics_of(records: Iterable[Values], fields: Sequence[Field]) -> list[Co
       fields: of the dataset.
     """
     fields = [field for field in fields if field.role != "key" or field.dtype == "bytes" or field.time is not None]
-    seen: dict[str, list[np.ndarray]] = {field.name: [] for field in fields}
+    by_field: dict[str, list[np.ndarray]] = {field.name: [] for field in fields}
     for values in records:
         for field in fields:
-            seen[field.name] += values[field.name]
-    return [one for field in fields for one in _columns(seen[field.name], field)]
+            by_field[field.name] += values[field.name]
+    return [column for field in fields for column in _columns(by_field[field.name], field)]
 
 
 def _columns(values: list[np.ndarray], field: Field) -> list[ColumnStatistics]:

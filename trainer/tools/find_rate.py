@@ -18,7 +18,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import FIND_RATE, LEAST_RATES
 from beamfeed.contract.text import table
@@ -61,7 +61,7 @@ def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
 
 
 def try_rates(
-    job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None
+    job: TrainingJob, manifest: Manifest, steps: int, iterators: list[Any] | None = None
 ) -> tuple[list[float], list[float]]:
     """Trains the job's model for so many steps or fewer, each at a higher rate, and keeps nothing.
 
@@ -69,7 +69,7 @@ def try_rates(
       job: without a schedule of the rate.
       manifest: of its dataset.
       steps: at most.
-      kept: see `beamfeed.trainer.feed.distributed.Feed`.
+      iterators: see `beamfeed.trainer.feed.distributed.Feed`.
 
     Returns:
       The rates, and the smoothed loss after the step before each.
@@ -79,7 +79,7 @@ def try_rates(
     from beamfeed.trainer.tasks.objective import LOSS
     from beamfeed.trainer.tools.job_steps import make_job_steps
 
-    trained = make_job_steps(job, manifest, kept)
+    trained = make_job_steps(job, manifest, iterators)
     inner = getattr(trained.optimizer, "inner_optimizer", trained.optimizer)
     assert isinstance(inner, keras.optimizers.Optimizer)
     rates, losses = [], []
@@ -125,13 +125,13 @@ class Tried(NamedTuple):
     chosen: float | None
 
 
-def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Tried:
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int, iterators: list[Any] | None = None) -> Tried:
     """Tries rates and draws `<workdir>/learning_rate.png`.
 
     Raises:
       UserError: if the loss is not finite at the lowest rate.
     """
-    rates, losses = try_rates(job, manifest, steps, kept)
+    rates, losses = try_rates(job, manifest, steps, iterators)
     if not rates:
         raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
     chosen = steepest(rates, losses)
@@ -154,7 +154,7 @@ def describe(job: TrainingJob, tried: Tried) -> list[str]:
     return [*lines, RunLayout(job.train.workdir).rates]
 
 
-def run(arguments: argparse.Namespace, kept: list[Any] | None = None) -> None:
+def run(arguments: argparse.Namespace, iterators: list[Any] | None = None) -> None:
     """Tries the rates and prints them.
 
     Raises:
@@ -170,19 +170,19 @@ def run(arguments: argparse.Namespace, kept: list[Any] | None = None) -> None:
     from beamfeed.trainer.feed.read_errors import explained
 
     with explained(manifest, job.output.path):
-        tried = find_rate(job, manifest, arguments.steps, kept)
+        tried = find_rate(job, manifest, arguments.steps, iterators)
     if arguments.json:
-        tell_event("learning_rate", **tried._asdict(), picture=RunLayout(job.train.workdir).rates)
+        emit_event("learning_rate", **tried._asdict(), picture=RunLayout(job.train.workdir).rates)
     else:
         print("\n".join(describe(job, tried)))
 
 
-def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, iterators: list[Any] | None = None) -> int:
     """Returns the exit code."""
-    return FIND_RATE.run(lambda arguments: run(arguments, kept), argv)
+    return FIND_RATE.run(lambda arguments: run(arguments, iterators), argv)
 
 
 if __name__ == "__main__":
     streams.take_over()
     iterators: list[Any] = []  # lives as long as the process
-    leave(streams.flushed(main(kept=iterators)))
+    leave(streams.flushed(main(iterators=iterators)))

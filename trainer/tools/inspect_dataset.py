@@ -13,7 +13,7 @@ from beamfeed.contract import storage, streams
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import INSPECT
 from beamfeed.contract.text import table
@@ -189,7 +189,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
     )  # fmt: skip
     if arguments.json:
-        tell_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
+        emit_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))

@@ -42,10 +42,10 @@ class JobSteps:
         return totals
 
 
-def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None = None) -> JobSteps:
+def make_job_steps(job: TrainingJob, manifest: Manifest, iterators: list[Any] | None = None) -> JobSteps:
     """Makes the job's model and its steps; see `make_learner`."""
     cluster, objective = connect(WorkerInfo()), Objective.of(job.train, manifest)
-    learner = make_learner(job, manifest, cluster, objective, kept)
+    learner = make_learner(job, manifest, cluster, objective, iterators)
     if job.train.init is not None:
         warm_start(learner.model, job.train.init)
     batches = learner.feed.train(epoch=0, step=0, lanes=lanes_of(job.train.feed.lanes, workers=1))

@@ -10,7 +10,7 @@ from beamfeed.contract import storage, streams
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import CHECKPOINTS
 from beamfeed.contract.text import table
 from beamfeed.trainer.loop.state import TrainingState
@@ -65,7 +65,7 @@ def show(arguments: argparse.Namespace) -> None:
     states = read(arguments.workdir)
     if arguments.json:
         for step, state in states.items():
-            tell_event("checkpoint", **values_of(step, state))
+            emit_event("checkpoint", **values_of(step, state))
     else:
         print("\n".join(describe(states)))
 

@@ -122,7 +122,7 @@ def first_read(feeding: Feeding) -> float:
     return size / feeding.bytes_per_window / (time.perf_counter() - began)
 
 
-def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
+def measure_stages(feeding: Feeding, announce: Say) -> list[StageRate]:
     """The rates up to each of the stages, in order."""
     info = feeding.manifest.splits[SPLIT]
     per_record = info.windows / info.records
@@ -143,12 +143,12 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
         AUGMENT: ({}, _windows),
         "prefetch": ({"tuning": replace(cut, prefetch=True)}, _windows),
     }
-    say("stage read")
+    announce("stage read")
     pieces = feeding.read_bytes().repeat()
     rates = [measure(pieces, lambda piece: _size(piece) / feeding.bytes_per_window, feeding.seconds)]
     for name in feeding.stages[1:]:
         options, count = cuts[name]
-        say(f"stage {name}")
+        announce(f"stage {name}")
         rates.append(measure(feeding.load(**{"tuning": cut, **options}), count, feeding.seconds))
     extra = extra_times([rate.value for rate in rates])
     return [
@@ -167,15 +167,15 @@ def extra_times(rates: Sequence[float]) -> list[float]:
     return [after - before for before, after in itertools.pairwise([0.0, *spent])]
 
 
-def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, list[OptionRate]]:
+def measure_options(feeding: Feeding, trained: float, announce: Say) -> tuple[float, list[OptionRate]]:
     """The rate without any option, and what each of OPTIONS is worth.
 
     Args:
       feeding: what is measured.
       trained: windows per second with the options as in training; says how long an epoch takes.
-      say: is told what is being measured.
+      announce: is told what is being measured.
     """
-    say("no option")
+    announce("no option")
     rate = partial(_rate, feeding)
     plain = rate(tuning=NOTHING).value
     tunings = {
@@ -185,7 +185,7 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
     }
     options = []
     for name in OPTIONS:
-        say(f"option {name}")
+        announce(f"option {name}")
         if name in tunings:
             alone, flipped = tunings[name]
             options.append(_option(name, rate(tuning=alone), rate(tuning=flipped)))
@@ -201,9 +201,9 @@ def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
     if seconds > LONGEST_EPOCH:
         return OptionRate(name, None, None, f"not measured: filling it would take {seconds:,.0f} s")
     free = psutil.virtual_memory().available if kind == "memory" else psutil.disk_usage(tempfile.gettempdir()).free
-    needed = 2 * cached_bytes(feeding)
-    if needed > free / 2:
-        return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
+    memory = 2 * cached_bytes(feeding)
+    if memory > free / 2:
+        return OptionRate(name, None, None, f"not measured: {memory / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
     alone, flipped = (_rate(feeding, tuning=replace(tuning, cache=kind)) for tuning in (NOTHING, Tuning()))
     return _option(name, alone, flipped)
 
@@ -325,11 +325,11 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
     def measure_round() -> list[float]:
         times = [_run_steps(run, batches, seconds / ROUNDS) for batches in (same, trained.batches)]
         waited.append([of_waiting for _, of_waiting in times])
-        return [whole for whole, _ in times]
+        return [seconds_ for seconds_, _ in times]
 
     waited: list[list[float]] = []
     alone, fed = until_steady(measure_round)
-    asking, waiting = (statistics.median(one) for one in zip(*waited[-ROUNDS:], strict=True))
+    asking, waiting = (statistics.median(times_) for times_ in zip(*waited[-ROUNDS:], strict=True))
     spread = max(alone.spread, fed.spread)
     return StepTimes(alone.value - asking, fed.value, waiting, asking, strategy.num_replicas_in_sync, spread)
 

@@ -16,7 +16,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.events import tell_event
+from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import BATCH, PROFILE, SHUFFLE
 from beamfeed.contract.verbosity import note
@@ -40,7 +40,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
     feed = job.train.feed if job else None
     batch = _first(arguments.batch, feed.batch_size if feed else None, BATCH)
     shuffle = _first(arguments.shuffle, feed.shuffle if feed else None, SHUFFLE)
-    check_split(manifest, "train", batch, whole=True)
+    check_split(manifest, "train", batch, full_batch=True)
     if job:
         train = job.train.model_copy(
             update={"feed": job.train.feed.model_copy(update={"batch_size": batch, "shuffle": shuffle})}
@@ -77,18 +77,18 @@ def profile(
 
     preparation = preparation_of(job.train, manifest) if job else None
     feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds, preparation)
-    say = Countdown(2 * len(OPTIONS) + len(feeding.stages) + 2 + (2 if job else 0), arguments.seconds)
+    countdown = Countdown(2 * len(OPTIONS) + len(feeding.stages) + 2 + (2 if job else 0), arguments.seconds)
     with explained(manifest, arguments.dataset):
-        say("first read")
+        countdown("first read")
         first = first_read(feeding)
-        stages = measure_stages(feeding, say)
-        plain, options = measure_options(feeding, stages[-1].windows_per_second, say)
+        stages = measure_stages(feeding, countdown)
+        plain, options = measure_options(feeding, stages[-1].windows_per_second, countdown)
         if job:
-            say("training steps")
+            countdown("training steps")
         steps = measure_steps(job, manifest, arguments.seconds) if job else None
     result = Profile(arguments.dataset, batch, shuffle, feeding.bytes_per_window, first, stages, plain, options, steps)
     if arguments.json:
-        tell_event("profile", **result.to_json())
+        emit_event("profile", **result.to_json())
     else:
         print("\n".join(describe(result)))
     if arguments.out:
@@ -108,19 +108,19 @@ class Countdown:
         self._left, self._began, self._done = measurements, time.monotonic(), 0
         least = measurements * (1.25 * seconds + START_SECONDS)
         most = measurements * (3.25 * seconds + START_SECONDS)
-        _say(f"{measurements} measurements: about {least:.0f} s, up to {most:.0f} s where figures are not steady")
+        _announce(f"{measurements} measurements: about {least:.0f} s, up to {most:.0f} s where figures are not steady")
 
-    def __call__(self, what: str) -> None:
+    def __call__(self, step: str) -> None:
         """The next ones begin: two of an option or of steps, else one."""
         spent = time.monotonic() - self._began
-        left = f", about {spent / self._done * self._left:.0f} s left" if self._done else ""
-        _say(what + left)
-        count = 2 if what.startswith(("option", "training")) else 1
+        remaining = f", about {spent / self._done * self._left:.0f} s left" if self._done else ""
+        _announce(step + remaining)
+        count = 2 if step.startswith(("option", "training")) else 1
         self._done, self._left = self._done + count, max(0, self._left - count)
 
 
-def _say(what: str) -> None:
-    note(f"profile: {what}")
+def _announce(text: str) -> None:
+    note(f"profile: {text}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

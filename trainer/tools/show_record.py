@@ -30,12 +30,12 @@ def decode(serialized: bytes, fields: Sequence[Field]) -> Values:
     """
     in_steps = any(field.stored == "steps" for field in fields)
     try:
-        found = (tf.train.SequenceExample if in_steps else tf.train.Example).FromString(serialized)
+        example = (tf.train.SequenceExample if in_steps else tf.train.Example).FromString(serialized)
     except Exception as error:  # protobuf's DecodeError has no public home
         raise ValueError(f"not a record of this format: {type(error).__name__}") from None
-    feature = found.context.feature if in_steps else found.features.feature
+    feature = example.context.feature if in_steps else example.features.feature
     return {
-        field.name: _steps(found.feature_lists.feature_list[field.in_records].feature, field)
+        field.name: _steps(example.feature_lists.feature_list[field.in_records].feature, field)
         if field.stored == "steps"
         else _values(feature, field)
         for field in fields
@@ -47,7 +47,7 @@ LISTS: dict[Listed, str] = {"float32": "float_list", "int64": "int64_list", "byt
 
 def _steps(steps: Any, field: Field) -> list[np.ndarray]:
     """The one value of a feature list, flat."""
-    return [_numbers([one for step in steps for one in getattr(step, LISTS[field.listed]).value], field)]
+    return [_numbers([value for step in steps for value in getattr(step, LISTS[field.listed]).value], field)]
 
 
 def _numbers(listed: Sequence[Any], field: Field) -> np.ndarray:
@@ -87,9 +87,9 @@ def show_window(values: Values, manifest: Manifest) -> list[str]:
     length = manifest.windows.length
     single = [field for field in manifest.fields if field.per == "window"]
     single += [field for field in manifest.fields if field.per == "record" and field.role != "key"]
-    told = [(field.name, f"{short(values[field.name][0], field)}{_class(values[field.name][0], field)}")
+    singles = [(field.name, f"{short(values[field.name][0], field)}{_class(values[field.name][0], field)}")
             for field in single]  # fmt: skip
-    lines = [*_show_rows(values, manifest.fields, length), *(table(told, left=2) if told else [])]
+    lines = [*_show_rows(values, manifest.fields, length), *(table(singles, left=2) if singles else [])]
     return [title_of(values, manifest) or "a record", *("  " + line for line in lines)]
 
 
@@ -123,9 +123,9 @@ def _columns(values: Values, fields: Sequence[Field], count: int) -> list[tuple[
             continue
         rows = values[field.name][:count]
         if field.columns:
-            columns += [(name, [_one(row[i]) for row in rows]) for i, name in enumerate(field.columns)]
+            columns += [(name, [_entry(row[i]) for row in rows]) for i, name in enumerate(field.columns)]
         elif field.dtype != "bytes" and len(field.shape) == 1 and not field.is_ragged and not field.sizes:
-            columns += [(f"{field.name}[{i}]", [_one(row[i]) for row in rows]) for i in range(field.width)]
+            columns += [(f"{field.name}[{i}]", [_entry(row[i]) for row in rows]) for i in range(field.width)]
         else:
             columns.append((field.name, [short(row, field) + _class(row, field) for row in rows]))
     return columns
@@ -147,12 +147,12 @@ def short(value: np.ndarray, field: Field) -> str:
     if field.time is not None and field.shape == ():
         return time_text(int(value[0]), field.time)
     if field.shape == ():
-        return _one(value[0])
-    some = ", ".join(map(_one, value[:ENTRIES]))
-    return f"[{some}, ... {len(value)} entries]" if len(value) > ENTRIES else f"[{some}]"
+        return _entry(value[0])
+    entries = ", ".join(map(_entry, value[:ENTRIES]))
+    return f"[{entries}, ... {len(value)} entries]" if len(value) > ENTRIES else f"[{entries}]"
 
 
-def _one(entry: Any) -> str:
+def _entry(entry: Any) -> str:
     if isinstance(entry, bytes):
         text = entry[: 4 * LETTERS].decode(errors="ignore")
         if not text.isprintable() or (entry and not text):
@@ -163,8 +163,8 @@ def _one(entry: Any) -> str:
 
 def _class(value: np.ndarray, field: Field) -> str:
     """The name of a class in brackets."""
-    known = field.classes and field.shape == () and 0 <= value[0] < len(field.classes)
-    return f" ({field.classes[int(value[0])]})" if known else ""
+    is_known = field.classes and field.shape == () and 0 <= value[0] < len(field.classes)
+    return f" ({field.classes[int(value[0])]})" if is_known else ""
 
 
 def first_records(manifest: Manifest, output: str, split: SplitName, count: int) -> Iterator[Values]:

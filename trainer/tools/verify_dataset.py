@@ -63,12 +63,12 @@ def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manife
       measure: of its records, by `make_measure`.
     """
     damage: list[str] = []
-    found = [np.empty([2, 0], np.int64)]
+    counts_read = [np.empty([2, 0], np.int64)]
 
     def row_counts() -> Iterator[np.ndarray]:
         try:
             for counts in read_counts(path, manifest.compression, measure):
-                found.append(counts)
+                counts_read.append(counts)
                 yield counts[1]
         except UserError as error:
             damage.append(str(error))
@@ -78,10 +78,10 @@ def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manife
             facts = measure_shard(file, row_counts(), manifest.windows)
     except tf.errors.NotFoundError:
         return [f"{path}: is missing"]
-    told = shard.model_dump(include={field.name for field in fields(ShardFacts)} - set(OF_RECORDS if damage else ()))
-    lines = damage + [f"{path}: {difference}" for difference in differences(facts, told)]
+    stated = shard.model_dump(include={field.name for field in fields(ShardFacts)} - set(OF_RECORDS if damage else ()))
+    lines = damage + [f"{path}: {difference}" for difference in differences(facts, stated)]
     if blocks is not None and not damage:
-        sizes, rows = np.concatenate(found, axis=1)
+        sizes, rows = np.concatenate(counts_read, axis=1)
         lines += compare_blocks(path, blocks, sizes, rows, manifest)
     return lines
 
@@ -102,10 +102,10 @@ def compare_blocks(path: str, blocks: Index, sizes: np.ndarray, rows: np.ndarray
         return []
     first = np.cumsum(blocks.records) - blocks.records
     windows = count_windows(rows, manifest.windows.length, manifest.windows.stride)
-    for name, seen, said in (("windows", windows, blocks.windows), ("bytes", sizes, blocks.bytes)):
-        sums = np.add.reduceat(seen, first)
-        for at in np.flatnonzero(sums != said)[:1]:
-            return [f"{path}: block {at}: {name} {sums[at]}, the index of blocks says {said[at]}"]
+    for name, actual, stated in (("windows", windows, blocks.windows), ("bytes", sizes, blocks.bytes)):
+        sums = np.add.reduceat(actual, first)
+        for at in np.flatnonzero(sums != stated)[:1]:
+            return [f"{path}: block {at}: {name} {sums[at]}, the index of blocks says {stated[at]}"]
     return []
 
 

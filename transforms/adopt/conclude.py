@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.adopt.examples import Features, Name, Seen, add_features
+from beamfeed.transforms.adopt.examples import Features, Name, Stats, add_features
 from beamfeed.transforms.adopt.fields import check_names, make_fields
 from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of, relative
 from beamfeed.transforms.adopt.request import Request
@@ -50,10 +50,10 @@ class Adoption:
 
 def fingerprint_of(request: Request, files: Iterable[FileStat], described: Described) -> str:
     """The identity of an adopted folder, 64 hex digits: of its files, and of what was asked for."""
-    asked = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
-    asked["described"] = asdict(described)
-    asked["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
-    digest = hashlib.sha256(json.dumps({"adopt": REVISION, **asked}, sort_keys=True).encode())
+    options = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
+    options["described"] = asdict(described)
+    options["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
+    digest = hashlib.sha256(json.dumps({"adopt": REVISION, **options}, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
@@ -69,8 +69,8 @@ def conclude(
       JobFailed: if no shard can be used.
     """
     results = list(scanned)
-    rejects = [one for one in results if isinstance(one, Reject)]
-    scans = sorted((one for one in results if isinstance(one, Scan)), key=lambda one: one.file.path)
+    rejects = [result for result in results if isinstance(result, Reject)]
+    scans = sorted((result for result in results if isinstance(result, Scan)), key=lambda result: result.file.path)
     scans, odd, unreadable = _of_one_type(scans)
     rejects = sorted([*rejects, *odd], key=lambda one: one.file)
     scans = [scan for scan in scans if scan.rows]
@@ -90,7 +90,7 @@ def conclude(
     by_split: dict[SplitName, list[Scan]] = {name: [] for name in SPLITS}
     for scan in used:
         by_split[dealt.splits[relative(scan.file.path, request.folder)]].append(scan)
-    splits = {name: _split(some, fields, request.folder) for name, some in by_split.items()}
+    splits = {name: _split(scans, fields, request.folder) for name, scans in by_split.items()}
     notes = [
         dealt.how,
         *left_out,
@@ -99,7 +99,7 @@ def conclude(
         *_of_files(candidates, results, scans, used),
         *_differing(used, described, request.folder),
     ]
-    made = Manifest(
+    manifest = Manifest(
         name=request.name,
         kind=KIND,
         fingerprint=fingerprint,
@@ -119,8 +119,8 @@ def conclude(
         notes=most_notes(notes),
         splits=splits,
     )
-    blocks = {name: [scan.blocks for scan in some] for name, some in by_split.items()}
-    return Adoption(made, rejects, blocks, _stats(features, fields, rows))
+    blocks = {name: [scan.blocks for scan in scans] for name, scans in by_split.items()}
+    return Adoption(manifest, rejects, blocks, _stats(features, fields, rows))
 
 
 def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject], list[str]]:
@@ -131,34 +131,34 @@ def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject], list[
     """
     records: dict[Name, Counter[str]] = defaultdict(Counter)
     for scan in scans:
-        for name, seen in scan.features.items():
-            if seen.listed is not None:
-                records[name][seen.listed] += seen.records
-    most = {name: max(sorted(counts), key=lambda one: counts[one]) for name, counts in records.items()}
+        for name, stats in scan.features.items():
+            if stats.listed is not None:
+                records[name][stats.listed] += stats.records
+    most = {name: max(sorted(counts), key=lambda type_: counts[type_]) for name, counts in records.items()}
     hopeless = {
-        name for name, kind in most.items() if all(scan.features.get(name, Seen()).empty - {kind} for scan in scans)
+        name for name, kind in most.items() if all(scan.features.get(name, Stats()).empty - {kind} for scan in scans)
     }
-    kept, odd = [], []
+    accepted, odd = [], []
     for scan in scans:
-        features = {name: seen for name, seen in scan.features.items() if name not in hopeless}
-        wrong = [_odd(name, seen, most[name]) for name, seen in sorted(features.items()) if name in most]
+        features = {name: stats for name, stats in scan.features.items() if name not in hopeless}
+        wrong = [_odd(name, stats, most[name]) for name, stats in sorted(features.items()) if name in most]
         if reason := next(filter(None, wrong), None):
             odd.append(Reject(None, scan.file.path, "file", reason))
         else:
-            kept.append(replace(scan, features=features))
+            accepted.append(replace(scan, features=features))
     lines = [
-        f"feature {name.name!r}: holds {most[name]}, beside empty lists of another type in every file; it is no field"
+        f"feature {name.name!r}: holds {most[name]}, beside empty lists of another type in every file; left out"
         for name in sorted(hopeless)
     ]
-    return kept, odd, lines
+    return accepted, odd, lines
 
 
-def _odd(name: Name, seen: Seen, most: str) -> str | None:
+def _odd(name: Name, stats: Stats, most: str) -> str | None:
     """How a feature differs from what it is in most records, if it does."""
-    if seen.listed not in (None, most):
-        return f"feature {name.name!r} holds {seen.listed}, in most records {most}"
-    if others := sorted(seen.empty - {most}):
-        return f"feature {name.name!r} has empty lists of {others[0]}, in most records it holds {most}"
+    if stats.listed not in (None, most):
+        return f"feature {name.name!r} holds {stats.listed}, in most records {most}"
+    if types := sorted(stats.empty - {most}):
+        return f"feature {name.name!r} has empty lists of {types[0]}, in most records it holds {most}"
     return None
 
 
@@ -170,10 +170,10 @@ def _together(scans: Sequence[Scan]) -> Features:
 def _one_compression(scans: Sequence[Scan]) -> str:
     counts = Counter(scan.compression for scan in scans)
     if len(counts) > 1:
-        some = {scan.compression: scan.file.path for scan in reversed(scans)}
+        examples = {scan.compression: scan.file.path for scan in reversed(scans)}
         raise UserError(
-            f"{counts['gzip']} files are compressed and {counts['none']} are not ({some['gzip']} is, "
-            f"{some['none']} is not); adopt them apart, each in a folder of its own"
+            f"{counts['gzip']} files are compressed and {counts['none']} are not ({examples['gzip']} is, "
+            f"{examples['none']} is not); adopt them separately, from a folder each"
         )
     return next(iter(counts))
 
@@ -186,9 +186,9 @@ def _dealt(paths: Sequence[str], request: Request, described: Described) -> tupl
         named = {path: described.split_of(path) for path in paths}
         unknown = {path: named_split(split) if split else None for path, split in named.items()}
         by_path = {path: split for path, split in unknown.items() if split is not None}
-        others = sorted({split for path, split in named.items() if split and path not in by_path})
-        names = ", ".join(f"{split} is {named_split(split)}" for split in described.splits if split not in others)
-        lines = [f"split {split!r} of tensorflow-datasets is none of {', '.join(SPLITS)}: left out" for split in others]
+        unused = sorted({split for path, split in named.items() if split and path not in by_path})
+        names = ", ".join(f"{split} is {named_split(split)}" for split in described.splits if split not in unused)
+        lines = [f"split {split!r} of tensorflow-datasets is none of {', '.join(SPLITS)}: left out" for split in unused]
         dealt = Dealt(by_path, f"splits: those of tensorflow-datasets ({names})")
     if "train" not in dealt.splits.values():
         raise UserError("no file is in the split train (" + dealt.how + "); --split train=GLOB says which ones are")
@@ -223,10 +223,10 @@ def _split(scans: Sequence[Scan], fields: Sequence[Field], folder: str) -> Split
 def _target(field: Field, scans: Sequence[Scan]) -> Target:
     """The values of a target in a split; those that a default stands for do not count."""
     name = Name(field.in_records, field.stored == "steps")
-    whole = sum((scan.features.get(name, Seen()) for scan in scans), Seen())
-    counts = whole.counts or {}
+    stats = sum((scan.features.get(name, Stats()) for scan in scans), Stats())
+    counts = stats.counts or {}
     keys = field.classes if field.spelled else range(len(field.classes))
-    return TargetTally(whole.moments or Moments.zero(1), tuple(counts.get(key, 0) for key in keys)).target()
+    return TargetTally(stats.moments or Moments.zero(1), tuple(counts.get(key, 0) for key in keys)).target()
 
 
 def _of_files(
@@ -234,14 +234,14 @@ def _of_files(
 ) -> list[str]:
     """What became of files that are no shards of the dataset."""
     lines = []
-    nothing = candidates.empty + sum(isinstance(one, Scan) and not one.rows for one in results)
+    nothing = candidates.empty + sum(isinstance(result, Scan) and not result.rows for result in results)
     empty = sum(scan.records - scan.rows for scan in used)
     if nothing:
         lines.append(f"files without a record: {nothing:,}")
     if candidates.others:
         lines.append(f"files that hold no TFRecords: {candidates.others:,}")
     if empty:
-        lines.append(f"records of no byte: {empty:,}; they are no rows")
+        lines.append(f"empty records: {empty:,}; they do not count as rows")
     return lines
 
 
@@ -262,13 +262,13 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
     """What was seen of the features, by the names of their fields."""
     stats = {}
     for field in fields:
-        seen = features[Name(field.in_records, field.stored == "steps")]
-        lengths = {"shortest": seen.shortest, "longest": seen.longest}
-        low, high = (None, None) if field.listed == "bytes" else (seen.low, seen.high)
+        feature = features[Name(field.in_records, field.stored == "steps")]
+        lengths = {"shortest": feature.shortest, "longest": feature.longest}
+        low, high = (None, None) if field.listed == "bytes" else (feature.low, feature.high)
         stats[field.name] = {
             "feature": field.in_records,
-            "records": seen.records,
-            "missing": rows - seen.records,
+            "records": feature.records,
+            "missing": rows - feature.records,
             **lengths,
             "min": low,
             "max": high,

@@ -42,7 +42,7 @@ class Mixed(ValueError):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Stats:
     """What was seen of a feature. Of records that lack it, nothing: these are those of the shard beyond `records`.
 
     Attributes:
@@ -73,7 +73,7 @@ class Seen:
     moments: Moments | None = None
     counts: Mapping[int | str, int] | None = field(default_factory=dict)
 
-    def __add__(self, other: "Seen") -> "Seen":
+    def __add__(self, other: "Stats") -> "Stats":
         empty = self.empty | other.empty
         if not self.records or not other.records:
             return replace(self if self.records else other, empty=empty)
@@ -97,19 +97,19 @@ class Seen:
         )
 
 
-Features = dict[Name, Seen]
+Features = dict[Name, Stats]
 
 
-def add_features(one: Mapping[Name, Seen], other: Mapping[Name, Seen]) -> Features:
+def add_features(left: Mapping[Name, Stats], right: Mapping[Name, Stats]) -> Features:
     """Both together.
 
     Raises:
       Mixed: if a feature has another type in one than in the other.
     """
-    features = dict(one)
-    for name, seen in other.items():
+    features = dict(left)
+    for name, stats in right.items():
         try:
-            features[name] = features[name] + seen if name in features else seen
+            features[name] = features[name] + stats if name in features else stats
         except Mixed as error:
             raise Mixed(f"feature {name.name!r} {error}") from None
     return features
@@ -180,8 +180,8 @@ def _decoder(sequences: bool) -> Any:
     return example_coder.ExamplesToRecordBatchDecoder()
 
 
-def _context(column: pa.Array, is_watched: bool) -> Seen:
-    return _seen(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Seen()
+def _context(column: pa.Array, is_watched: bool) -> Stats:
+    return _measure(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Stats()
 
 
 def _lengths(column: pa.Array) -> np.ndarray:
@@ -196,18 +196,18 @@ def _feature_lists(column: pa.StructArray) -> Features:
     features: Features = {}
     for name, lists in zip((part.name for part in column.type), column.flatten(), strict=True):
         if not _is_list(lists.type):
-            features[Name(name, True)] = Seen()
+            features[Name(name, True)] = Stats()
             continue
         steps = _lengths(lists)
         inner = lists.flatten()
         if not _is_list(inner.type):  # no step has a value
-            features[Name(name, True)] = Seen()
+            features[Name(name, True)] = Stats()
             continue
         widths = _lengths(inner)
-        seen = _seen(steps, inner.flatten(), False)
-        if seen.records:
-            seen = replace(seen, widths=(int(widths.min()), int(widths.max())))
-        features[Name(name, True)] = seen
+        stats = _measure(steps, inner.flatten(), False)
+        if stats.records:
+            stats = replace(stats, widths=(int(widths.min()), int(widths.max())))
+        features[Name(name, True)] = stats
     return features
 
 
@@ -215,24 +215,24 @@ def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
+def _measure(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Stats:
     filled = lengths[lengths > 0]
     if not len(filled) or pa.types.is_null(values.type):
-        return Seen()
-    seen = Seen(
+        return Stats()
+    stats = Stats(
         records=len(filled),
         shortest=int(filled.min()),
         longest=int(filled.max()),
         divisor=int(np.gcd.reduce(filled)),
     )
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        return _of_numbers(seen, values, is_watched)
+        return _of_numbers(stats, values, is_watched)
     sizes = pc.min_max(pc.binary_length(values)).as_py()
     begins = [pc.starts_with(values, magic) for magic in IMAGES]
     is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
     counts: Mapping[int | str, int] | None = _texts(values) if is_watched else {}
     return replace(
-        seen, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
+        stats, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
     )
 
 
@@ -247,24 +247,24 @@ def _texts(values: pa.Array) -> dict[int | str, int] | None:
     return dict(zip(texts, times, strict=True)) if len(texts) <= MOST_VALUES else None
 
 
-def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
+def _of_numbers(stats: Stats, values: pa.Array, is_watched: bool) -> Stats:
     numbers = values.to_numpy(zero_copy_only=False)
     finite = np.isfinite(numbers)
     real = numbers[finite] if not finite.all() else numbers
     low, high = (real.min().item(), real.max().item()) if len(real) else (None, None)
-    whole = numbers.dtype.kind == "i"
-    seen = replace(seen, listed="int64" if whole else "float32", low=low, high=high, finite=bool(finite.all()))
+    is_whole = numbers.dtype.kind == "i"
+    stats = replace(stats, listed="int64" if is_whole else "float32", low=low, high=high, finite=bool(finite.all()))
     if not is_watched:
-        return seen
+        return stats
     counts: Mapping[int | str, int] | None = None
-    if whole:
+    if is_whole:
         different, times = np.unique(numbers, return_counts=True)
         counts = dict(zip(different.tolist(), times.tolist(), strict=True)) if len(different) <= MOST_VALUES else None
-    return replace(seen, moments=Moments.of(numbers.reshape(-1, 1)), counts=counts)
+    return replace(stats, moments=Moments.of(numbers.reshape(-1, 1)), counts=counts)
 
 
-def _least(one: Any, other: Any, choose: Any) -> Any:
-    return other if one is None else one if other is None else choose(one, other)
+def _least(a: Any, b: Any, choose: Any) -> Any:
+    return b if a is None else a if b is None else choose(a, b)
 
 
 def has_steps(record: bytes) -> bool:

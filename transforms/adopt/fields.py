@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.dataset.fields import Field, Role, field_name
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Seen
+from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Stats
 from beamfeed.transforms.adopt.request import Request, Value
 from beamfeed.transforms.tfds.read import Hint
 
@@ -23,9 +23,9 @@ def identifiers(names: Sequence[Name]) -> dict[Name, str]:
     called: dict[Name, str] = {}
     for name in sorted(names, key=lambda one: (plain(one.name) != one.name, one)):
         base = plain(name.name)
-        number, taken = 2, set(called.values())
+        number, used = 2, set(called.values())
         chosen = base
-        while chosen in taken:
+        while chosen in used:
             chosen, number = f"{base}_{number}", number + 1
         called[name] = chosen
     return {name: called[name] for name in names}
@@ -39,18 +39,18 @@ def plain(name: str) -> str:
 
 def check_names(request: Request, names: Sequence[str]) -> None:
     """Raises UserError if an option names a feature that there is not."""
-    known = sorted({*names, *map(plain, names)})
-    for option, asked in request.named().items():
-        for name in asked:
-            if name not in known:
-                some = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
+    accepted = sorted({*names, *map(plain, names)})
+    for option, given in request.named().items():
+        for name in given:
+            if name not in accepted:
+                listed = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
                 raise UserError(
-                    f"{option} {name}: no record has such a feature{near_miss(name, known)} (they have: {some})"
+                    f"{option} {name}: no record has such a feature{near_miss(name, accepted)} (they have: {listed})"
                 )
 
 
 def make_fields(
-    features: Mapping[Name, Seen], rows: int, request: Request, hints: Mapping[str, Hint]
+    features: Mapping[Name, Stats], rows: int, request: Request, hints: Mapping[str, Hint]
 ) -> tuple[list[Field], list[str]]:
     """The fields, in the order of the features' names, and notes for the user.
 
@@ -65,73 +65,73 @@ def make_fields(
     """
     names = identifiers(sorted(features))
     fields, notes = [], []
-    for name, seen in sorted(features.items()):
+    for name, stats in sorted(features.items()):
         hint = hints.get(name.name, Hint())
-        if not seen.records:
-            notes.append(f"feature {name.name!r}: holds nothing in any record; it is no field")
+        if not stats.records:
+            notes.append(f"feature {name.name!r}: holds nothing in any record; left out")
             continue
-        if seen.widths[0] != seen.widths[1]:
-            low, high = seen.widths
-            notes.append(f"feature {name.name!r}: its steps hold from {low} to {high} values; it is no field")
+        if stats.widths[0] != stats.widths[1]:
+            low, high = stats.widths
+            notes.append(f"feature {name.name!r}: its steps hold from {low} to {high} values; left out")
             continue
         twin = features.get(Name(name.name)) if name.in_steps else None
         known_as = names[name] if twin is not None and twin.records else name.name  # the list of both has the name
-        field = _field(name, names[name], known_as, seen, rows, request, hint)
+        field = _field(name, names[name], known_as, stats, rows, request, hint)
         fields.append(field)
         if hint.raw and field.dtype == "bytes":
             memory = f"{hint.raw} [{_shown(hint.sizes)}]"
             notes.append(f"feature {name.name!r}: not each record has one string, {memory}; they are strings")
-        if field.dtype == "bytes" and field.shape != () and (content := hint.content or seen.content):
-            whom = "a model gets them as strings" if field.role == "input" else "it is a key"
-            notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {whom}")
-        notes += _remarks(field, seen, rows)
+        if field.dtype == "bytes" and field.shape != () and (content := hint.content or stats.content):
+            use = "a model gets them as strings" if field.role == "input" else "it is a key"
+            notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {use}")
+        notes += _remarks(field, stats, rows)
     return fields, notes
 
 
-def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+def _field(name: Name, called: str, known_as: str, stats: Stats, rows: int, request: Request, hint: Hint) -> Field:
     """A field; `known_as` is what options call the feature, if not as the field is called."""
-    assert seen.listed is not None
-    role = _role(known_as, called, seen, request, hint)
-    default = _asked(request.defaults, known_as, called)
-    if hint.raw and seen.listed == "bytes":
-        if default is None and _is_memory(name, seen, rows, hint):
+    assert stats.listed is not None
+    role = _role(known_as, called, stats, request, hint)
+    default = _option(request.defaults, known_as, called)
+    if hint.raw and stats.listed == "bytes":
+        if default is None and _is_memory(name, stats, rows, hint):
             feature = "" if name.name == called else name.name
             return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
         hint, role = Hint(), role if role == "key" or _is_named(known_as, called, request) else "key"
-    shape, stored = _shape(name, called, known_as, seen, rows, request, hint, default is not None)
-    given = None if default is None else _typed(default, seen, called)
-    if given is not None and None in shape:
+    shape, stored = _shape(name, called, known_as, stats, rows, request, hint, default is not None)
+    typed = None if default is None else _typed(default, stats, called)
+    if typed is not None and None in shape:
         raise UserError(
-            f"--default {called}={default}: its lists hold from {seen.shortest} to {seen.longest} values, and a "
+            f"--default {called}={default}: its lists hold from {stats.shortest} to {stats.longest} values, and a "
             "default is for lists of one length; records that lack it have an empty list without"
         )
     stores = {"feature": "" if name.name == called else name.name, "stored": stored}
-    content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
+    content = (hint.content or stats.content) if stats.listed == "bytes" and role == "input" else ""
     if content and shape != ():  # decoders take one string in each record
         content, role = "", role if _is_named(known_as, called, request) else "key"
-    classes = _classes(known_as, called, seen, request, hint, given) if role == "target" else []
-    spelled = bool(classes) and seen.listed == "bytes"
+    classes = _classes(known_as, called, stats, request, hint, typed) if role == "target" else []
+    spelled = bool(classes) and stats.listed == "bytes"
     field = Field(
         name=called,
-        dtype="int64" if spelled else seen.listed,
+        dtype="int64" if spelled else stats.listed,
         shape=shape,
         role=role,
-        sizes=_sizes(seen, role, shape, given),
+        sizes=_sizes(stats, role, shape, typed),
         classes=classes,
         spelled=spelled,
         content=content,
-        default=given,
+        default=typed,
         **stores,
     )
     if role in ("target", "weight"):
-        _check_target(field, seen, rows)
+        _check_target(field, stats, rows)
     return field
 
 
-def _is_memory(name: Name, seen: Seen, rows: int, hint: Hint) -> bool:
+def _is_memory(name: Name, stats: Stats, rows: int, hint: Hint) -> bool:
     """Whether each record has one string, the memory of numbers of the shape that is known."""
-    is_single = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
-    return is_single and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
+    is_single = not name.in_steps and stats.records == rows and stats.shortest == stats.longest == 1
+    return is_single and stats.low == stats.high == math.prod(hint.sizes) * hint.bytes
 
 
 def _is_named(name: str, called: str, request: Request) -> bool:
@@ -140,7 +140,7 @@ def _is_named(name: str, called: str, request: Request) -> bool:
     return name in named or called in named
 
 
-def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> Role:
+def _role(name: str, called: str, stats: Stats, request: Request, hint: Hint) -> Role:
     """As the user says. Else strings that are no files name something, and all others are for the model."""
     for role, names in (
         ("target", request.targets),
@@ -152,30 +152,30 @@ def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> R
             return role  # type: ignore[return-value]
     if hint.role is not None:
         return hint.role if not (hint.role == "target" and request.targets) else "key"
-    return "key" if seen.listed == "bytes" and not (seen.content or hint.content or hint.raw) else "input"
+    return "key" if stats.listed == "bytes" and not (stats.content or hint.content or hint.raw) else "input"
 
 
 def _shape(
-    name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
+    name: Name, called: str, known_as: str, stats: Stats, rows: int, request: Request, hint: Hint, has_default: bool
 ) -> tuple[Shape, str]:
     """The shape of a value, and how records store it."""
-    asked = _asked(request.shapes, known_as, called)
+    given = _option(request.shapes, known_as, called)
     if name.in_steps:
-        return ((None,) if seen.widths[0] == 1 else (None, seen.widths[0])), "steps"
-    fixed = seen.shortest == seen.longest and (seen.records == rows or has_default)
-    shape = asked if asked is not None else hint.shape
+        return ((None,) if stats.widths[0] == 1 else (None, stats.widths[0])), "steps"
+    fixed = stats.shortest == stats.longest and (stats.records == rows or has_default)
+    shape = given if given is not None else hint.shape
     if shape is not None:
         width = math.prod(size or 1 for size in shape)
         ragged = None in shape
-        fits = seen.divisor % width == 0 if ragged else fixed and seen.longest == width
+        fits = stats.divisor % width == 0 if ragged else fixed and stats.longest == width
         if fits and None not in shape[1:]:
             return shape, "list" if ragged else "rows"
-        if asked is not None:
-            lengths = f"{seen.shortest}" if fixed else f"from {seen.shortest} to {seen.longest}"
-            some = "" if seen.records == rows else f", and {rows - seen.records:,} records have none"
-            raise UserError(f"--shape {called}={_shown(asked)}: does not fit: its lists hold {lengths} values{some}")
+        if given is not None:
+            lengths = f"{stats.shortest}" if fixed else f"from {stats.shortest} to {stats.longest}"
+            lacking = "" if stats.records == rows else f", and {rows - stats.records:,} records have none"
+            raise UserError(f"--shape {called}={_shown(given)}: does not fit: its lists hold {lengths} values{lacking}")
     if fixed:
-        return (() if seen.longest == 1 else (seen.longest,)), "rows"
+        return (() if stats.longest == 1 else (stats.longest,)), "rows"
     return (None,), "list"
 
 
@@ -183,58 +183,58 @@ def _shown(shape: Shape) -> str:
     return ",".join("any" if size is None else str(size) for size in shape)
 
 
-def _range(seen: Seen, default: Value | None) -> tuple[int, int]:
+def _range(stats: Stats, default: Value | None) -> tuple[int, int]:
     """The lowest and the highest of whole numbers, with the one that stands for those that are not there."""
-    numbers = [number for number in (seen.low, seen.high, default) if number is not None]
+    numbers = [number for number in (stats.low, stats.high, default) if number is not None]
     return int(min(map(float, numbers), default=0)), int(max(map(float, numbers), default=0))
 
 
-def _sizes(seen: Seen, role: Role, shape: Shape, default: Value | None) -> list[int]:
+def _sizes(stats: Stats, role: Role, shape: Shape, default: Value | None) -> list[int]:
     """Of whole numbers from 0 on, how many there are: a model may take them for categories, but not in several axes."""
-    if role != "input" or seen.listed != "int64" or seen.low is None or len(shape) > 1:
+    if role != "input" or stats.listed != "int64" or stats.low is None or len(shape) > 1:
         return []
-    low, high = _range(seen, default)
+    low, high = _range(stats, default)
     return [high + 1] if low >= 0 and high < MOST_CATEGORIES else []
 
 
 def _classes(
-    name: str, called: str, seen: Seen, request: Request, hint: Hint, default: Value | None = None
+    name: str, called: str, stats: Stats, request: Request, hint: Hint, default: Value | None = None
 ) -> list[str]:
     """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
-    asked = _asked(request.classes, name, called)
-    if asked is None and not hint.classes:
+    given = _option(request.classes, name, called)
+    if given is None and not hint.classes:
         return []
     option = f"--classes {called}"
-    if seen.listed == "bytes":
-        return _spelled(option, seen, asked or hint.classes, default)
-    if seen.listed != "int64":
-        raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64), or texts")
-    low, high = _range(seen, default)
-    some = "" if default is None else f", with --default {called}={default}"
-    names = list(asked) if asked else list(hint.classes)
+    if stats.listed == "bytes":
+        return _spelled(option, stats, given or hint.classes, default)
+    if stats.listed != "int64":
+        raise UserError(f"{option}: the records hold {stats.listed}; classes are whole numbers (int64), or texts")
+    low, high = _range(stats, default)
+    note = "" if default is None else f", with --default {called}={default}"
+    names = list(given) if given else list(hint.classes)
     if not names:
         if low < 0 or high >= MOST_CATEGORIES:
-            raise UserError(f"{option}=auto: its values are from {low} to {high}{some}; classes are counted from 0 on")
+            raise UserError(f"{option}=auto: its values are from {low} to {high}{note}; classes are counted from 0 on")
         return [str(number) for number in range(high + 1)]
     if low < 0 or high >= len(names):
         raise UserError(
             f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; "
-            f"its values are from {low} to {high}{some}"
+            f"its values are from {low} to {high}{note}"
         )
     return names
 
 
-def _spelled(option: str, seen: Seen, names: Sequence[str], default: Value | None = None) -> list[str]:
+def _spelled(option: str, stats: Stats, names: Sequence[str], default: Value | None = None) -> list[str]:
     """The classes of a target of texts: those that are given, or its texts in the order of the alphabet."""
-    if seen.counts is None:
-        raise UserError(f"{option}: its strings are no texts in UTF-8, or more than {MOST_VALUES:,} different ones")
-    texts = sorted({*map(str, seen.counts), *([] if default is None else [str(default)])})
+    if stats.counts is None:
+        raise UserError(f"{option}: its strings are not UTF-8, or more than {MOST_VALUES:,} different ones")
+    texts = sorted({*map(str, stats.counts), *([] if default is None else [str(default)])})
     if names and (unknown := [text for text in texts if text not in names]):
         raise UserError(f"{option}: records hold {unknown[0]!r}{near_miss(unknown[0], names)}, which is none of them")
     return list(names) or texts
 
 
-def _check_target(field: Field, seen: Seen, rows: int) -> None:
+def _check_target(field: Field, stats: Stats, rows: int) -> None:
     """Raises UserError if a target or weight has not one number in each record."""
     option = f"--{field.role} {field.name}"
     if field.dtype == "bytes":
@@ -244,37 +244,37 @@ def _check_target(field: Field, seen: Seen, rows: int) -> None:
         )
     if field.shape == (1,) or field.shape == ():
         return
-    if field.is_ragged and seen.longest == 1 and seen.records < rows:
+    if field.is_ragged and stats.longest == 1 and stats.records < rows:
         raise UserError(
-            f"{option}: {rows - seen.records:,} of {rows:,} records have none; "
+            f"{option}: {rows - stats.records:,} of {rows:,} records have none; "
             f"--default {field.name}=VALUE gives them one"
         )
     raise UserError(f"{option}: has the shape [{_shown(field.shape)}]; a {field.role} is one number in each record")
 
 
-def _typed(value: Value, seen: Seen, called: str) -> Value:
+def _typed(value: Value, stats: Stats, called: str) -> Value:
     """The default as the list's type has it.
 
     Raises:
       UserError: if it is of another type.
     """
     option = f"--default {called}={value}"
-    if seen.listed == "bytes":
+    if stats.listed == "bytes":
         return str(value)
-    if isinstance(value, str) or (seen.listed == "int64" and not isinstance(value, int)):
-        raise UserError(f"{option}: the records hold {seen.listed}, it must be such a number")
-    return float(value) if seen.listed == "float32" else value
+    if isinstance(value, str) or (stats.listed == "int64" and not isinstance(value, int)):
+        raise UserError(f"{option}: the records hold {stats.listed}, give such a number")
+    return float(value) if stats.listed == "float32" else value
 
 
-def _asked(values: Mapping[str, object], name: str, called: str):  # type: ignore[no-untyped-def]
+def _option(values: Mapping[str, object], name: str, called: str):  # type: ignore[no-untyped-def]
     return values.get(name, values.get(called))
 
 
-def _remarks(field: Field, seen: Seen, rows: int) -> list[str]:
+def _remarks(field: Field, stats: Stats, rows: int) -> list[str]:
     lines = []
-    if seen.records < rows and (field.is_ragged or field.default is not None):
+    if stats.records < rows and (field.is_ragged or field.default is not None):
         instead = "an empty list" if field.default is None else repr(field.default)
-        lines.append(f"feature {field.in_records!r}: {rows - seen.records:,} records lack it: {instead}")
-    if not seen.finite:
+        lines.append(f"feature {field.in_records!r}: {rows - stats.records:,} records lack it: {instead}")
+    if not stats.finite:
         lines.append(f"feature {field.in_records!r}: has values that are not finite")
     return lines

@@ -46,7 +46,7 @@ def list_shards(folder: str) -> Candidates:
     """
     listed = storage.match(folder.rstrip("/") or "/", ("",), hidden=False)
     if not listed or (len(listed) == 1 and listed[0].path == folder):
-        raise UserError(f"{folder}: is no folder with files in it; give the folder of the TFRecord files")
+        raise UserError(f"{folder}: is not a folder with files; give the folder of the TFRecord files")
     listed = [stat for stat in listed if stat.path not in (below(folder, MANIFEST), below(folder, LOCK))]
     filled = [stat for stat in listed if stat.size]
     with ThreadPoolExecutor(THREADS) as pool:  # from a bucket each is a request
@@ -110,8 +110,8 @@ def deal(paths: Sequence[str], request: Request) -> Dealt:
     Raises:
       UserError: if a glob fits no file, or there are too few files.
     """
-    globs = {name: one for name, one in request.splits.items() if isinstance(one, str)}
-    parts = {name: one for name, one in request.splits.items() if not isinstance(one, str)}
+    globs = {name: value for name, value in request.splits.items() if isinstance(value, str)}
+    parts = {name: value for name, value in request.splits.items() if not isinstance(value, str)}
     if globs:
         return _by_globs(paths, globs)
     if parts:
@@ -119,8 +119,8 @@ def deal(paths: Sequence[str], request: Request) -> Dealt:
     by_path = {path: split for path in paths if (split := named_split(path)) is not None}
     if not by_path:
         return _by_hash(paths, Split(), required=False)
-    left = len(paths) - len(by_path)
-    rest = f"; {left:,} files, of which neither says it, are in none" if left else ""
+    unnamed = len(paths) - len(by_path)
+    rest = f"; {unnamed:,} files whose names give no split are in none" if unnamed else ""
     return Dealt(by_path, f"splits: by the names of folders and files{rest}")
 
 
@@ -133,8 +133,8 @@ def _by_globs(paths: Sequence[str], globs: Mapping[SplitName, str]) -> Dealt:
         if twice := [path for path in fits if path in by_path]:
             raise UserError(f"--split {name}={pattern}: {twice[0]} is in {by_path[twice[0]]} as well")
         by_path |= dict.fromkeys(fits, name)
-    left = len(paths) - len(by_path)
-    return Dealt(by_path, f"splits: as given{f'; {left:,} files are in none' if left else ''}")
+    unmatched = len(paths) - len(by_path)
+    return Dealt(by_path, f"splits: as given{f'; {unmatched:,} files are in none' if unmatched else ''}")
 
 
 def _fractions(parts: Mapping[SplitName, float]) -> Split:
@@ -158,8 +158,8 @@ def _by_hash(paths: Sequence[str], split: Split, *, required: bool) -> Dealt:
     if seed is None:
         if required:
             raise UserError(f"--split: there are {len(paths)} files for {len(filled)} splits; a file is in one of them")
-        some = f"{len(paths)} file{'s are' if len(paths) > 1 else ' is'}"
-        return Dealt(dict.fromkeys(paths, "train"), f"splits: no name tells one, and {some} too few to deal out: train")
+        noun = f"{len(paths)} file{'s are' if len(paths) > 1 else ' is'}"
+        return Dealt(dict.fromkeys(paths, "train"), f"splits: no name gives one, and {noun} too few to split: train")
     dealt = {path: split_of_asset(path, split, seed) for path in paths}
     fractions = ", ".join(f"{name} {getattr(split, name):g}" for name in filled)
     return Dealt(dealt, f"splits: by a hash of each file's path, seed {seed}: {fractions}")

@@ -32,7 +32,7 @@ def find_adopted(out: str) -> Manifest | None:
         raise UserError(f"{error}; or --out DIR puts what is written elsewhere") from None
     if manifest is not None and manifest.kind != KIND:
         raise UserError(
-            f"{out}: holds a dataset of Beamfeed's own already ({manifest.name}); train on it as it is: output.path"
+            f"{out}: already holds a dataset of Beamfeed ({manifest.name}); train on it as it is: output.path"
         )
     return manifest
 
@@ -42,20 +42,20 @@ def publish(adoption: Adoption, out: str) -> Manifest:
 
     Done twice, it comes to the same.
     """
-    before, made = find_adopted(out), adoption.manifest
-    again = before is not None and before.data == made.data
-    made = made.model_copy(update={"previous": before.previous if again and before else before and before.data})
-    layout = made.data_layout(out)
+    before, manifest = find_adopted(out), adoption.manifest
+    again = before is not None and before.data == manifest.data
+    manifest = manifest.model_copy(update={"previous": before.previous if again and before else before and before.data})
+    layout = manifest.data_layout(out)
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table(adoption.blocks[name]))
     storage.write_text(layout.stats, json.dumps(adoption.stats, indent=1) + "\n")
     if adoption.rejects:
         storage.write_text(layout.rejects, to_jsonl(adoption.rejects))
-    write_manifest(out, made)
+    write_manifest(out, manifest)
     for folder in storage.list_folder(out):
-        if folder.startswith(DATA_PREFIX) and folder not in (made.data, made.previous):
+        if folder.startswith(DATA_PREFIX) and folder not in (manifest.data, manifest.previous):
             storage.remove_tree(storage.join(out, folder))
-    return made
+    return manifest
 
 
 class Publish(beam.DoFn):

@@ -80,7 +80,7 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     """
     compression = find_compression(file.path)
     if compression is None:
-        raise BadInput(file.path, "byte 0", "is no TFRecord file: it does not begin with the head of a record")
+        raise BadInput(file.path, "byte 0", "is not a TFRecord file: it does not begin with a record")
     sizes: list[np.ndarray] = []
     features: Features = {}
     records = 0
@@ -106,12 +106,12 @@ def _with(features: Features, batch: Sequence[bytes], before: int, path: str, wa
     place = f"records {before} to {before + len(batch) - 1}"
     try:
         try:
-            seen = look_at(batch, watched)
+            added = look_at(batch, watched)
         except Mixed:
-            seen = {}
+            added = {}
             for record in batch:
-                seen = add_features(seen, look_at([record], watched))
-        return add_features(features, seen)
+                added = add_features(added, look_at([record], watched))
+        return add_features(features, added)
     except Mixed as error:
         raise BadInput(path, place, str(error)) from None
     except ValueError as error:

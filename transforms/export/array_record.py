@@ -37,8 +37,8 @@ class ArrayRecord(Format):
         try:
             path = os.path.join(folder, "shard")
             writer = ArrayRecordWriter(path, "group_size:1")
-            for some in items:
-                for record in to_examples(export, some):
+            for batch in items:
+                for record in to_examples(export, batch):
                     writer.write(record)
             writer.close()
             with open(path, "rb") as source, storage.open_output(target(export, shard, self.suffix)) as file:
@@ -50,7 +50,7 @@ class ArrayRecord(Format):
 
 def to_examples(export: Export, items: Items) -> Iterator[bytes]:
     """Each item as a serialized tf.train.Example: a record of the dataset's own layout that holds one window (row)."""
-    fields = [one.field for one in export.fields]
+    fields = [item.field for item in export.fields]
     length = export.manifest.windows.length if export.what == "windows" else 1
     if not any(field.per == "row" for field in fields):  # a record tells its rows by one
         length, fields = 1, [field.model_copy(update={"per": "row"}) for field in fields]

@@ -53,7 +53,7 @@ class Decoder:
           JobFailed: if they do not hold what the fields say.
         """
         try:
-            batch = self._decoder.DecodeBatch([one for one in serialized if one])  # one of no byte is no row
+            batch = self._decoder.DecodeBatch([record for record in serialized if record])  # one of no byte is no row
         except Exception as error:  # tfx_bsl's own have no type
             raise JobFailed(f"a record is not of the manifest's fields: {first_line(error)}") from None
         lists = {name: batch.column(batch.schema.names.index(column)) for name, column in self._columns.items()}
@@ -65,12 +65,12 @@ class Decoder:
                 total = np.concatenate([[0], np.cumsum(_numbers(column))])
                 sums[f"{name}.sum"] = total[ends] - total[ends - counts[name]]
         for field in self._fields:
-            held = counts[field.name]
+            lengths = counts[field.name]
             if field.is_ragged and not _has_lengths(field):  # the whole list is the value
-                counts[field.name + LENGTHS] = np.ones_like(held)
-                sums[f"{field.name}{LENGTHS}.sum"] = held // field.width
+                counts[field.name + LENGTHS] = np.ones_like(lengths)
+                sums[f"{field.name}{LENGTHS}.sum"] = lengths // field.width
             elif field.default is not None:
-                counts[field.name] = np.where(held == 0, field.width, held)
+                counts[field.name] = np.where(lengths == 0, field.width, lengths)
         rows, wrong = count_rows({**counts, **sums}, self._fields, self._windows)
         if wrong:
             raise JobFailed(wrong)
@@ -107,9 +107,9 @@ def _with_default(column: Any, field: Field) -> Any:
     sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     entries, width = column.flatten(), field.width
     default = field.default.encode() if isinstance(field.default, str) else field.default
-    both = pa.concat_arrays([entries, pa.array([default] * width, entries.type)])
+    joined = pa.concat_arrays([entries, pa.array([default] * width, entries.type)])
     first = np.where(sizes == 0, len(entries), np.cumsum(sizes) - sizes)
-    return both.take(pa.array((first[:, None] + np.arange(width)).ravel()))
+    return joined.take(pa.array((first[:, None] + np.arange(width)).ravel()))
 
 
 def _numbers(column: Any) -> np.ndarray:

@@ -87,31 +87,31 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
     starts = block.first[record] + first_row(number, stride)
     step = max(1, ITEMS_BYTES // max(1, sum(map(_guessed_bytes, fields))))
     for first in range(0, len(record), step):
-        here = slice(first, first + step)
-        at = {"record": record[here], "window": np.arange(len(record))[here], "row": starts[here]}
+        part = slice(first, first + step)
+        at = {"record": record[part], "window": np.arange(len(record))[part], "row": starts[part]}
         values = {}
-        for one in fields:
-            place = at[one.field.per]
-            rows = place if one.time is None else (place[:, None] + np.arange(one.time)).ravel()
-            values[one.field.name] = _take(block.values[one.field.name], one, rows)
+        for column in fields:
+            place = at[column.field.per]
+            rows = place if column.time is None else (place[:, None] + np.arange(column.time)).ravel()
+            values[column.field.name] = _take(block.values[column.field.name], column, rows)
         yield Items(len(at["record"]), values)
 
 
 def _guessed_bytes(field: ItemField) -> int:
-    one = field.field.bytes
-    return field.of_one * (field.field.width * STRING_BYTES if one is None else one)
+    size = field.field.bytes
+    return field.of_one * (field.field.width * STRING_BYTES if size is None else size)
 
 
-def _take(values: Values, one: ItemField, at: np.ndarray) -> Values:
-    field = one.field
+def _take(values: Values, column: ItemField, at: np.ndarray) -> Values:
+    field = column.field
     if isinstance(values, Ragged):
         edges = values.edges
         lengths = values.lengths[at]
         entries = np.repeat(edges[at] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         return Ragged(_take_entries(values.values, entries, field.width), lengths)
     taken = _take_entries(values, at, field.width)
-    if isinstance(taken, np.ndarray) and one.time is not None:
-        return taken.reshape(-1, one.time, *field.shape)
+    if isinstance(taken, np.ndarray) and column.time is not None:
+        return taken.reshape(-1, column.time, *field.shape)
     return taken
 
 

@@ -43,16 +43,16 @@ class NumpyFiles(Format):
 
     def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
         counts: dict[str, int] = {}
-        for some in items:
-            for one in export.fields:
-                for name, rows in rows_of(one, some).items():
+        for batch in items:
+            for column in export.fields:
+                for name, rows in rows_of(column, batch).items():
                     counts[name] = counts.get(name, 0) + len(rows)
         return counts
 
     def prepare(
         self, export: Export, shards: Sequence[ShardExport], measured: Mapping[str, Mapping[str, int]]
     ) -> list[ShardExport]:
-        arrays = {name: array for one in export.fields for name, array in arrays_of(one).items()}
+        arrays = {name: array for column in export.fields for name, array in arrays_of(column).items()}
         placed = []
         for split in export.splits:
             sums = dict.fromkeys(arrays, 0)
@@ -67,12 +67,12 @@ class NumpyFiles(Format):
         return placed
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
-        arrays = {name: array for one in export.fields for name, array in arrays_of(one).items()}
+        arrays = {name: array for column in export.fields for name, array in arrays_of(column).items()}
         folder, at = os.path.join(export.out, shard.split), dict(shard.before)
         heads = {name: _head_bytes(os.path.join(folder, f"{name}.npy{PART}")) for name in arrays}
-        for some in items:
-            for one in export.fields:
-                for name, rows in rows_of(one, some, at).items():
+        for batch in items:
+            for column in export.fields:
+                for name, rows in rows_of(column, batch, at).items():
                     array = arrays[name]
                     row = np.dtype(array.dtype).itemsize * math.prod(array.shape)
                     with open(os.path.join(folder, f"{name}.npy{PART}"), "r+b") as file:
@@ -83,7 +83,7 @@ class NumpyFiles(Format):
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
         names = []
         for split in export.splits:
-            for name in (name for one in export.fields for name in arrays_of(one)):
+            for name in (name for column in export.fields for name in arrays_of(column)):
                 path = os.path.join(export.out, split, f"{name}.npy")
                 if os.path.exists(path + PART):  # else it was done before
                     os.replace(path + PART, path)
@@ -91,34 +91,34 @@ class NumpyFiles(Format):
         return names
 
 
-def arrays_of(one: ItemField) -> dict[str, Array]:
+def arrays_of(column: ItemField) -> dict[str, Array]:
     """The files of a field, by the beginnings of their names."""
-    name, shape, is_text = one.field.name, fixed_shape(one), one.field.dtype == "bytes"
+    name, shape, is_text = column.field.name, fixed_shape(column), column.field.dtype == "bytes"
     arrays = {}
-    if one.field.is_ragged:
+    if column.field.is_ragged:
         arrays[name + OFFSETS] = Array((), "<i8", offsets=True)
     if is_text:
-        arrays[name + (STRINGS if one.field.is_ragged else OFFSETS)] = Array((), "<i8", offsets=True)
+        arrays[name + (STRINGS if column.field.is_ragged else OFFSETS)] = Array((), "<i8", offsets=True)
         return {**arrays, name + VALUES: Array((), "|u1")}
-    dtype = np.dtype(one.field.dtype).newbyteorder("<").str
-    return {**arrays, name + VALUES if one.field.is_ragged else name: Array(shape, dtype)}
+    dtype = np.dtype(column.field.dtype).newbyteorder("<").str
+    return {**arrays, name + VALUES if column.field.is_ragged else name: Array(shape, dtype)}
 
 
-def rows_of(one: ItemField, items: Items, before: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+def rows_of(column: ItemField, items: Items, before: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
     """What some items put into the files of a field.
 
     Args:
-      one: the field.
+      column: the field.
       items: some of them.
       before: rows that are in each file already: what begins here begins behind them.
     """
-    values, name, before = items.values[one.field.name], one.field.name, before or {}
+    values, name, before = items.values[column.field.name], column.field.name, before or {}
     rows: dict[str, np.ndarray] = {}
     entries: Any = values
     inner = name + OFFSETS
     if isinstance(values, Ragged):
         entries, inner = values.values, name + STRINGS
-        width = math.prod(fixed_shape(one)) if isinstance(entries, pa.Array) else 1
+        width = math.prod(fixed_shape(column)) if isinstance(entries, pa.Array) else 1
         start = before.get(name + (STRINGS if isinstance(entries, pa.Array) else VALUES), 0) // width
         rows[name + OFFSETS] = start + np.cumsum(values.lengths)
     if isinstance(entries, pa.Array):

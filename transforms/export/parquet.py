@@ -31,45 +31,45 @@ class Parquet(Format):
             storage.open_output(target(export, shard, self.suffix)) as file,
             pq.ParquetWriter(file, schema, compression="zstd") as writer,
         ):
-            held: list[pa.RecordBatch] = []
-            for some in items:
-                columns = [to_arrow(field, some.values[field.field.name]) for field in fields]
-                held.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-                if sum(batch.nbytes for batch in held) >= GROUP_BYTES:
-                    writer.write_table(pa.Table.from_batches(held, schema))
-                    held = []
-            if held:
-                writer.write_table(pa.Table.from_batches(held, schema))
+            batches: list[pa.RecordBatch] = []
+            for items_batch in items:
+                columns = [to_arrow(field, items_batch.values[field.field.name]) for field in fields]
+                batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+                if sum(batch.nbytes for batch in batches) >= GROUP_BYTES:
+                    writer.write_table(pa.Table.from_batches(batches, schema))
+                    batches = []
+            if batches:
+                writer.write_table(pa.Table.from_batches(batches, schema))
 
 
 def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:
     """The columns, with what the manifest says of them."""
     content = {"dataset": export.manifest.name, "split": shard.split, **export.content}
-    columns = [pa.field(one.field.name, arrow_type(one), nullable=False) for one in export.fields]
+    columns = [pa.field(column.field.name, arrow_type(column), nullable=False) for column in export.fields]
     return pa.schema(columns, {KEY: json.dumps(content).encode()})
 
 
-def arrow_type(one: ItemField) -> pa.DataType:
+def arrow_type(column: ItemField) -> pa.DataType:
     """The type of a field's column. A complex number is a list of two: the real part and the imaginary one."""
-    dtype = np.dtype("S" if one.field.dtype == "bytes" else one.field.dtype)
-    kind = pa.binary() if one.field.dtype == "bytes" else pa.from_numpy_dtype(_real(dtype))
-    for size in reversed((*fixed_shape(one), *([2] if dtype.kind == "c" else []))):
+    dtype = np.dtype("S" if column.field.dtype == "bytes" else column.field.dtype)
+    kind = pa.binary() if column.field.dtype == "bytes" else pa.from_numpy_dtype(_real(dtype))
+    for size in reversed((*fixed_shape(column), *([2] if dtype.kind == "c" else []))):
         kind = _list_type(kind, size)
-    if one.field.is_ragged:
+    if column.field.is_ragged:
         kind = pa.list_(_item(kind))
-        if one.time is not None:
-            kind = _list_type(kind, one.time)
+        if column.time is not None:
+            kind = _list_type(kind, column.time)
     return kind
 
 
-def to_arrow(one: ItemField, values: Values) -> pa.Array:
+def to_arrow(column: ItemField, values: Values) -> pa.Array:
     """The values of a field as its column."""
     if not isinstance(values, Ragged):
-        return _nested(values, fixed_shape(one))
+        return _nested(values, fixed_shape(column))
     edges = pa.array(values.edges.astype(np.int32))
-    entries = _nested(values.values, fixed_shape(one))
+    entries = _nested(values.values, fixed_shape(column))
     lists = pa.ListArray.from_arrays(edges, entries, type=pa.list_(_item(entries.type)))
-    return lists if one.time is None else _fixed(lists, one.time)
+    return lists if column.time is None else _fixed(lists, column.time)
 
 
 def _nested(values: np.ndarray | pa.Array, shape: Sequence[int]) -> pa.Array:

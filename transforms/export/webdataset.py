@@ -30,19 +30,19 @@ class WebDataset(Format):
     suffix: ClassVar[str] = ".tar"
 
     def check(self, export: Export) -> None:
-        for one in export.fields:
-            if one.shape and (one.field.dtype == "bytes" or (one.field.is_ragged and one.time is not None)):
-                names = ",".join(other.field.name for other in export.fields if other is not one)
+        for column in export.fields:
+            if column.shape and (column.field.dtype == "bytes" or (column.field.is_ragged and column.time is not None)):
+                names = ",".join(other.field.name for other in export.fields if other is not column)
                 raise UserError(
-                    f"--to webdataset: the field {one.field.name!r} is several strings or lists in each of the "
+                    f"--to webdataset: the field {column.field.name!r} is several strings or lists in each of the "
                     f"{export.what}, and a member of a tar file holds one; leave it out: --fields {names}"
                 )
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
         number, fields = 0, export.fields
         with storage.open_output(target(export, shard, self.suffix)) as file:
-            for some in items:
-                columns = [list(contents(one, some)) for one in fields]
+            for batch in items:
+                columns = [list(contents(column, batch)) for column in fields]
                 for members in zip(*columns, strict=True):
                     key = f"{shard.split}-{shard.number:05d}-{number:09d}"
                     for extension, data in members:
@@ -61,25 +61,25 @@ def member(name: str, data: bytes) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % BLOCK)
 
 
-def contents(one: ItemField, items: Items) -> Iterator[tuple[str, bytes]]:
+def contents(column: ItemField, items: Items) -> Iterator[tuple[str, bytes]]:
     """What is written of a field for each item: the end of the member's name, and its bytes."""
-    values, name = items.values[one.field.name], one.field.name
+    values, name = items.values[column.field.name], column.field.name
     if isinstance(values, pa.Array):
         for data in values.to_pylist():
-            yield f"{name}.{extension_of(data, one.field.content)}", data
-    elif one.field.classes and not one.shape:
+            yield f"{name}.{extension_of(data, column.field.content)}", data
+    elif column.field.classes and not column.shape:
         for number in np.asarray(values).tolist():
             yield f"{name}.cls", str(number).encode()
     else:
-        for array in _arrays(one, values):
+        for array in _arrays(column, values):
             yield f"{name}.npy", npy(array)
 
 
 def extension_of(data: bytes, content: str) -> str:
     """What a member with these bytes is called: by what a file begins with, else text or anything."""
     if content:
-        known = (extension for begin, extension in BEGINS.items() if data.startswith(begin))
-        return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else next(known, "bin")
+        matches = (extension for begin, extension in BEGINS.items() if data.startswith(begin))
+        return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else next(matches, "bin")
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -87,7 +87,7 @@ def extension_of(data: bytes, content: str) -> str:
     return "txt"
 
 
-def _arrays(one: ItemField, values: Any) -> Iterator[np.ndarray]:
+def _arrays(column: ItemField, values: Any) -> Iterator[np.ndarray]:
     if not isinstance(values, Ragged):
         yield from values
         return

@@ -122,18 +122,18 @@ def varints(numbers: np.ndarray) -> tuple[bytes, np.ndarray]:
     Returns:
       the bytes of all of them, and int64 [n + 1], where each starts.
     """
-    left = numbers.astype(np.int64).view(np.uint64)
-    groups = np.zeros((len(left), 10), np.uint8)  # 70 bits: of 64 bits, the last has 1
-    size = np.ones(len(left), np.int64)
+    remaining = numbers.astype(np.int64).view(np.uint64)
+    groups = np.zeros((len(remaining), 10), np.uint8)  # 70 bits: of 64 bits, the last has 1
+    size = np.ones(len(remaining), np.int64)
     for k in range(10):
-        groups[:, k] = left & np.uint64(0x7F)
-        left = left >> np.uint64(7)
-        more = left > 0
+        groups[:, k] = remaining & np.uint64(0x7F)
+        remaining = remaining >> np.uint64(7)
+        more = remaining > 0
         if not more.any():
             break
         groups[more, k] |= 0x80
         size += more
-    at = np.zeros(len(left) + 1, np.int64)
+    at = np.zeros(len(remaining) + 1, np.int64)
     np.cumsum(size, out=at[1:])
     return groups[np.arange(10) < size[:, None]].tobytes(), at
 

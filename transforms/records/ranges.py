@@ -42,9 +42,9 @@ def field_ranges(block: RecordBlock, fields: Sequence[Field], windows: Windows) 
 def _by_row(block: RecordBlock, fields: Sequence[Field]) -> tuple[str, int]:
     """A field that tells the rows of a block, and how many there are; its records must be inside."""
     name, rows = next((field.name, count_values(block, field)) for field in fields if field.per == "row")
-    needed = int((block.first + block.rows).max(initial=0))
-    if needed > rows:
-        raise JobFailed(f"asset {block.asset!r}: field {name!r} has {rows} rows, the records reach to row {needed}")
+    reach = int((block.first + block.rows).max(initial=0))
+    if reach > rows:
+        raise JobFailed(f"asset {block.asset!r}: field {name!r} has {rows} rows, the records reach to row {reach}")
     return name, rows
 
 
@@ -55,11 +55,11 @@ def count_values(block: RecordBlock, field: Field) -> int:
       JobFailed: if it has none, or they are not of the field's shape.
     """
     values = block.values.get(field.name)
-    where = f"asset {block.asset!r}: field {field.name!r}"
+    place = f"asset {block.asset!r}: field {field.name!r}"
     if values is None:
-        raise JobFailed(f"{where} is missing")
+        raise JobFailed(f"{place} is missing")
     if isinstance(values, Ragged) != field.is_ragged:
-        raise JobFailed(f"{where} has the shape {list(field.shape)}, its values are {type(values).__name__}")
+        raise JobFailed(f"{place} has the shape {list(field.shape)}, its values are {type(values).__name__}")
     entries = values.values if isinstance(values, Ragged) else values
     if isinstance(entries, pa.Array):
         count, rest = divmod(len(entries), field.width)
@@ -67,9 +67,9 @@ def count_values(block: RecordBlock, field: Field) -> int:
         shape = field.shape[1:] if field.is_ragged else field.shape
         count, rest = len(entries), int(entries.shape[1:] != shape)
     if rest:
-        raise JobFailed(f"{where} has the shape {list(field.shape)}, its values have another one")
+        raise JobFailed(f"{place} has the shape {list(field.shape)}, its values have another one")
     if not isinstance(values, Ragged):
         return count
     if count != values.lengths.sum():
-        raise JobFailed(f"{where} has {count} entries, its lengths add up to {values.lengths.sum()}")
+        raise JobFailed(f"{place} has {count} entries, its lengths add up to {values.lengths.sum()}")
     return len(values)

@@ -42,26 +42,26 @@ def place_of(work: Work, seed: int) -> tuple[float, str]:
     return seeded_hash(seed, "deal", unit.asset.name, unit.index), unit.asset.name
 
 
-def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
+def plan_shards(sized: Iterable[Sized], count: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
     """The shards of all splits.
 
     Args:
       sized: all that is to be written, in any order.
-      wanted: how many a split, or each partition of one, gets; auto: about 128 MB each.
+      count: how many a split, or each partition of one, gets; auto: about 128 MB each.
       seed: of the order.
     """
-    ordered = sorted(sized, key=lambda one: place_of(one[0], seed))
-    return deal(lambda: ordered, wanted)
+    ordered = sorted(sized, key=lambda work: place_of(work[0], seed))
+    return deal(lambda: ordered, count)
 
 
 def plan_gathered(
-    gathered: Iterable[tuple[int, Packed]], wanted: int | Literal["auto"], seed: int
+    gathered: Iterable[tuple[int, Packed]], count: int | Literal["auto"], seed: int
 ) -> Iterator[ShardPlan]:
     """As `plan_shards`, of works by their `bucket_of_work`, of which memory holds one beside what is packed."""
-    buckets = sorted(gathered, key=lambda one: one[0])
+    buckets = sorted(gathered, key=lambda bucket: bucket[0])
     return deal(
-        lambda: (one for _, works in buckets for one in sorted(works, key=lambda sized: place_of(sized[0], seed))),
-        wanted,
+        lambda: (work for _, works in buckets for work in sorted(works, key=lambda sized: place_of(sized[0], seed))),
+        count,
     )
 
 
@@ -79,14 +79,14 @@ class _Shard:
     rows: int = 0
 
 
-def deal(ordered: Callable[[], Iterable[Sized]], wanted: int | Literal["auto"]) -> Iterator[ShardPlan]:
+def deal(ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"]) -> Iterator[ShardPlan]:
     """Deals works out in an order, each to the smallest shard of its split and partition.
 
     So a shard mixes assets, shards are about equal, and the result depends on nothing but the arguments.
 
     Args:
       ordered: gives all works in the order of `place_of`; called twice.
-      wanted: as the job says.
+      count: as the job says.
     """
     totals: dict[tuple[SplitName, str], list[int]] = {}
     for work, size in ordered():
@@ -94,17 +94,17 @@ def deal(ordered: Callable[[], Iterable[Sized]], wanted: int | Literal["auto"]) 
         total[0], total[1] = total[0] + 1, total[1] + size
     folders = Counter(split for split, _ in totals)
     shards = {
-        place: [_Shard() for _ in range(count_shards(works, size, wanted, few=folders[place[0]] > 1))]
+        place: [_Shard() for _ in range(count_shards(works, size, count, few=folders[place[0]] > 1))]
         for place, (works, size) in totals.items()
     }
-    smallest = {place: [(0, index) for index in range(len(some))] for place, some in shards.items()}
+    smallest = {place: [(0, index) for index in range(len(shards_here))] for place, shards_here in shards.items()}
     for work, size in ordered():
         place = work.split, work.folder
-        held, index = heapq.heappop(smallest[place])
+        filled, index = heapq.heappop(smallest[place])
         shard = shards[place][index]
         shard.work.append(work)
         shard.assets, shard.rows = shard.assets + work.unit.is_last, shard.rows + work.unit.rows
-        heapq.heappush(smallest[place], (held + size, index))
+        heapq.heappush(smallest[place], (filled + size, index))
     for name in SPLITS:
         dealt = [
             (folder, shard) for split, folder in sorted(shards) if split == name for shard in shards[split, folder]
@@ -113,16 +113,16 @@ def deal(ordered: Callable[[], Iterable[Sized]], wanted: int | Literal["auto"]) 
             yield ShardPlan(name, index, len(dealt), shard.work, folder, shard.assets, shard.rows)
 
 
-def count_shards(works: int, size: int, wanted: int | Literal["auto"], *, few: bool = False) -> int:
+def count_shards(works: int, size: int, count: int | Literal["auto"], *, few: bool = False) -> int:
     """How many files a split, or a partition of one, gets: what the job says, or about 128 MB each.
 
     Args:
       works: how many are in them.
       size: their bytes.
-      wanted: as the job says.
+      count: as the job says.
       few: whether there are partitions, so that one need not have a shard for each worker.
     """
-    if wanted != "auto":
-        return wanted
+    if count != "auto":
+        return count
     by_size = -(-size // SHARD_BYTES)
     return min(works, by_size if few else -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)

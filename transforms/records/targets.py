@@ -102,30 +102,30 @@ def check_targets(fields: Sequence[Field], targets: Mapping[SplitName, Mapping[s
     """
     for field in filter(is_target, fields):
         by_split = {name: targets[name][field.name] for name in SPLITS}
-        what = f"{'label' if field.role == 'target' else 'weight'} {field.name!r}:"
+        title = f"{'label' if field.role == 'target' else 'weight'} {field.name!r}:"
         train = by_split["train"]
         if field.classes:
-            _check_classes(what, field.classes, {name: target.counts for name, target in by_split.items()}, noun)
+            _check_classes(title, field.classes, {name: target.counts for name, target in by_split.items()}, noun)
         elif field.role == "target" and train.min == train.max:
-            raise JobFailed(f"{what} is {train.min:g} in every training {noun}, so there is nothing to learn")
+            raise JobFailed(f"{title} is {train.min:g} in every training {noun}, so there is nothing to learn")
         elif field.role == "weight":
             lowest = min(target.min for target in by_split.values() if target.min is not None)
             if lowest < 0:
-                raise JobFailed(f"{what} is {lowest:g} in one {noun}, a weight must not be negative")
+                raise JobFailed(f"{title} is {lowest:g} in one {noun}, a weight must not be negative")
             if not train.max:
-                raise JobFailed(f"{what} is 0 in every training {noun}, so none of them counts")
+                raise JobFailed(f"{title} is 0 in every training {noun}, so none of them counts")
 
 
-def _check_classes(what: str, classes: Sequence[str], counts: Mapping[SplitName, Sequence[int]], noun: str) -> None:
+def _check_classes(title: str, classes: Sequence[str], counts: Mapping[SplitName, Sequence[int]], noun: str) -> None:
     unseen = [i for i, count in enumerate(counts["train"]) if not count]
     for i in unseen:
         if elsewhere := [name for name in SPLITS if counts[name][i]]:
             raise JobFailed(
-                f"{what} has values never seen in training: class {classes[i]!r} is in no training {noun}, "
+                f"{title} has values never seen in training: class {classes[i]!r} is in no training {noun}, "
                 f"but in {counts[elsewhere[0]][i]:,} {noun}s of {elsewhere[0]}"
             )
     if len(unseen) >= len(classes) - 1:
         (only,) = set(range(len(classes))) - set(unseen)
-        raise JobFailed(f"{what} is {classes[only]!r} in every training {noun}, so there is nothing to learn")
+        raise JobFailed(f"{title} is {classes[only]!r} in every training {noun}, so there is nothing to learn")
     if unseen:
-        raise JobFailed(f"{what} class {classes[unseen[0]]!r} is in no training {noun}")
+        raise JobFailed(f"{title} class {classes[unseen[0]]!r} is in no training {noun}")

@@ -62,11 +62,11 @@ def count_rows(
             wrong.append(f"a record holds no whole values of {field.name!r}")
     by_row = next(field.name for field in fields if field.per == "row")
     rows = counts[by_row]
-    held = count_windows(rows, windows.length, windows.stride)
-    if not held.all():
+    windows_held = count_windows(rows, windows.length, windows.stride)
+    if not windows_held.all():
         wrong.append("a record holds no whole window")
     for field in fields:
-        expected = {"row": rows, "window": held, "record": np.ones_like(rows)}[field.per]
+        expected = {"row": rows, "window": windows_held, "record": np.ones_like(rows)}[field.per]
         if (bad := np.flatnonzero(counts[field.name] != expected)).size:
             count, most = counts[field.name][bad[0]], expected[bad[0]]
             wrong.append(f"a record holds {count} values of {field.name!r}, by its {by_row!r} it must hold {most}")

@@ -24,7 +24,7 @@ def make_source(job: Job, files: Sequence[FileStat]) -> tuple["Source", list[Fil
     first = kind.first_files(job, files)
     source = kind.of(job, first)
     if job.split.by == "column":
-        found = {value for file in files if (value := source.value_of_path(file.path)) is not None}
-        if found:  # they are all there are, whatever becomes of the files
-            check_values(found, job.split)
+        values = {value for file in files if (value := source.value_of_path(file.path)) is not None}
+        if values:  # they are all there are, whatever becomes of the files
+            check_values(values, job.split)
     return source, first

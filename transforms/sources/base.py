@@ -61,8 +61,8 @@ class Source(ABC, Generic[P, A, R, V, W]):
         if job.source.max_assets is None:
             return list(files)
         names = [cls.asset_of_path(stat.path, job) or "" for stat in files]
-        kept = set(first_names(names, job.split, job.source.max_assets))
-        return [stat for stat, name in zip(files, names, strict=True) if name in kept]
+        chosen = set(first_names(names, job.split, job.source.max_assets))
+        return [stat for stat, name in zip(files, names, strict=True) if name in chosen]
 
     def part(self, most: int) -> "tuple[Source[P, A, R, V, W], float] | None":
         """For a look at large files: the source of some of their rows, and which share of all rows these are.
@@ -152,11 +152,11 @@ class Source(ABC, Generic[P, A, R, V, W]):
         values = sorted({piece.split_value for piece in pieces if piece.split_value is not None})
         if isinstance(asset, Reject) or not values:
             return asset
-        found = {split_of_value(value, split) for value in values}
-        if len(found) > 1:
+        splits = {split_of_value(value, split) for value in values}
+        if len(splits) > 1:
             reason = f"the path puts it into more than one split: {split.column} is {' and '.join(values)}"
             return Reject(name, asset.files, "path", reason)
-        (only,) = found
+        (only,) = splits
         return None if only is None else replace(asset, split=only)
 
     @abstractmethod
@@ -304,8 +304,8 @@ class PlainSource(Source[P, A, Report, Verdict[A], Work[A]], Generic[P, A]):
     def judge(self, asset: A, reports: Iterable[Report]) -> Verdict[A]:
         ordered = sorted(reports, key=lambda report: report.index)
         rejects = tuple(report.reject for report in ordered if report.reject is not None)
-        kept = [] if rejects else [report.statistics for report in ordered]
-        return Verdict(asset, sum(kept, self.zero), rejects=rejects)
+        statistics = [] if rejects else [report.statistics for report in ordered]
+        return Verdict(asset, sum(statistics, self.zero), rejects=rejects)
 
     def works(self, verdict: Verdict[A]) -> Iterator[tuple[Work[A], int]]:
         for unit in self.units(verdict.asset):

@@ -40,18 +40,18 @@ def check_unchanged(files: Iterable[FileStat | None]) -> None:
             raise JobFailed(f"{file.path} was removed while the job ran; run it again") from None
         if now != file:
             what = f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
-            raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
+            raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is complete")
 
 
 def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
     """What `read` returns, if the files are the same after it; also a BadInput counts for the files as listed alone."""
     try:
-        found = read()
+        result = read()
     except BadInput:
         check_unchanged(files)
         raise
     check_unchanged(files)
-    return found
+    return result
 
 
 class ScanFile(beam.DoFn):
@@ -101,9 +101,9 @@ class PlanAsset(beam.DoFn):
             rejects = [part for part in parts if isinstance(part, Reject)]
             pieces = [part for part in parts if not isinstance(part, Reject)]
             planned = plan_asset(self._source, name, pieces, rejects, lost)
-            for tag, some in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
-                for one in some:
-                    yield beam.pvalue.TaggedOutput(tag, one)
+            for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
+                for item in items:
+                    yield beam.pvalue.TaggedOutput(tag, item)
             if planned.asset is not None:
                 assets.append(planned.asset)
         if len(assets):
@@ -147,6 +147,6 @@ class TakeApart(beam.DoFn):
         if verdict.accepted:
             yield replace(verdict, statistics=None, row_rejects=())
         rejects = (*verdict.rejects, *verdict.row_rejects)
-        for tag, found in ((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
-            for one in found:
-                yield beam.pvalue.TaggedOutput(tag, one)
+        for tag, items in ((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
+            for item in items:
+                yield beam.pvalue.TaggedOutput(tag, item)

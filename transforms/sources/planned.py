@@ -41,8 +41,8 @@ def plan_asset(
     values = tuple(sorted({piece.split_value for piece in pieces if piece.split_value is not None}))
     if rejects:
         return Planned(None, tuple(rejects), values=values)
-    found = source.plan(name, pieces, lost)
-    if found is None:
-        what = f"rows left out, as {source.job.split.column} is {pieces[0].split_value!r}, in no list of split"
-        return Planned(None, notes=(Note(what, name, source.rows_in(pieces)),), values=values)
-    return Planned(None, (found,), values=values) if isinstance(found, Reject) else Planned(found, values=values)
+    planned = source.plan(name, pieces, lost)
+    if planned is None:
+        text = f"rows left out, as {source.job.split.column} is {pieces[0].split_value!r}, in no list of split"
+        return Planned(None, notes=(Note(text, name, source.rows_in(pieces)),), values=values)
+    return Planned(None, (planned,), values=values) if isinstance(planned, Reject) else Planned(planned, values=values)

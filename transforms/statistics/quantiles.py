@@ -83,8 +83,8 @@ class RowSample:
         return hash(self._bytes())
 
     def _bytes(self) -> tuple[bytes, ...]:
-        told = b"" if self.settled is None else self.settled.tobytes()
-        return self.hashes.tobytes(), self.values.tobytes(), told
+        settled = b"" if self.settled is None else self.settled.tobytes()
+        return self.hashes.tobytes(), self.values.tobytes(), settled
 
     @classmethod
     def zero(cls, features: int) -> "RowSample":
@@ -106,21 +106,21 @@ class RowSample:
           part: only of rows in this part of the hashes, from 0 to 1.
         """
         hashes = hash_rows(asset, positions)
-        kept = _below(hashes, part)
+        indices = _below(hashes, part)
         if len(self) == capacity(values.shape[1]):
-            kept = kept[hashes[kept] <= self.hashes[-1]]
-        if not len(kept):
+            indices = indices[hashes[indices] <= self.hashes[-1]]
+        if not len(indices):
             return self
-        return self + RowSample(hashes[kept], values[kept])
+        return self + RowSample(hashes[indices], values[indices])
 
     def quantiles(self, q: tuple[float, ...]) -> np.ndarray:
         """float64 [q, features], between the two nearest values on a straight line; NaN where no value is present."""
         values = self.values.astype(np.float64)
         found = np.full((len(q), values.shape[1]), np.nan)
-        some = ~np.isnan(values).all(axis=0)
-        if some.any():
+        has_values = ~np.isnan(values).all(axis=0)
+        if has_values.any():
             take = np.nanquantile if np.isnan(values).any() else np.quantile
-            found[:, some] = take(values[:, some], q, axis=0)
+            found[:, has_values] = take(values[:, has_values], q, axis=0)
         return found
 
     def settle(self, q: tuple[float, ...], part: float) -> "RowSample":
@@ -129,8 +129,8 @@ class RowSample:
         For the sample of a whole asset that goes on as a part of the fleet's. A sum is of other rows: it has nothing
         settled.
         """
-        kept = _below(self.hashes, part)
-        return RowSample(self.hashes[kept], self.values[kept], self.quantiles(q))
+        indices = _below(self.hashes, part)
+        return RowSample(self.hashes[indices], self.values[indices], self.quantiles(q))
 
 
 def _below(hashes: np.ndarray, part: float) -> np.ndarray:
@@ -143,8 +143,8 @@ def _smallest(hashes: np.ndarray, values: np.ndarray) -> RowSample:
     """As many rows as a sample has, in order. Equal hashes are put in order by the values, so that all is."""
     rows = capacity(values.shape[1])
     if len(hashes) > rows:
-        kept = np.flatnonzero(hashes <= np.partition(hashes, rows - 1)[rows - 1])
-        hashes, values = hashes[kept], values[kept]
+        indices = np.flatnonzero(hashes <= np.partition(hashes, rows - 1)[rows - 1])
+        hashes, values = hashes[indices], values[indices]
     order = np.argsort(hashes, kind="stable")
     if len(order) > 1 and not np.diff(hashes[order]).all():
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
@@ -153,8 +153,8 @@ def _smallest(hashes: np.ndarray, values: np.ndarray) -> RowSample:
     return RowSample(hashes[order], np.ascontiguousarray(values[order], np.float32))
 
 
-def add_samples(one: RowSample | None, other: RowSample | None) -> RowSample | None:
+def add_samples(a: RowSample | None, b: RowSample | None) -> RowSample | None:
     """The sample of the rows of both; None is that of no rows, where nothing may be sampled."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b

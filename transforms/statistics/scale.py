@@ -59,10 +59,10 @@ def _rows_of_assets(assets: tf.Tensor, file: tf.Tensor, fleet: tf.Tensor) -> tf.
     """Float32 [assets, 2, features]; each name is looked up once, however many rows it has."""
     names, at = tf.unique(assets)
     features = int(fleet.shape[-1])
-    found, _ = tf_utils.construct_and_lookup_table(_table_of, file, tf.io.encode_base64(names))
-    row = tf.io.decode_raw(tf.io.decode_base64(found), tf.float32, fixed_length=4 * 2 * features)
-    known = tf.strings.length(found)[:, None, None] > 0
-    return tf.gather(tf.where(known, tf.reshape(row, [-1, 2, features]), fleet), at)
+    encoded, _ = tf_utils.construct_and_lookup_table(_table_of, file, tf.io.encode_base64(names))
+    row = tf.io.decode_raw(tf.io.decode_base64(encoded), tf.float32, fixed_length=4 * 2 * features)
+    is_known = tf.strings.length(encoded)[:, None, None] > 0
+    return tf.gather(tf.where(is_known, tf.reshape(row, [-1, 2, features]), fleet), at)
 
 
 def _table_of(file: tf.Tensor) -> tf.lookup.StaticHashTable:

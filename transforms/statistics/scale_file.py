@@ -85,7 +85,7 @@ class WriteScaleFile(beam.PTransform):
         )
         once = assets.pipeline | "ScaleFileOnce" >> beam.Create([None])
         return once | "JoinPieces" >> beam.Map(
-            lambda _, found, folder: join_pieces(folder, found), beam.pvalue.AsList(pieces), self._folder
+            lambda _, paths, folder: join_pieces(folder, paths), beam.pvalue.AsList(pieces), self._folder
         )
 
 

@@ -26,7 +26,7 @@ class Scaling:
     usual: np.ndarray | None = None
 
     @classmethod
-    def of(cls, moments: Moments, how: str, quantiles: np.ndarray | None = None) -> "Scaling":
+    def of(cls, moments: Moments, method: str, quantiles: np.ndarray | None = None) -> "Scaling":
         """The scaling that statistics ask for.
 
         standard: (x - mean) / standard deviation of the population.
@@ -39,25 +39,25 @@ class Scaling:
 
         Args:
           moments: of the rows.
-          how: standard, minmax, robust or none.
+          method: standard, minmax, robust or none.
           quantiles: float64 [QUANTILES, features] of the same rows, for robust.
 
         Raises:
-          ValueError: if `how` is none of these, or robust without quantiles.
+          ValueError: if `method` is none of these, or robust without quantiles.
         """
-        if how == "none":
+        if method == "none":
             features = len(moments.count)
             return cls(np.zeros(features, np.float32), np.ones(features, np.float32))
         low = np.where(np.isfinite(moments.low), moments.low, 0)
         high = np.where(np.isfinite(moments.high), moments.high, 0)
-        if how == "minmax":
+        if method == "minmax":
             offset, divisor = low, high - low
-        elif how == "standard":
+        elif method == "standard":
             offset, divisor = moments.mean(), moments.std()
-        elif how == "robust" and quantiles is not None:
+        elif method == "robust" and quantiles is not None:
             offset, divisor = _robust(moments, quantiles)
         else:
-            raise ValueError(f"how is {how!r}, it must be standard, minmax, none, or robust with quantiles")
+            raise ValueError(f"how is {method!r}, it must be standard, minmax, none, or robust with quantiles")
         # The mean of equal values may be off in its last bit; their minimum is not.
         offset = np.where(high > low, offset, low)
         offset = np.where(np.asarray(moments.count) > 0, offset, np.nan)

@@ -25,8 +25,8 @@ def write_transform_fn(folder: str, saved_model: str, metadata: DatasetMetadata)
         name = stat.path.removeprefix(saved_model.rstrip("/"))
         if not name.startswith(f"/{_NOTES}/"):
             # The file of each asset's scaling may be large; what is not takes one request.
-            whole = stat.size <= CHUNK
-            storage.write_chunks(to + name, [storage.read_bytes(stat.path)] if whole else read_chunks(stat.path))
+            is_small = stat.size <= CHUNK
+            storage.write_chunks(to + name, [storage.read_bytes(stat.path)] if is_small else read_chunks(stat.path))
     schema = storage.join(folder, tft.TFTransformOutput.TRANSFORMED_METADATA_DIR, "schema.pbtxt")
     storage.write_text(schema, text_format.MessageToString(metadata.schema))
     return to

@@ -20,19 +20,19 @@ class ValueCounts:
       counts: int64.
       settled: how many entries are in order.
       most: different values that are kept.
-      told_over: whether it is known that there were more.
+      overflowed: whether it is known that there were more.
     """
 
     values: pa.Array
     counts: np.ndarray
     settled: int
     most: int
-    told_over: bool = False
+    overflowed: bool = False
 
     @property
     def over(self) -> bool:
         """Whether there were more than are kept. Which values are then kept means nothing."""
-        return self._settle().told_over
+        return self._settle().overflowed
 
     @classmethod
     def zero(cls, most: int) -> "ValueCounts":
@@ -42,17 +42,17 @@ class ValueCounts:
     @classmethod
     def of(cls, column: pa.Array, most: int) -> "ValueCounts":
         """Of a column of strings; missing ones do not count."""
-        found = pc.value_counts(column.drop_null())
-        values = found.field("values").cast(pa.large_string())
-        return cls(values, found.field("counts").to_numpy().astype(np.int64), 0, most)._settle()
+        counted = pc.value_counts(column.drop_null())
+        values = counted.field("values").cast(pa.large_string())
+        return cls(values, counted.field("counts").to_numpy().astype(np.int64), 0, most)._settle()
 
     def __add__(self, other: "ValueCounts") -> "ValueCounts":
-        if self.told_over or other.told_over:
-            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, told_over=True)
+        if self.overflowed or other.overflowed:
+            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, overflowed=True)
         values = pa.concat_arrays([self.values, other.values])
-        both = ValueCounts(values, np.concatenate([self.counts, other.counts]), self.settled, self.most)
+        total = ValueCounts(values, np.concatenate([self.counts, other.counts]), self.settled, self.most)
         waiting = len(values) - self.settled
-        return both._settle() if waiting > max(self.settled, _SLACK) else both
+        return total._settle() if waiting > max(self.settled, _SLACK) else total
 
     def _settle(self) -> "ValueCounts":
         if self.settled == len(self.values):
@@ -60,7 +60,7 @@ class ValueCounts:
         table = pa.table({"value": self.values, "count": self.counts})
         summed = table.group_by("value", use_threads=False).aggregate([("count", "sum")]).sort_by("value")
         if summed.num_rows > self.most:
-            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, told_over=True)
+            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, overflowed=True)
         values = summed["value"].combine_chunks()
         return ValueCounts(values, summed["count_sum"].to_numpy(), summed.num_rows, self.most)
 
@@ -69,23 +69,23 @@ class ValueCounts:
 
     def table(self) -> pa.Table:
         """The columns `value` and `count`, in the order of the alphabet."""
-        found = self._settle()
-        return pa.table({"value": found.values, "count": found.counts})
+        settled = self._settle()
+        return pa.table({"value": settled.values, "count": settled.counts})
 
     @classmethod
     def of_table(cls, table: pa.Table, most: int, *, over: bool = False) -> "ValueCounts":
         """What `table` gave, and whether it was `over`."""
         values, counts = (table[name].combine_chunks() for name in ("value", "count"))
-        return cls(values, counts.to_numpy(), len(values), most, told_over=over)
+        return cls(values, counts.to_numpy(), len(values), most, overflowed=over)
 
     def items(self) -> list[tuple[str, int]]:
         """The values with their counts, in the order of the alphabet."""
-        found = self._settle()
-        return list(zip(found.values.to_pylist(), found.counts.tolist(), strict=True))
+        settled = self._settle()
+        return list(zip(settled.values.to_pylist(), settled.counts.tolist(), strict=True))
 
     def frequent(self, min_count: int, most: int | None) -> list[str]:
         """The values that come at least so often, the most frequent first; of equal ones, in the alphabet's order."""
-        found = self._settle()
-        kept = np.flatnonzero(found.counts >= min_count)
-        order = kept[np.argsort(-found.counts[kept], kind="stable")][:most]
-        return found.values.take(pa.array(order)).to_pylist()
+        settled = self._settle()
+        indices = np.flatnonzero(settled.counts >= min_count)
+        order = indices[np.argsort(-settled.counts[indices], kind="stable")][:most]
+        return settled.values.take(pa.array(order)).to_pylist()

@@ -15,7 +15,7 @@ from beamfeed.transforms.suggest.draft import Key, comment, render
 from beamfeed.transforms.suggest.images import LEAST, image_side, residual_stem
 from beamfeed.transforms.suggest.shared import train_key
 
-NO_TARGET = "--job: a model needs something to tell; give --target NAME, of one of the features"
+NO_TARGET = "--job: a model needs something to predict; give --target NAME, one of the features"
 Sizes = Mapping[str, Sequence[tuple[int, int]]]
 
 
@@ -90,7 +90,7 @@ def _remark(chosen: FirstModel, inputs: Sequence[Field]) -> str:
     """What is said of the model."""
     names = ", ".join(f"{field.name} ({field.content or field.dtype} {field.shape_text})" for field in inputs)
     if chosen.is_own:
-        return f"The inputs are {names}: give the class of a model of your own, see docs/own_model.md."
+        return f"The inputs are {names}: write your own model class, see docs/own_model.md."
     return f"Of the inputs {names}."
 
 
@@ -104,12 +104,12 @@ def first_model(inputs: Sequence[Field], sizes: Sizes) -> FirstModel:
     sides = {field.name: image_side(sizes.get(field.name, ())) for field in inputs if is_encoded(field)}
     decoded: dict[str, Any] = {name: {"size": [side, side]} for name, side in sides.items()}
     raw = [field for field in inputs if is_raw_image(field) and _shorter(field) >= LEAST]
-    others = [field for field in inputs if field.name not in sides and field not in raw]
-    if (sides or raw) and all(map(_is_dense, others)):
+    dense = [field for field in inputs if field.name not in sides and field not in raw]
+    if (sides or raw) and all(map(_is_dense, dense)):
         least = min([*sides.values(), *map(_shorter, raw)])
         stem = residual_stem(least)
         model: dict[str, Any] = {"name": "residual"} | ({"stem": stem} if stem > 1 else {})
-        return FirstModel(model, {field.name: decoded.get(field.name, {}) for field in inputs if field not in others})
+        return FirstModel(model, {field.name: decoded.get(field.name, {}) for field in inputs if field not in dense})
     if not sides and all(map(_is_dense, inputs)):
         return FirstModel({"name": "tabular"}, {})
     if not sides and all(_is_dense(field) or _are_words(field) for field in inputs):

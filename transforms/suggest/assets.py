@@ -12,8 +12,8 @@ from beamfeed.contract.config.sources.timeseries import AssetFrom, TimeseriesSou
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, tokens
+from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.timeline import survey
 from beamfeed.transforms.suggest.times import Time
@@ -61,17 +61,17 @@ class Assets:
     groups: tuple[tuple[np.ndarray, ...], ...]
 
 
-def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None, asked: Asked) -> Assets | None:
+def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None, options: Options) -> Assets | None:
     """How the rows of assets are told apart, so that times rise in each; None if there is no way in which they do.
 
     Args:
       sample: of the files.
       columns: that they have.
       time: that orders the rows; without one, rows follow each other as they stand.
-      asked: what the user says.
+      options: what the user says.
     """
-    if asked.asset is not None:
-        return _by_column(sample, asked.asset, "as --asset says")
+    if options.asset is not None:
+        return _by_column(sample, options.asset, "as --asset says")
     able = _able(columns, () if time is None else time.columns)
     for column in able:
         if tokens(column.name)[-1:] and tokens(column.name)[-1] in _LAST and _NAMES & {*tokens(column.name)}:
@@ -108,20 +108,20 @@ def _by_values(sample: Sample, able: Sequence[Column], time: Time) -> Assets | N
 
 def _able(columns: Mapping[str, Column], used: Sequence[str]) -> list[Column]:
     """Columns that may name assets: with some values, each of several rows."""
-    return [one for one in columns.values() if one.name not in used and one.rows >= 2 * one.distinct > 2
-            and (one.kind == "text" or (one.kind == "number" and one.whole)) and not one.missing]  # fmt: skip
+    return [col for col in columns.values() if col.name not in used and col.rows >= 2 * col.distinct > 2
+            and (col.kind == "text" or (col.kind == "number" and col.whole)) and not col.missing]  # fmt: skip
 
 
 def _by_column(sample: Sample, name: str, why: str = "") -> Assets:
     names: set[str] = set()
     groups = []
-    for one in sample.tables:
-        encoded = one.table.column(name).combine_chunks().cast(pa.string()).fill_null("").dictionary_encode()
+    for sampled in sample.tables:
+        encoded = sampled.table.column(name).combine_chunks().cast(pa.string()).fill_null("").dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         names.update(encoded.dictionary.to_pylist())
         ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
         groups.append(tuple(np.split(np.argsort(codes, kind="stable"), ends[:-1])))
-    every = len(sample.tables) == len(sample.files) and all(one.whole for one in sample.tables)
+    every = len(sample.tables) == len(sample.files) and all(sampled.whole for sampled in sample.tables)
     why = why or f"{name} has {len(names)} values, and the rows of each follow each other in time"
     return Assets({"column": name}, why, name, tuple(sorted(names)), every, tuple(groups))
 
@@ -131,14 +131,14 @@ def _by_path(sample: Sample) -> Assets:
     section, why = _path_section(paths)
     asset = AssetFrom.model_validate(section)
     names = tuple(sorted({name for path in paths if (name := asset_of_path(path, asset)) is not None}))
-    groups = tuple((np.arange(one.table.num_rows),) for one in sample.tables)
+    groups = tuple((np.arange(sampled.table.num_rows),) for sampled in sample.tables)
     return Assets(section, why, None, names, True, groups)
 
 
 def _path_section(paths: Sequence[str]) -> tuple[dict[str, Any], str]:
     keys = [key_columns(path) for path in paths]
     for key in keys[0]:
-        if key.lower() not in _DATES and len({found.get(key) for found in keys}) > 1:
+        if key.lower() not in _DATES and len({values.get(key) for values in keys}) > 1:
             return {"column": key}, f"folders such as {key}={keys[0][key]} name it"
     folders = [path.rpartition("/")[0] for path in paths]
     stems = [TimeseriesSource.stem(path) for path in paths]

@@ -87,8 +87,8 @@ class Column:
 
 def tokens(name: str) -> list[str]:
     """The words of a name in small letters: `TX_FRAUD`, `txFraud` and `tx fraud` are tx and fraud."""
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return [one for one in re.split(r"[\W_]+", apart.lower()) if one]
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return [word for word in re.split(r"[\W_]+", spaced.lower()) if word]
 
 
 def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
@@ -101,16 +101,16 @@ def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
 def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
     parts = [plain(part) for part in parts]
     rows = sum(map(len, parts))
-    known = [part for part in parts if part.null_count < len(part)]
-    if not known:
+    filled = [part for part in parts if part.null_count < len(part)]
+    if not filled:
         return Column(name, "nothing", rows, 1.0, 0)
     missing = sum(part.null_count for part in parts) / rows
-    if any(pa.types.is_timestamp(part.type) or pa.types.is_date(part.type) for part in known):
-        return Column(name, "time", rows, missing, _distinct(known), example=_first(known))
-    if all(is_number(part.type) for part in known):
+    if any(pa.types.is_timestamp(part.type) or pa.types.is_date(part.type) for part in filled):
+        return Column(name, "time", rows, missing, _distinct(filled), example=_first(filled))
+    if all(is_number(part.type) for part in filled):
         with np.errstate(invalid="ignore"):  # of infinities
-            steps = [np.diff(one) for one in map(_numbers, parts)]
-        bools = all(pa.types.is_boolean(part.type) for part in known)
+            steps = [np.diff(numbers) for numbers in map(_numbers, parts)]
+        bools = all(pa.types.is_boolean(part.type) for part in filled)
         every = np.concatenate([_numbers(part).astype(np.float64) for part in parts])
         fine = every[np.isfinite(every)]
         return Column(
@@ -122,11 +122,11 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
             whole=bool((fine == np.floor(fine)).all()),
             counts=all(len(step) > 0 and bool((step == 1).all()) for step in steps),
             rises=all(len(step) > 0 and bool((step >= 0).all()) for step in steps),
-            example=_first(known),
+            example=_first(filled),
         )
-    if not all(is_text(part.type) for part in known):
+    if not all(is_text(part.type) for part in filled):
         return Column(name, "other", rows, missing, 2)
-    texts = [part.cast(pa.string()) for part in known]
+    texts = [part.cast(pa.string()) for part in filled]
     empty = sum(pc.sum(pc.is_in(text, value_set=_NOTHING)).as_py() or 0 for text in texts)
     nulls = rows - sum(len(text) - text.null_count for text in texts)
     words = [pc.mean(pc.add(pc.count_substring(pc.utf8_trim_whitespace(text), " "), 1)).as_py() for text in texts]
@@ -136,7 +136,7 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
         rows,
         (nulls + empty) / rows,
         _distinct(texts),
-        words=float(np.mean([one for one in words if one is not None] or [0])),
+        words=float(np.mean([length for length in words if length is not None] or [0])),
         example=_first(texts),
     )
 

@@ -28,7 +28,7 @@ def plain_times(times: Sequence[Time]) -> dict[str, Time]:
 
 def date_parts(time: Time) -> list[str]:
     """The parts of a date that are not the same in all sampled rows."""
-    ticks = _known(time)
+    ticks = _valid_ticks(time)
     months = ticks.astype("datetime64[ns]").astype("datetime64[M]")
     first = (months.astype("datetime64[ns]").astype(np.int64) == ticks).all()  # days that stand for months
     parts = {
@@ -48,8 +48,8 @@ def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
     """
     if time.units.kind != "timestamp":
         return None
-    values = np.concatenate([one[valid] for one, valid in zip(columns, time.valid, strict=True)])
-    ticks = _known(time)
+    values = np.concatenate([values[valid] for values, valid in zip(columns, time.valid, strict=True)])
+    ticks = _valid_ticks(time)
     instants = ticks.astype("datetime64[ns]")
     years, months, days = (instants.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "YMD")
     parts = {
@@ -81,21 +81,21 @@ def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:
     return None
 
 
-def _known(time: Time) -> np.ndarray:
+def _valid_ticks(time: Time) -> np.ndarray:
     return np.concatenate([ticks[valid] for ticks, valid in zip(time.ticks, time.valid, strict=True)])
 
 
 def _every(sample: Sample, time: Time) -> np.ndarray:
     """The times of all rows, int64; of many files, those of the sampled ones."""
-    whole = len(sample.tables) == len(sample.files) and all(one.whole for one in sample.tables)
-    if whole or sum(file.size for file in sample.files) > _READ:
-        return _known(time)
+    is_complete = len(sample.tables) == len(sample.files) and all(sampled.whole for sampled in sample.tables)
+    if is_complete or sum(file.size for file in sample.files) > _READ:
+        return _valid_ticks(time)
     (name,) = time.columns
-    wanted = {name: sample.types[name]}
-    found = []
+    types = {name: sample.types[name]}
+    read = []
     for file in sample.files:
         with suppress(BadInput, Unsure):
-            for _, _, batch in iter_batches(file.path, Every(wanted, sample.text), [name]):
+            for _, _, batch in iter_batches(file.path, Every(types, sample.text), [name]):
                 ticks, valid = read_ticks(time.units, batch.column(0))
-                found.append(ticks[valid])
-    return np.concatenate(found)
+                read.append(ticks[valid])
+    return np.concatenate(read)

@@ -28,11 +28,11 @@ def find_keys(files: Sequence[FileStat]) -> tuple[dict[str, object], list[str]]:
     remarks: list[str] = []
     for path in spread(texts, 3):
         for _ in range(4):  # one thing may hide the next
-            found = _wanting(path, Csv.model_validate(keys))
-            if found is None:
+            key = _wanting(path, Csv.model_validate(keys))
+            if key is None:
                 break
-            keys[found[0]] = found[1]
-            remarks.append(found[2])
+            keys[key[0]] = key[1]
+            remarks.append(key[2])
     return keys, remarks
 
 
@@ -45,8 +45,8 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
         if unsure.contradicts or csv.decimal != "auto":
             return None
         mark = min(".,", key=lambda mark: _lost(path, csv, decimal=mark))
-        said = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
-        return "decimal", mark, f"CHECK THIS: {path}: {said}."
+        text = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
+        return "decimal", mark, f"CHECK THIS: {path}: {text}."
     except BadInput as bad:
         return _with_row_names(path, csv, bad.reason) or _without_quotes(path, csv)
     unquoted = _without_quotes(path, csv)
@@ -78,7 +78,7 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
     names = [_ROW, *(name.strip() for name in named)]
     if len(names) != int(counts[1]) or len(set(names)) < len(names):
         return None
-    return "names", names, f"Rows begin with a value that the line of names has no name for: {_ROW}."
+    return "names", names, f"Rows begin with a value that has no name in the header: {_ROW}."
 
 
 def _names_are_values(look: Look, table: pa.Table) -> bool:

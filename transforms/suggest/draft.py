@@ -86,9 +86,9 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
     if isinstance(value, list) and len(line) > WIDTH:
         yield f"{name} [{tail}"
         # As they stand in a list; and a value is not cut at its spaces.
-        items = ", ".join(flow([one])[1:-1].replace(" ", "\0") for one in value)
+        items = ", ".join(flow([item])[1:-1].replace(" ", "\0") for item in value)
         broken = textwrap.wrap(items, WIDTH - len(margin) - 4, break_long_words=False, break_on_hyphens=False)
-        yield from (f"{margin}    {one}".replace("\0", " ") for one in broken)
+        yield from (f"{margin}    {text}".replace("\0", " ") for text in broken)
         yield f"{margin}  ]"
         return
     yield line
@@ -97,7 +97,7 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
 def _plain(value: Any) -> Any:
     """A value in which nothing is taken for a variable; a lone `$`, as patterns have it, needs nothing."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return escaped(value) if isinstance(value, str) and ("$$" in value or "${" in value) else value
 
 

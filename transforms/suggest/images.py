@@ -74,12 +74,12 @@ def find_images(folder: str, *, surely: bool = False) -> ImageFolder | None:
 
 def _sizes(images: Sequence[FileStat]) -> tuple[tuple[int, int], ...]:
     """Height and width of some images from all over the list; of those that cannot be read, none."""
-    found = []
+    sizes = []
     for file in images[:: -(-len(images) // _LOOKED)]:
         with suppress(OSError, BadImage), storage.open_input(file.path) as opened:
             header = read_header(opened.read(_HEAD))
-            found.append((header.height, header.width))
-    return tuple(found)
+            sizes.append((header.height, header.width))
+    return tuple(sizes)
 
 
 def _parts(names: Sequence[str]) -> dict[str, list[str]]:
@@ -102,19 +102,19 @@ def image_side(sizes: Sequence[tuple[int, int]]) -> int:
     return max(LEAST, min(usual_side(sizes), LARGEST)) if sizes else SIDE
 
 
-def draft_images(found: ImageFolder, folder: str, places: Places) -> list[Part]:
+def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]:
     """The sections of the job file."""
-    count = len(found.files)
+    count = len(images.files)
     source = [
         Key("kind", "image", tail="beamfeed schema lists the kinds"),
         Key("files", folder, tail=f"{count:,} image{'s' if count > 1 else ''}"),
     ]
     return [
         Key("source", tuple(source), ("What the files hold.",)),
-        *_label(found),
-        *_split(found),
+        *_label(images),
+        *_split(images),
         *output_keys(places),
-        *_train(found, places),
+        *_train(images, places),
         Remark(
             "Records hold the files as they are. To store all images at one size, give source one of",
             ("store: {format: jpeg, size: 256}          # the shorter side", "store: {format: raw, size: [64, 64]}"),
@@ -122,30 +122,30 @@ def draft_images(found: ImageFolder, folder: str, places: Places) -> list[Part]:
     ]
 
 
-def _label(found: ImageFolder) -> list[Part]:
-    if found.labelled:
-        classes = ", ".join(f"{name} {count:,}" for name, count in list(found.folders.items())[:10])
-        more = f" and {len(found.folders) - 10} more" if len(found.folders) > 10 else ""
+def _label(images: ImageFolder) -> list[Part]:
+    if images.labelled:
+        classes = ", ".join(f"{name} {count:,}" for name, count in list(images.folders.items())[:10])
+        more = f" and {len(images.folders) - 10} more" if len(images.folders) > 10 else ""
         return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}{more}.",))]
-    path = found.lists[0] if found.lists else "labels.csv"
-    said = "There are tables beside the images. " if found.lists else "Folders do not look like classes. "
+    path = images.lists[0] if images.lists else "labels.csv"
+    text = "There are tables beside the images. " if images.lists else "Folders do not look like classes. "
     return [
         Remark(
-            said + "If a list tells what is on the images, name its columns; until then the job preprocesses alone:",
+            text + "If a list says what is in the images, name its columns; until then the job only preprocesses:",
             (f"source: {{..., list: {{file: {path}, path: COLUMN}}}}", "label: {column: COLUMN, classes: auto}"),
         )
     ]
 
 
-def _train(found: ImageFolder, places: Places) -> list[Part]:
+def _train(images: ImageFolder, places: Places) -> list[Part]:
     """What learns the folders, where these are classes and images can be read."""
-    if not found.trains:
+    if not images.trains:
         return []
-    rows = len(found.files) * (0.8 if len(found.files) >= _SPLIT else 1.0)
-    side = image_side(found.sizes)
-    seen = f"height, width; the shorter side of {len(found.sizes)} images is mostly {usual_side(found.sizes):,}"
+    rows = len(images.files) * (0.8 if len(images.files) >= _SPLIT else 1.0)
+    side = image_side(images.sizes)
+    text = f"height, width; the shorter side of {len(images.sizes)} images is mostly {usual_side(images.sizes):,}"
     image = (
-        Key("size", [side, side], tail=seen),
+        Key("size", [side, side], tail=text),
         Key("augment", {"flip": "horizontal", "crop": 0.85}, tail="leave flip out where left is not right"),
     )
     return [
@@ -155,7 +155,7 @@ def _train(found: ImageFolder, places: Places) -> list[Part]:
             choose_batch(rows),
             places.model,
             trains=f"about {round(rows):,} images train",
-            patience=5 if len(found.files) >= _SPLIT else None,
+            patience=5 if len(images.files) >= _SPLIT else None,
         )
     ]
 
@@ -165,7 +165,5 @@ def _split(found: ImageFolder) -> list[Part]:
         return [Key("split", {"by": "column", "column": "top_folder", **found.parts}, tail="as the folders say")]
     few = len(found.files) < _SPLIT
     parts = {"train": 1.0, "eval": 0.0, "test": 0.0} if few else {"train": 0.8, "eval": 0.1, "test": 0.1}
-    told = (
-        f"there are too few images to hold some back: {len(found.files)}" if few else "each image by a hash of its path"
-    )
-    return [Key("split", {"by": "row", **parts}, tail=told)]
+    tail = f"too few images to hold some out: {len(found.files)}" if few else "each image by a hash of its path"
+    return [Key("split", {"by": "row", **parts}, tail=tail)]

@@ -9,10 +9,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, describe
 from beamfeed.transforms.suggest.draft import Key, Part, comment, printable, render
 from beamfeed.transforms.suggest.images import ImageFolder, draft_images, find_images
+from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
 from beamfeed.transforms.suggest.series import Series, draft_series, find_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
@@ -21,7 +21,7 @@ from beamfeed.transforms.suggest.times import Time, find_times
 from beamfeed.transforms.suggest.wide import find_wide
 from beamfeed.transforms.suggest.windowing import LENGTHS, choose_shape
 
-NOTHING_ASKED = Asked()
+NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Suggestion:
       body: its sections.
       guessed: what they were guessed from.
       about: what was found, in a few words.
-      trains: whether the job trains; else it preprocesses alone.
+      trains: whether the job trains; else it only preprocesses.
       length: of the windows; None where there are none.
       problems: why it cannot run as it is; empty where it can; None where that was not tried.
     """
@@ -57,17 +57,17 @@ class Suggestion:
     def text(self) -> str:
         """Of the job file."""
         if self.problems is None:
-            works = "Whether it runs as it is, `beamfeed check` tells. "
+            works = "`beamfeed check` says whether it runs as it is. "
         else:
             works = "" if self.problems else "It runs as it is. "
-        said = f"{works}What it says was guessed from {self.guessed}; read it through, and change what you know better."
+        note = f"{works}Its values were guessed from {self.guessed}; review them, and change what you know better."
         lines = [f"A first job file for {self.folder}, written by `beamfeed init`.", "", f"  {self.command}", ""]
         if self.problems:
             lines += ["It does not run as it is:", *(f"  {line}" for line in self.problems), ""]
         head = [
             f"# {printable(line)}".rstrip() if not line.startswith("  ") else f"#   {printable(line)}" for line in lines
         ]
-        return "\n".join([*head, *comment(f"{said} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
+        return "\n".join([*head, *comment(f"{note} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
 
     @property
     def to_try(self) -> Job:
@@ -87,42 +87,44 @@ def _is_text(feature: Any) -> bool:
     return isinstance(feature, dict) and feature["type"] == "text"
 
 
-def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, longest: int = LENGTHS[0]) -> Suggestion:
+def suggest(
+    folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LENGTHS[0]
+) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:
       folder: a folder, a glob or a file, local or gs://
       name: of the job file, for its first lines.
-      asked: what the user says of the files.
+      options: what the user says of the files.
       longest: rows of a window, at most.
 
     Raises:
       UserError: if there are no such files, they cannot be read together, or are not what the user says.
     """
     places = choose_places(folder)
-    images = find_images(folder, surely=asked.kind == "image") if asked.kind in (None, "image") else None
+    images = find_images(folder, surely=options.kind == "image") if options.kind in (None, "image") else None
     if images is not None:
-        asked.check_images()
+        options.check_images()
         body = _body(draft_images(images, folder, places), places)
         guessed = "names of files, and the sizes of some"
         suggestion = Suggestion(folder, name, body, guessed, _about_images(images), images.trains)
-    elif asked.kind == "image":
+    elif options.kind == "image":
         raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
     else:
         sample = take_sample(folder)
-        asked.check(list(sample.types))
-        sample, found = _look(sample, asked)
+        options.check(list(sample.types))
+        sample, content = _look(sample, options)
         guessed = f"the beginnings of {len(sample.looks)} of {len(sample.files):,} files"
-        about, length = _about(sample, found), None
-        if isinstance(found, Series):
+        about, length = _about(sample, content), None
+        if isinstance(content, Series):
             rows = sum(sample.rows.values())
-            seen, each = found.line.assets, rows / max(1, len(found.assets.names))
-            share = min(1.0, sum(seen) / len(seen) / each) if found.assets.every and each else 1.0
-            shape = choose_shape(seen, found.line.runs, found.assets.names, rows, longest, share)
-            draft, length = draft_series(sample, found, shape, places), shape.length
+            lengths, per_asset = content.line.assets, rows / max(1, len(content.assets.names))
+            share = min(1.0, sum(lengths) / len(lengths) / per_asset) if content.assets.every and per_asset else 1.0
+            shape = choose_shape(lengths, content.line.runs, content.assets.names, rows, longest, share)
+            draft, length = draft_series(sample, content, shape, places), shape.length
         else:
-            draft = draft_table(sample, found, places)
-        suggestion = Suggestion(folder, name, _body(draft, places), guessed, about, _trains(found), length)
+            draft = draft_table(sample, content, places)
+        suggestion = Suggestion(folder, name, _body(draft, places), guessed, about, _trains(content), length)
     parse_job(suggestion.text, name=name)  # what is written must be a job file
     return suggestion
 
@@ -131,53 +133,53 @@ def _body(draft: Sequence[Part], places: Places) -> str:
     return "\n".join(render([part]) for part in [Key("name", places.name), *draft])
 
 
-def _about_images(found: ImageFolder) -> str:
-    count, label = len(found.files), "label folder" if found.labelled else "no label found"
-    alone = "" if found.trains else "; it preprocesses alone"
+def _about_images(images: ImageFolder) -> str:
+    count, label = len(images.files), "label folder" if images.labelled else "no label found"
+    alone = "" if images.trains else "; it only preprocesses"
     return f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}"
 
 
-def _look(sample: Sample, asked: Asked) -> tuple[Sample, Series | Table]:
+def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
-    wide = find_wide(sample, asked)
+    wide = find_wide(sample, options)
     if wide is not None:
-        columns = describe([one.table for one in wide.sample.tables])
-        found = find_series(wide.sample, columns, wide.times, wide.asked)
-        if found is not None:
-            why = found.assets.why if asked.asset else "a row holds the series of one"
-            return wide.sample, replace(found, assets=replace(found.assets, why=why))
-    columns, times, series = _rows_of(sample, asked)
+        columns = describe([sampled.table for sampled in wide.sample.tables])
+        series = find_series(wide.sample, columns, wide.times, wide.asked)
+        if series is not None:
+            why = series.assets.why if options.asset else "a row holds the series of one"
+            return wide.sample, replace(series, assets=replace(series.assets, why=why))
+    columns, times, series = _rows_of(sample, options)
     time = None if series is None else series.time
     lines = trailing_rows(sample, None if time is None else time.valid)
     if lines:
         sample = with_footer(sample, lines)
-        columns, times, series = _rows_of(sample, asked)
-    return sample, find_table(sample, columns, times, asked) if series is None else series
+        columns, times, series = _rows_of(sample, options)
+    return sample, find_table(sample, columns, times, options) if series is None else series
 
 
-def _rows_of(sample: Sample, asked: Asked) -> tuple[dict[str, Column], list[Time], Series | None]:
+def _rows_of(sample: Sample, options: Options) -> tuple[dict[str, Column], list[Time], Series | None]:
     """The columns, those that may be the time, and what makes series of the rows, if they are some."""
-    columns = describe([one.table.select(list(sample.types)) for one in sample.tables])
-    times = find_times(sample, columns, asked)
-    return columns, times, find_series(sample, columns, times, asked)
+    columns = describe([sampled.table.select(list(sample.types)) for sampled in sample.tables])
+    times = find_times(sample, columns, options)
+    return columns, times, find_series(sample, columns, times, options)
 
 
-def _trains(found: Series | Table) -> bool:
-    return isinstance(found, Series) or found.label is not None
+def _trains(content: Series | Table) -> bool:
+    return isinstance(content, Series) or content.label is not None
 
 
-def _about(sample: Sample, found: Series | Table) -> str:
+def _about(sample: Sample, content: Series | Table) -> str:
     files = f"{len(sample.files):,} file{'s' if len(sample.files) > 1 else ''}"
-    if isinstance(found, Series):
-        number, columns = len(found.assets.names), len(found.features)
-        more = "" if found.assets.every else " or more"
+    if isinstance(content, Series):
+        number, columns = len(content.assets.names), len(content.features)
+        more = "" if content.assets.every else " or more"
         learned = f"{columns} column{'s' if columns > 1 else ''} to learn from"
         return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {learned}"
-    alone = "so it preprocesses alone"
+    alone = "so it only preprocesses"
     label = (
-        f"no label {'wanted' if found.declined else 'is sure'}, {alone}"
-        if found.label is None
-        else f"label {found.label.name}"
+        f"no label {'wanted' if content.declined else 'is sure'}, {alone}"
+        if content.label is None
+        else f"label {content.label.name}"
     )
-    columns = len(found.features)
+    columns = len(content.features)
     return f"a table: {files}, {columns} column{'s' if columns > 1 else ''} to learn from, {label}"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
+from beamfeed.transforms.suggest.options import NO_LABEL, Options
 
 CLASSES = 20  # values of a label, up to which whole numbers are classes
 _WORD_CLASSES, _OF_WORD = 100, 50  # more of words, where each has so many rows on average
@@ -78,7 +78,7 @@ def named_label(column: Column) -> bool:
     """Whether a name alone says that a column is what somebody wants to know, and its values can be: no input."""
     words = tokens(column.name)
     named = bool(words) and (words[-1] in _PLAIN or "".join(words[-2:]) in _PLAIN)
-    return named and (column.kind in ("bool", "nothing") or _few(column) or column.constant)
+    return named and (column.kind in ("bool", "nothing") or _is_class_count(column) or column.constant)
 
 
 def names_label(name: str) -> frozenset[str]:
@@ -91,24 +91,24 @@ def classifies(column: Column) -> bool:
     return column.kind in ("bool", "text") or (column.whole and column.distinct <= CLASSES)
 
 
-def choose_label(columns: Mapping[str, Column], asked: Asked) -> Choice:
+def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
     """The label of a table.
 
     Args:
       columns: of the files, as they stand there.
-      asked: what the user says.
+      options: what the user says.
     """
-    if asked.label == NO_LABEL:
+    if options.label == NO_LABEL:
         return Choice(None, "", ())
-    if asked.label is not None:
-        return Choice(columns[asked.label], "as --label says", ())
-    able = [column for column in columns.values() if _able(column) and column.name not in asked.columns.values()]
+    if options.label is not None:
+        return Choice(columns[options.label], "as --label says", ())
+    able = [column for column in columns.values() if _able(column) and column.name not in options.columns.values()]
     if not able:
         return Choice(None, "", ())
-    kept = [column for column in columns.values() if not (column.identity or column.constant or column.prose)]
+    plausible = [column for column in columns.values() if not (column.identity or column.constant or column.prose)]
     # Whole numbers that all differ may name rows, whatever they are called.
-    first = next((column for column in kept if not (column.whole and column.unique)), kept[0])
-    ends = _Ends(*(column if column in able else None for column in (first, kept[-1])))
+    first = next((column for column in plausible if not (column.whole and column.unique)), plausible[0])
+    ends = _Ends(*(column if column in able else None for column in (first, plausible[-1])))
     scores = {column.name: _score(column, able, ends) for column in able}
     order = sorted(able, key=lambda column: -scores[column.name])
     best, score = order[0], scores[order[0].name]
@@ -116,10 +116,10 @@ def choose_label(columns: Mapping[str, Column], asked: Asked) -> Choice:
     # In the middle of a table a word such as `default` may be a feature, where the last column says yes or no.
     contested = score < 3 and best is not ends.last and ends.last is not None and ends.last.distinct == 2
     if score >= _SURE and alone and not contested:
-        where = {id(ends.last): ", and as the last column", id(ends.first): ", and as the first column"}
-        return Choice(best, f"by its name{where.get(id(best), '')}", ())
-    if score < _SURE and len(able) == 1 and _few(best) and any(column.prose for column in columns.values()):
-        return Choice(best, "it alone stands beside a text", ())
+        places = {id(ends.last): ", and as the last column", id(ends.first): ", and as the first column"}
+        return Choice(best, f"by its name{places.get(id(best), '')}", ())
+    if score < _SURE and len(able) == 1 and _is_class_count(best) and any(column.prose for column in columns.values()):
+        return Choice(best, "the only column beside a text", ())
     likely = [column for column in order if scores[column.name]]
     likely += [column for column in (able[-1], able[0]) if not scores[column.name]]
     return Choice(None, "", tuple({column.name: column for column in likely}.values())[:_TOLD])
@@ -130,11 +130,11 @@ def _able(column: Column) -> bool:
     if column.kind not in ("number", "bool", "text") or column.distinct < 2 or column.missing > MOSTLY_MISSING:
         return False
     if column.kind == "text":
-        return _few(column) and not column.prose
+        return _is_class_count(column) and not column.prose
     return not column.identity
 
 
-def _few(column: Column) -> bool:
+def _is_class_count(column: Column) -> bool:
     """Whether the values are few enough to be classes."""
     if column.kind == "text" and column.distinct <= _WORD_CLASSES and column.distinct * _OF_WORD <= column.rows:
         return True
@@ -162,20 +162,20 @@ def _said_by_name(column: Column, able: Sequence[Column]) -> float:
     if _is_axis(words, able):
         return 0.0
     named = {*words[-1:], "".join(words)}
-    return next((far for some, far in (_OF_AMOUNTS if _is_amount(column) else _OF_CLASSES) if some & named), 0.0)
+    return next((far for words, far in (_OF_AMOUNTS if _is_amount(column) else _OF_CLASSES) if words & named), 0.0)
 
 
 def _is_amount(column: Column) -> bool:
-    return column.kind == "number" and not (column.whole and _few(column))
+    return column.kind == "number" and not (column.whole and _is_class_count(column))
 
 
 def _is_axis(words: Sequence[str], able: Sequence[Column]) -> bool:
     """Whether `y` is one of x, y and z."""
-    return words[-1:] == ["y"] and (len(words) > 1 or any(tokens(one.name) in (["x"], ["z"]) for one in able))
+    return words[-1:] == ["y"] and (len(words) > 1 or any(tokens(column.name) in (["x"], ["z"]) for column in able))
 
 
 def _odd_one_out(column: Column, able: Sequence[Column]) -> bool:
     """Whether a column holds classes beside at least three of numbers, and none of classes or of such a name."""
-    others = [other for other in able if other is not column]
-    amounts = all(_is_amount(other) and not _said_by_name(other, able) for other in others)
-    return len(others) >= 3 and amounts and not {*tokens(column.name)} & _TRAITS
+    rest = [other for other in able if other is not column]
+    amounts = all(_is_amount(other) and not _said_by_name(other, able) for other in rest)
+    return len(rest) >= 3 and amounts and not {*tokens(column.name)} & _TRAITS

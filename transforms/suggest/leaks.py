@@ -26,31 +26,31 @@ def find_leaks(tables: Sequence[pa.Table], label: Column, features: Mapping[str,
     """
     if classifies(label):
         classes = _codes(tables, label.name)
-        return {name: told for name, one in features.items() if (told := _tells_classes(tables, one, classes))}
+        return {name: told for name, column in features.items() if (told := _fixes_classes(tables, column, classes))}
     amounts = np.concatenate(numbers_of(tables, label.name))
     return {
         name: f"it rises or falls with {label.name} in every row"
-        for name, one in features.items()
-        if one.kind == "number" and _same_order(np.concatenate(numbers_of(tables, name)), amounts)
+        for name, column in features.items()
+        if column.kind == "number" and _same_order(np.concatenate(numbers_of(tables, name)), amounts)
     }
 
 
-def _tells_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarray) -> str:
+def _fixes_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarray) -> str:
     """How the values of a column tell the classes, int64 [rows], -1 where none is known; empty if they do not."""
-    known = classes >= 0
-    counts = np.bincount(classes[known])
-    others = int(counts.sum() - counts.max(initial=0))
-    if others < _OTHERS:
+    is_known = classes >= 0
+    counts = np.bincount(classes[is_known])
+    minority = int(counts.sum() - counts.max(initial=0))
+    if minority < _OTHERS:
         return ""
     codes = _codes(tables, column.name) + 1  # a missing value is one of them
-    pairs, times = np.unique(codes[known] * len(counts) + classes[known], return_counts=True)
+    pairs, times = np.unique(codes[is_known] * len(counts) + classes[is_known], return_counts=True)
     _, place = np.unique(pairs // len(counts), return_inverse=True)
     of_value, most = np.zeros((2, place.max() + 1), np.int64)
     np.add.at(of_value, place, times)
     np.maximum.at(most, place, times)
     # A value that is there once tells nothing of others.
     wrong = int((of_value - most).sum() + (of_value == 1).sum())
-    if wrong <= _LEFT * others:
+    if wrong <= _LEFT * minority:
         return "each of its values goes with one class of the label"
     if column.kind == "number" and _parted(np.concatenate(numbers_of(tables, column.name)), classes, counts):
         return "each class of the label has a range of its values"
@@ -73,7 +73,7 @@ def _same_order(values: np.ndarray, amounts: np.ndarray) -> bool:
     fine = np.isfinite(values) & np.isfinite(amounts)
     if fine.sum() < max(_CUT_ROWS, 0.5 * np.isfinite(amounts).sum()):
         return False
-    ranks = [_ranks(one[fine]) for one in (values, amounts)]
+    ranks = [_ranks(values[fine]) for values in (values, amounts)]
     spread = np.std(ranks[0]) * np.std(ranks[1])
     return (
         bool(spread)

@@ -24,14 +24,14 @@ def list_files(folder: str) -> list[FileStat]:
     """
     try:
         files, _ = storage.match_inputs([folder], SUFFIXES, TableSource.other_suffixes)
-        there = bool(files) or storage.exists(folder)
+        exists = bool(files) or storage.exists(folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot be listed: {first_line(error)}") from None
-    if not there:
-        what = "no file matches" if storage.has_glob(folder) else "there is no such file or folder"
-        raise UserError(f"{folder}: {what}")
+    if not exists:
+        problem = "no file matches" if storage.has_glob(folder) else "there is no such file or folder"
+        raise UserError(f"{folder}: {problem}")
     if not files:
-        raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.tell_suffixes()})")
+        raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.suffix_text()})")
     return files
 
 
@@ -46,18 +46,18 @@ def of_one_kind(folder: str, files: list[FileStat]) -> tuple[list[FileStat], set
         return files, set()
     seen = {}
     for ending in endings:
-        some = [file for file in files if _ending(file.path) == ending][:3]
+        first_files = [file for file in files if _ending(file.path) == ending][:3]
         with suppress(UserError):
-            looks, _ = look_at_files(folder, some, find_keys(some)[0])
+            looks, _ = look_at_files(folder, first_files, find_keys(first_files)[0])
             seen[ending] = {name for look in looks.values() for name in look.schema.names}
-    strange = {one for one, _ in rest if usual in seen and not _alike(seen.get(one, set()), seen[usual])}
-    few = {one for one in strange if endings[one] < most}
-    return [file for file in files if _ending(file.path) not in few], {f"*{one}" for one in few}
+    strange = {one for one, _ in rest if usual in seen and not _are_one_kind(seen.get(one, set()), seen[usual])}
+    rare = {one for one in strange if endings[one] < most}
+    return [file for file in files if _ending(file.path) not in rare], {f"*{one}" for one in rare}
 
 
-def _alike(one: Collection[str], other: Collection[str]) -> bool:
+def _are_one_kind(left: Collection[str], right: Collection[str]) -> bool:
     """Whether columns are those of one kind of files: at least half of them are common."""
-    return 2 * len({*one} & {*other}) >= max(len(one), len(other))
+    return 2 * len({*left} & {*right}) >= max(len(left), len(right))
 
 
 def patterns_of(folder: str, files: Sequence[FileStat]) -> tuple[str, ...]:
@@ -85,17 +85,17 @@ def check_alike(folder: str, looks: dict[str, Look]) -> None:
     if len(kinds) < 2:
         return
     usual = max(kinds, key=lambda names: len(kinds[names]))
-    strange = [names for names in kinds if not _alike(names, usual)]
+    strange = [names for names in kinds if not _are_one_kind(names, usual)]
     if not strange:
         return
-    first, other = kinds[usual][0], kinds[strange[0]][0]
+    first, second = kinds[usual][0], kinds[strange[0]][0]
     raise UserError(
-        f"{folder}: holds files of different columns: {first} has {_some(looks[first])}, {other} has "
-        f"{_some(looks[other])}; name those that belong together, such as 'beamfeed init "
+        f"{folder}: holds files of different columns: {first} has {_first_names(looks[first])}, {second} has "
+        f"{_first_names(looks[second])}; name those that belong together, such as 'beamfeed init "
         f"{os.path.dirname(first) or '.'}/*{_ending(first)}'"
     )
 
 
-def _some(look: Look) -> str:
+def _first_names(look: Look) -> str:
     names = [name for name in look.schema.names if name]
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

@@ -88,15 +88,15 @@ def look_at_files(
 
 def types_of(looks: Sequence[Look]) -> dict[str, pa.DataType]:
     """The types of the columns that a job can ask for: with a name that is there once, and single values."""
-    seen = column_types([look.schema for look in looks])
+    by_name = column_types([look.schema for look in looks])
     twice = {name for look in looks for name, count in Counter(look.schema.names).items() if count > 1}
-    found = {}
-    for name, types in seen.items():
-        known = [one for one in types if not pa.types.is_null(one)] or types
-        type_ = next(filter(pa.types.is_floating, known), None) or most_common(known)
+    types_ = {}
+    for name, types in by_name.items():
+        typed = [type_ for type_ in types if not pa.types.is_null(type_)] or types
+        type_ = next(filter(pa.types.is_floating, typed), None) or most_common(typed)
         if name not in twice and not pa.types.is_nested(type_):
-            found[name] = type_
-    return found
+            types_[name] = type_
+    return types_
 
 
 def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> SampledFile | None:
@@ -105,16 +105,16 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
     most = min(ROWS, max(1, _VALUES // max(1, len(types))))
     rows, counted = 0, False
     with suppress(BadInput, Unsure):
-        found = iter_batches(path, Every(types, text), [*types, BAD])
-        while sum(map(len, batches)) < most and (one := next(found, None)) is not None:
+        rows_read = iter_batches(path, Every(types, text), [*types, BAD])
+        while sum(map(len, batches)) < most and (one := next(rows_read, None)) is not None:
             batches.append(one[2])
         rows = sum(map(len, batches))
         # A block is parsed as a whole, and comes in batches of which the last alone is smaller than the first.
         last = batches[-1:]
-        while last and len(last[0]) == len(batches[0]) and (one := next(found, None)) is not None:
+        while last and len(last[0]) == len(batches[0]) and (one := next(rows_read, None)) is not None:
             last = [one[2]]
             rows += len(one[2])
-        counted = next(found, None) is None
+        counted = next(rows_read, None) is None
     if not batches:
         return None
     table = pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, names=one.schema.names) for one in batches])

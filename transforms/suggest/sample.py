@@ -61,17 +61,17 @@ def take_sample(folder: str) -> Sample:
     Raises:
       UserError: if there are none, none can be read, or they do not belong together.
     """
-    files, others = of_one_kind(folder, list_files(folder))
+    files, left_out = of_one_kind(folder, list_files(folder))
     patterns = patterns_of(folder, files)
     csv, remarks = find_keys(files)
-    if others:
-        remarks.insert(0, f"Left out: {', '.join(sorted(others))}, which hold something else.")
+    if left_out:
+        remarks.insert(0, f"Left out: {', '.join(sorted(left_out))}, which hold something else.")
     looks, text = look_at_files(folder, files, csv)
     check_alike(folder, looks)
     types = types_of(list(looks.values()))
     with ThreadPoolExecutor(8) as pool:
         read = list(pool.map(lambda path: read_rows(path, types, text), spread(list(looks), FILES)))
-    tables = tuple(one for one in read if one is not None and one.table.num_rows)
+    tables = tuple(table for table in read if table is not None and table.table.num_rows)
     if not tables:
         raise UserError(f"{folder}: none of the files that were looked at holds rows, such as {files[0].path}")
     rows, exact = _count(files, tables)
@@ -80,15 +80,15 @@ def take_sample(folder: str) -> Sample:
 
 def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[dict[str, int], bool]:
     """Rows of each file, and whether all of them are counted."""
-    known = {one.path: one.rows for one in tables if one.counted}
+    known = {table.path: table.rows for table in tables if table.counted}
     footers = [file.path for file in files if is_parquet(file.path) and file.path not in known][:COUNTED]
     with ThreadPoolExecutor(8) as pool:
         known.update({path: rows for path, rows in zip(footers, pool.map(_footer_rows, footers), strict=True) if rows})
     sizes = {file.path: file.size for file in files}
-    seen = {one.path: one.rows for one in tables} | known
-    bytes_ = sum(sizes[path] if path in known else min(sizes[path], BLOCK_BYTES) for path in seen)
-    per_row = max(1.0, bytes_ / max(1, sum(seen.values())))
-    rows = {path: known.get(path) or max(seen.get(path, 0), round(size / per_row)) for path, size in sizes.items()}
+    rows = {table.path: table.rows for table in tables} | known
+    bytes_ = sum(sizes[path] if path in known else min(sizes[path], BLOCK_BYTES) for path in rows)
+    per_row = max(1.0, bytes_ / max(1, sum(rows.values())))
+    rows = {path: known.get(path) or max(rows.get(path, 0), round(size / per_row)) for path, size in sizes.items()}
     return rows, len(known) == len(files)
 
 
@@ -119,10 +119,10 @@ def trailing_rows(sample: Sample, valid: Sequence[np.ndarray] | None) -> int:
       valid: bool [rows] of each table, whether a row has a time; None where there are no times.
     """
     ends = set()
-    for place, one in enumerate(sample.tables):
-        if not (one.whole and is_csv(one.path)):
+    for place, table in enumerate(sample.tables):
+        if not (table.whole and is_csv(table.path)):
             continue
-        fine = one.table.column(BAD).combine_chunks().is_null().to_numpy(zero_copy_only=False)
+        fine = table.table.column(BAD).combine_chunks().is_null().to_numpy(zero_copy_only=False)
         if valid is not None:
             fine = fine & valid[place]
         if fine.any():

@@ -8,15 +8,15 @@ import numpy as np
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
-from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import classifies, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
+from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size, train_key
+from beamfeed.transforms.suggest.shared import Places, csv_keys, describe_size, left_out, output_keys, train_key
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, size_ratio, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
@@ -56,25 +56,27 @@ class Series:
     apart: float = 1.0
 
 
-def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Series | None:
+def find_series(
+    sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], options: Options
+) -> Series | None:
     """What makes series of the files; None if their rows are none.
 
     Args:
       sample: of the files.
       columns: that they have.
       times: columns that may be the time, the likeliest first.
-      asked: what the user says.
+      options: what the user says.
 
     Raises:
       UserError: if the user says that they are series, and no column can be learned from.
     """
-    if asked.kind not in (None, "timeseries"):
+    if options.kind not in (None, "timeseries"):
         return None
-    surely = asked.kind == "timeseries" or asked.asset is not None
+    surely = options.kind == "timeseries" or options.asset is not None
     for time in times:
-        assets = find_assets(sample, columns, time, asked)
+        assets = find_assets(sample, columns, time, options)
         if assets is not None:
-            series = _series(sample, columns, time, assets, asked)
+            series = _series(sample, columns, time, assets, options)
             if series is not None and (surely or _follow(series, columns)):
                 return series
             if not surely:
@@ -83,11 +85,11 @@ def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[T
     # that are too far off say that its rows follow each other.
     counted = {name for name, one in columns.items() if counted_times(sample, one)}
     numbers = all(one.kind in ("number", "bool", "nothing") for name, one in columns.items() if name not in counted)
-    labels = asked.label is not None or any(map(named_label, columns.values()))
+    labels = options.label is not None or any(map(named_label, columns.values()))
     if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
-    assets = find_assets(sample, columns, None, asked)
-    series = None if assets is None else _series(sample, columns, None, assets, asked)
+    assets = find_assets(sample, columns, None, options)
+    series = None if assets is None else _series(sample, columns, None, assets, options)
     if series is not None and counted:
         far = dict.fromkeys(counted, f"times before {FIRST_YEAR + 1} or after {LAST_YEAR - 1}; so rows count")
         series = replace(series, others=series.others | far)
@@ -96,31 +98,31 @@ def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[T
     return series
 
 
-def _follow(found: Series, columns: Mapping[str, Column]) -> bool:
+def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
     """Whether rows follow each other as those of a series do, and are no events or cases with a label."""
-    line = found.line
+    line = series.line
     if line.repeated > _EVENTS or max(line.runs, default=0) < LENGTHS[-1]:
         return False
-    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and found.label):
+    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and series.label):
         return True
-    words = [one for one in columns.values() if one.kind == "text" and one.name in found.others and not one.constant]
-    ids = [one for one in columns.values() if one.identity and one.name in found.others]
-    if line.disordered and (found.label or words or ids):
+    words = [one for one in columns.values() if one.kind == "text" and one.name in series.others and not one.constant]
+    ids = [one for one in columns.values() if one.identity and one.name in series.others]
+    if line.disordered and (series.label or words or ids):
         return False
-    return line.steady >= STEADY or not (2 * len(words) > len(found.features) or len(ids) > 1)
+    return line.steady >= STEADY or not (2 * len(words) > len(series.features) or len(ids) > 1)
 
 
 def _series(
-    sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets, asked: Asked
+    sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets, options: Options
 ) -> Series | None:
     keys = {*(() if time is None else time.columns), *([assets.column] if assets.column else [])}
-    labels = [one for one in columns.values() if named_label(one) and one.name not in keys]
-    label, learns = labels[0] if labels else None, asked.label not in (None, NO_LABEL)
+    labels = [column for column in columns.values() if named_label(column) and column.name not in keys]
+    label, learns = labels[0] if labels else None, options.label not in (None, NO_LABEL)
     if learns:
-        label = columns[str(asked.label)]
+        label = columns[str(options.label)]
     features: list[str] = []
-    others: dict[str, str] = {}
-    tables = [one.table for one in sample.tables]
+    unused: dict[str, str] = {}
+    tables = [sampled.table for sampled in sample.tables]
     for name, column in columns.items():
         if name in keys or (learns and label is not None and name == label.name):
             continue
@@ -130,25 +132,25 @@ def _series(
         if why is None:
             features.append(name)
         else:
-            others[name] = why
+            unused[name] = why
     if not features:  # better than none
-        features = [name for name in others if columns[name].constant and columns[name].kind == "number"]
-        others = {name: why for name, why in others.items() if name not in features}
+        features = [name for name in unused if columns[name].constant and columns[name].kind == "number"]
+        unused = {name: why for name, why in unused.items() if name not in features}
     if learns and label is not None:
         leaks = find_leaks(tables, label, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]
-        others |= {name: f"{told}, so it tells the label by itself" for name, told in leaks.items()}
+        unused |= {name: f"{text}, so it gives the label away" for name, text in leaks.items()}
     if not features:
         return None
     lost = [lost_rows(table, features, _FILL) for table in tables]
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
     if not drops:
-        lost = [np.zeros_like(gone) for gone in lost]
+        lost = [np.zeros_like(rows_lost) for rows_lost in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets.groups, lost)
     ratios = [size_ratio(numbers_of(tables, name), assets.groups) for name in features]
-    apart = float(np.median(ratios))
-    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing, apart)
+    ratio = float(np.median(ratios))
+    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, ratio)
 
 
 def _no_feature(column: Column) -> str | None:
@@ -170,16 +172,16 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draft_series(sample: Sample, found: Series, shape: Shape, places: Places) -> list[Part]:
+def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
     return [
-        Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
-        Key("prepare", tuple(_prepare(found, shape)), ("From the rows of an asset to windows.",)),
+        Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
+        Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
         Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
         Key("split", shape.split, (_capital(shape.why[1]) + ".",)),
-        *_label(found),
+        *_label(series),
         *output_keys(places),
-        _train(found, shape, places),
+        _train(series, shape, places),
     ]  # fmt: skip
 
 
@@ -187,102 +189,102 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _source(sample: Sample, found: Series) -> list[Part]:
-    time = found.time
-    assets = found.assets
+def _source(sample: Sample, series: Series) -> list[Part]:
+    time = series.time
+    assets = series.assets
     number = f"{len(assets.names):,}{'' if assets.every else ' or more'} asset{'s' if len(assets.names) > 1 else ''}"
     order = {"from": "row"} if time is None else time.section
-    told = "no column rises from row to row, so that rows count" if time is None else time.why
+    tail = "no column rises from row to row, so that rows count" if time is None else time.why
     above: tuple[str, ...] = ()
-    if time is not None and len(told) > 60:
-        above, told = (told + ".",), ""
+    if time is not None and len(tail) > 60:
+        above, tail = (tail + ".",), ""
     elif time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
-        told += "; a plain number: give its unit if it has one"
+        tail += "; a plain number: give its unit if it has one"
     return [
         Key("kind", "timeseries", tail="rows follow each other in time; beamfeed schema lists the kinds"),
         Key("files", sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns),
-            tail=tell_size(sample)),
+            tail=describe_size(sample)),
         *_reshape(sample),
         Key("asset", assets.section, tail=f"{number}: {assets.why}"),
-        Key("time", order, above, tail=told),
+        Key("time", order, above, tail=tail),
         *csv_keys(sample),
-        Key("features", list(found.features), left_out(found.others)),
+        Key("features", list(series.features), left_out(series.others)),
     ]  # fmt: skip
 
 
 def _reshape(sample: Sample) -> list[Part]:
     if sample.wide is None:
         return []
-    patterns, told = sample.wide
-    return [Key("reshape", {"wide": patterns[0] if len(patterns) == 1 else list(patterns)}, (told,))]
+    patterns, text = sample.wide
+    return [Key("reshape", {"wide": patterns[0] if len(patterns) == 1 else list(patterns)}, (text,))]
 
 
-def _prepare(found: Series, shape: Shape) -> list[Part]:
-    line, time = found.line, found.time
+def _prepare(series: Series, shape: Shape) -> list[Part]:
+    line, time = series.line, series.time
     parts: list[Part] = []
     if line.repeated:
         parts.append(Key("duplicates", "first", tail=f"{line.repeated:.2%} of the rows repeat a time"))
-    then = "drop" if found.drops else "constant"
-    told = "no value is missing in the sample"
-    if found.missing:
-        rest = "ends a window" if found.drops else "becomes the mean"
-        told = f"{found.missing:.2%} of the values are missing; a run of more than {_FILL} {rest}"
-    parts.append(Key("missing", {"fill": "linear", "limit": _FILL, "then": then}, tail=told))
+    then = "drop" if series.drops else "constant"
+    tail = "no value is missing in the sample"
+    if series.missing:
+        rest = "ends a window" if series.drops else "becomes the mean"
+        tail = f"{series.missing:.2%} of the values are missing; a run of more than {_FILL} {rest}"
+    parts.append(Key("missing", {"fill": "linear", "limit": _FILL, "then": then}, tail=tail))
     if time is not None and line.step:
-        step = time.tell(line.step)
+        step = time.span(line.step)
         usual = line.regular >= 0.5
-        told = (
+        tail = (
             f"{line.regular:.0%} of the steps are about {step}" if usual else f"The middle one of the steps is {step}"
         )
         that: str | int | float = "that"
         if line.widest > 1.1 * line.step:
-            that = time.tell(line.widest)
-            told += f", in some assets {that}"
+            that = time.span(line.widest)
+            tail += f", in some assets {that}"
         if line.gaps:
             verb = "is" if line.gaps == 1 else "are"
-            said = f"{told}; {line.gaps:,} {verb} longer than {GAP} times {that}, the longest {time.tell(line.longest)}"
-            parts.append(Key("max_gap", time.tell(GAP * line.widest), (f"{said}: no window crosses one.",)))
+            text = f"{tail}; {line.gaps:,} {verb} longer than {GAP} times {that}, the longest {time.span(line.longest)}"
+            parts.append(Key("max_gap", time.span(GAP * line.widest), (f"{text}: no window crosses one.",)))
         else:
             parts.append(
-                Remark(f"{told}, and none is longer than {GAP} times {that}; max_gap would end windows there.")
+                Remark(f"{tail}, and none is longer than {GAP} times {that}; max_gap would end windows there.")
             )
         if line.regular < 0.9:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
-            said = f"Steps differ. To put rows on a regular grid{more}:"
-            parts.append(Remark(said, (f"resample: {{every: {step}}}",)))
-    told = "mean 0, deviation 1 over all training rows"
-    if own := found.apart > _APART and not found.learns:
-        told = f"values of all assets are spread {round(found.apart)} times as far as those of one"
-    parts.append(Key("scale", {"how": "standard", "per": "asset" if own else "fleet"}, tail=told))
+            text = f"Steps differ. To put rows on a regular grid{more}:"
+            parts.append(Remark(text, (f"resample: {{every: {step}}}",)))
+    tail = "mean 0, deviation 1 over all training rows"
+    if per_asset := series.apart > _APART and not series.learns:
+        tail = f"values of all assets are spread {round(series.apart)} times as far as those of one"
+    parts.append(Key("scale", {"how": "standard", "per": "asset" if per_asset else "fleet"}, tail=tail))
     return parts
 
 
-def _label(found: Series) -> list[Part]:
-    label = found.label
+def _label(series: Series) -> list[Part]:
+    label = series.label
     if label is None:
         return []
     section: dict[str, Any] = {"column": label.name, "at": "end"}
     if classifies(label):
         section["classes"] = "auto"
-    if found.learns:
+    if series.learns:
         return [Key("label", section, tail="as --label says: the value at a window's last row")]
     task = "classify" if classifies(label) else "regress"
     example = (
         f"label: {flow(section)}",
         f"and in train, model: {{name: recurrent, cell: lstm, units: [32]}}, task: {{name: {task}}}",
     )
-    said = f"{label.name} looks like a label. `--label {label.name}` writes the job that learns it instead, with"
-    return [Remark(said, example)]
+    text = f"{label.name} looks like a label. `--label {label.name}` writes the job that predicts it instead, with"
+    return [Remark(text, example)]
 
 
-def _train(found: Series, shape: Shape, places: Places) -> Key:
-    latent = max(1, min(8, len(found.features) * shape.length // 2))
+def _train(series: Series, shape: Shape, places: Places) -> Key:
+    latent = max(1, min(8, len(series.features) * shape.length // 2))
     model: dict[str, Any] = {"name": "recurrent_autoencoder", "cell": "lstm", "units": [32], "latent": latent}
-    above: tuple[str, ...] = ("An autoencoder: it learns what is usual, so that what is not stands out.",)
+    above: tuple[str, ...] = ("An autoencoder: it learns what is normal, so that anomalies stand out.",)
     task: list[Part] = []
-    if found.learns and found.label is not None:
+    if series.learns and series.label is not None:
         model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
-        task = [Key("task", {"name": "classify" if classifies(found.label) else "regress"})]
+        task = [Key("task", {"name": "classify" if classifies(series.label) else "regress"})]
     return train_key(
         Key("model", model),
         task,

@@ -44,7 +44,7 @@ def choose_places(folder: str) -> Places:
     if storage.is_remote(folder):
         root = roots[0]
     else:
-        root = next((one for one in roots if not f"{os.path.abspath(one)}/".startswith(f"{named}/")), roots[-1])
+        root = next((root for root in roots if not f"{os.path.abspath(root)}/".startswith(f"{named}/")), roots[-1])
     return Places(name, f"{root}/data", f"{root}/model")
 
 
@@ -57,7 +57,7 @@ def _job_name(path: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_.-]+", "-", "_".join(parts)).strip("-_.") or "job"
 
 
-def tell_size(sample: Sample) -> str:
+def describe_size(sample: Sample) -> str:
     """How many files there are, and rows in them."""
     files, rows = len(sample.files), sum(sample.rows.values())
     return f"{files:,} file{'s' if files > 1 else ''}, {'' if sample.exact else 'about '}{rows:,} rows"
@@ -69,8 +69,8 @@ def csv_keys(sample: Sample) -> list[Part]:
     if ways := described(sample.looks):
         parts.append(Remark(f"Detected from the files, so it need not be given: {'; '.join(ways)}."))
     if any("\x7f" <= c < "\xa0" for name in sample.types for c in name):
-        said = "CHECK THIS: names hold characters that are none, so the files are probably in another encoding:"
-        parts.append(Remark(said, ("csv: {encoding: shift_jis}",)))
+        text = "CHECK THIS: names hold control characters, so the files probably have another encoding:"
+        parts.append(Remark(text, ("csv: {encoding: shift_jis}",)))
     if any(look.dialect is not None and look.dialect.header_line is None for look in sample.looks.values()):
         parts.append(Remark("No line names the columns, so they are f0, f1, ...; the key names of csv names them."))
     if sample.csv:
@@ -80,23 +80,23 @@ def csv_keys(sample: Sample) -> list[Part]:
     return parts
 
 
-def left_out(others: Mapping[str, str]) -> tuple[str, ...]:
+def left_out(unused: Mapping[str, str]) -> tuple[str, ...]:
     """What is said of columns that are no features; by reasons."""
-    if not others:
+    if not unused:
         return ()
     reasons: dict[str, list[str]] = {}
-    for name, why in others.items():
+    for name, why in unused.items():
         reasons.setdefault(why, []).append(name)
-    told = []
+    texts = []
     for why, names in reasons.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        told.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
-    return (f"Left out: {'; '.join(told)}.",)
+        texts.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
+    return (f"Left out: {'; '.join(texts)}.",)
 
 
 def output_keys(places: Places) -> list[Part]:
     """The section `output`."""
-    return [Key("output", {"path": places.data}, tail="the dataset: a folder of its own, local or gs://")]
+    return [Key("output", {"path": places.data}, tail="the folder of the dataset, local or gs://")]
 
 
 def train_key(

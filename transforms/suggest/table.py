@@ -13,20 +13,20 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
 from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
-from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import Choice, choose_label, classifies, named_label, names_label
 from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
+from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import (
     Places,
     csv_keys,
+    describe_size,
     left_out,
     named_splits,
     output_keys,
-    tell_size,
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
@@ -71,28 +71,28 @@ class Table:
         return self.choice.label
 
 
-def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Table:
+def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], options: Options) -> Table:
     """What becomes of the columns.
 
     Args:
       sample: of the files.
       columns: that they have.
       times: columns that may be times.
-      asked: what the user says.
+      options: what the user says.
 
     Raises:
       UserError: if there is none that a model could learn from, or a column is not what the user says.
     """
     dates = plain_times(times)
-    if asked.time is not None and asked.time not in dates:
-        raise UserError(f"--time {asked.time}: a table is divided by a column of dates or times, which this is not")
-    tables = [one.table for one in sample.tables]
-    parted = _find_parts(tables, columns, asked)
-    choice = choose_label({name: one for name, one in columns.items() if not (parted and name == parted[0])}, asked)
+    if options.time is not None and options.time not in dates:
+        raise UserError(f"--time {options.time}: a table is divided by a column of dates or times, which this is not")
+    tables = [sampled.table for sampled in sample.tables]
+    parted = _find_parts(tables, columns, options)
+    choice = choose_label({name: one for name, one in columns.items() if not (parted and name == parted[0])}, options)
     label = choice.label
     features: dict[str, Any] = {}
-    others: dict[str, str] = {}
-    keys = {asked.asset, None if label is None else label.name}
+    unused: dict[str, str] = {}
+    keys = {options.asset, None if label is None else label.name}
     for name, column in columns.items():
         if name in keys:
             continue
@@ -102,7 +102,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         if feature is not None and field_name(name) in map(field_name, features):
             feature, why = None, f"its name as a field, {field_name(name)}, is another column's"
         if feature is None:
-            others[name] = why
+            unused[name] = why
         else:
             features[name] = feature
     rarest = None
@@ -112,31 +112,32 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
             for name, one in features.items()
             if isinstance(one, str) or one["type"] == "categorical"
         }
-        for name, told in find_leaks(tables, label, inputs).items():
-            others[name] = f"it tells {label.name} by itself: {told}"
+        for name, reason in find_leaks(tables, label, inputs).items():
+            unused[name] = f"it tells {label.name} by itself: {reason}"
             del features[name]
         rarest = rarest_class(tables, label) if classifies(label) else None
-    if not features and label is not None and asked.label is None:
-        alone = find_table(sample, columns, times, replace(asked, label=NO_LABEL))
+    if not features and label is not None and options.label is None:
+        alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
         return replace(alone, choice=Choice(None, "", (label,)), declined=False)
     if not features:
-        told = "; ".join(f"{name}: {why}" for name, why in list(others.items())[:3])
-        raise UserError(f"{sample.patterns[0]}: no column that a model could learn from was found ({told})")
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(unused.items())[:3])
+        raise UserError(f"{sample.patterns[0]}: no column that a model could learn from was found ({reasons})")
     for key in key_columns(sample.files[0].path):
-        others.setdefault(key, "told by the folders")
+        unused.setdefault(key, "given by the folders")
     return Table(
         {_feature_name(name, one): _with_column(name, one) for name, one in features.items()},
-        others, choice, rarest, {name: time for name, time in dates.items() if name in features or name == asked.time},
-        asked.asset, asked.time, asked.label == NO_LABEL, parted,
+        unused, choice, rarest,
+        {name: time for name, time in dates.items() if name in features or name == options.time},
+        options.asset, options.time, options.label == NO_LABEL, parted,
     )  # fmt: skip
 
 
 def _find_parts(
-    tables: Sequence[pa.Table], columns: Mapping[str, Column], asked: Asked
+    tables: Sequence[pa.Table], columns: Mapping[str, Column], options: Options
 ) -> tuple[str, dict[str, list[str]]] | None:
     """The column whose values all say train, eval or test, and these values by split."""
     for name, column in columns.items():
-        if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in asked.columns.values():
+        if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in options.columns.values():
             continue
         values = {str(value) for table in tables for value in table.column(name).unique().drop_null().to_pylist()}
         splits = named_splits(values)
@@ -170,7 +171,7 @@ def _feature(column: Column, label: Column | None, time: Time | None) -> tuple[A
     if label is not None and named_label(column):
         return None, "its name says that it is a label, too"
     if label is not None and names_label(column.name) & names_label(label.name):
-        return None, "its name says that it may tell the label"
+        return None, "by its name it may give the label away"
     if time is not None and (column.kind == "time" or _is_date(column)):
         parts = date_parts(time)
         return ({"type": "date", "parts": parts}, "") if parts else (None, "its hour, weekday and month do not change")
@@ -202,102 +203,102 @@ def _is_date(column: Column) -> bool:
     return any(c.isdigit() for c in text) and (guess.how is not None or bool(guess.unsure))
 
 
-def draft_table(sample: Sample, found: Table, places: Places) -> list[Part]:
+def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
     """The sections of the job file."""
     rows = sum(sample.rows.values())
-    features = tuple(Key(name, feature) for name, feature in found.features.items())
-    split, told, share = _split(sample, found, rows)
+    features = tuple(Key(name, feature) for name, feature in table.features.items())
+    split, tail, share = _split(sample, table, rows)
     return [
-        Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
+        Key("source", tuple(_source(sample, table)), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
-                                   *left_out(found.others))),
-        *_label(found),
-        Key("split", split, tail=told),
-        *_in_time(sample, found, rows),
+                                   *left_out(table.others))),
+        *_label(table),
+        Key("split", split, tail=tail),
+        *_in_time(sample, table, rows),
         *output_keys(places),
-        *_train(found, rows * share, places, held_back=rows >= _SPLIT),
+        *_train(table, rows * share, places, held_back=rows >= _SPLIT),
     ]  # fmt: skip
 
 
-def _source(sample: Sample, found: Table) -> list[Part]:
+def _source(sample: Sample, table: Table) -> list[Part]:
     files = sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns)
     return [
-        Key("kind", "table", tail="rows stand for themselves; beamfeed schema lists the kinds"),
-        Key("files", files, tail=tell_size(sample)),
-        *([Key("key", found.key, tail="as --asset says: its rows belong together")] if found.key else []),
-        *([Key("time", found.time, tail="as --time says")] if found.time else []),
+        Key("kind", "table", tail="rows are independent; beamfeed schema lists the kinds"),
+        Key("files", files, tail=describe_size(sample)),
+        *([Key("key", table.key, tail="as --asset says: its rows belong together")] if table.key else []),
+        *([Key("time", table.time, tail="as --time says")] if table.time else []),
         *csv_keys(sample),
     ]
 
 
-def _split(sample: Sample, found: Table, rows: int) -> tuple[dict[str, Any], str, float]:
+def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str, float]:
     """The section `split`, what is said of it, and the share that trains."""
     if rows < _SPLIT:
         return (
             {"by": "row", "train": 1.0, "eval": 0.0, "test": 0.0},
-            f"there are too few rows to hold some back: {rows}",
+            f"too few rows to hold some out: {rows}",
             1.0,
         )
     parts = {"train": 0.8, "eval": 0.1, "test": 0.1}
-    cuts = time_cuts(sample, found.times[found.time]) if found.time else None
+    cuts = time_cuts(sample, table.times[table.time]) if table.time else None
     if cuts is not None:
         return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
-    if found.parted is not None and found.key is None:
-        column, values = found.parted
+    if table.parted is not None and table.key is None:
+        column, values = table.parted
         alone = "" if "test" in values else "; what is not for training chooses the best weights"
         return {"by": "column", "column": column, **values}, f"{column} says it{alone}", 0.8
-    if found.key:
-        return {"by": "key", **parts}, f"all rows of a {found.key} are in one split", 0.8
-    if found.rarest is not None and found.rarest * rows < _FEW_OF_CLASS:
+    if table.key:
+        return {"by": "key", **parts}, f"all rows of a {table.key} are in one split", 0.8
+    if table.rarest is not None and table.rarest * rows < _FEW_OF_CLASS:
         return {"by": "row", **parts, "stratify": True}, "each class has its share in each split", 0.8
     return {"by": "row", **parts}, "each row by a hash of its place", 0.8
 
 
-def _label(found: Table) -> list[Part]:
-    label = found.label
-    if label is None and found.declined:
+def _label(table: Table) -> list[Part]:
+    label = table.label
+    if label is None and table.declined:
         return []
     if label is None:
-        some = [f"{one.name}: {_task_of(one)}" for one in found.choice.candidates]
-        may = f" It may be one of: {'; '.join(some)}." if some else ""
+        guesses = [f"{column.name}: {_task_of(column)}" for column in table.choice.candidates]
+        may = f" It may be one of: {'; '.join(guesses)}." if guesses else ""
         return [
             Remark(
-                f"No column is surely what a model is to tell.{may} `beamfeed init ... --label NAME` writes the job "
-                "that learns it; until then the job preprocesses alone. By hand, take it out of the features above, "
+                f"No column is clearly the label.{may} `beamfeed init ... --label NAME` writes the job "
+                "that predicts it; until then the job only preprocesses. By hand, remove it from the features above, "
                 "write train as below, and:",
                 ("label: {column: NAME, classes: auto}    # or without classes, where it is a number",),
             )
         ]
     if classifies(label):
-        told = f"{found.choice.why}; it has {label.distinct} values in the sample"
-        return [Key("label", {"column": label.name, "classes": "auto"}, tail=told)]
-    return [Key("label", {"column": label.name}, tail=f"{found.choice.why}; its values are numbers")]
+        tail = f"{table.choice.why}; it has {label.distinct} values in the sample"
+        return [Key("label", {"column": label.name, "classes": "auto"}, tail=tail)]
+    return [Key("label", {"column": label.name}, tail=f"{table.choice.why}; its values are numbers")]
 
 
 def _task_of(column: Column) -> str:
     return f"classify, {column.distinct} classes" if classifies(column) else "regress"
 
 
-def _in_time(sample: Sample, found: Table, rows: int) -> list[Part]:
+def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:
     """How to test on what comes later, where a column tells it."""
-    if found.time or rows < _SPLIT:
+    if table.time or rows < _SPLIT:
         return []
-    for name, time in found.times.items():
+    for name, time in table.times.items():
         cuts = time_cuts(sample, time)
         if cuts is not None:
-            said = (
+            text = (
                 f"{name} is a time. To test on what comes later than all that trains, as it will be in use, give "
                 f"source the key time: {flow(name)}, and in the place of the split above:"
             )
-            return [Remark(said, (f"split: {{by: time, eval_from: {cuts[0]}, test_from: {cuts[1]}}}",))]
+            return [Remark(text, (f"split: {{by: time, eval_from: {cuts[0]}, test_from: {cuts[1]}}}",))]
     return []
 
 
-def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> list[Part]:
+def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> list[Part]:
     batch = choose_batch(rows)
-    texts = any(isinstance(one, dict) and one["type"] == "text" for one in found.features.values())
+    texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "units": [64, 64], "dropout": 0.2}
-    if found.label is None:
+    if table.label is None:
         example = (
             "train:",
             f"  model: {flow(model)}",
@@ -308,12 +309,12 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
             *(["  floor: true"] if not texts else []),
             f"  workdir: {places.model}",
         )
-        return [] if found.declined else [Remark("With a label:", example)]
-    task: dict[str, Any] = {"name": "classify" if classifies(found.label) else "regress"}
+        return [] if table.declined else [Remark("With a label:", example)]
+    task: dict[str, Any] = {"name": "classify" if classifies(table.label) else "regress"}
     tail = ""
-    if found.label.distinct == 2 and found.rarest is not None and found.rarest < _UNEVEN:
+    if table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
         task["metrics"] = ["roc_auc", "average_precision"]
-        tail = f"{found.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
+        tail = f"{table.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
     floor = Key("floor", True, tail="first a linear model, to see what this one adds")
     return [
         train_key(

@@ -53,34 +53,34 @@ def survey(
       lost: bool [rows] of each sampled table, rows that preprocessing would drop; None where it drops none.
     """
     groups = [(place, group) for place, parts in enumerate(assets) for group in parts]
-    found = [_in_order(time, place, group) for place, group in groups]
+    ordered = [_in_order(time, place, group) for place, group in groups]
     drops = [
         np.zeros(len(rows), bool) if lost is None else lost[place][rows]
-        for (place, _), (rows, _) in zip(groups, found, strict=True)
+        for (place, _), (rows, _) in zip(groups, ordered, strict=True)
     ]
-    each = [np.diff(ticks) for _, ticks in found]
-    steps = np.concatenate(each)
+    steps_of = [np.diff(ticks) for _, ticks in ordered]
+    steps = np.concatenate(steps_of)
     total = sum(len(group) if time is None else int(time.valid[place][group].sum()) for place, group in groups)
     step = int(np.median(steps)) if len(steps) else 0
-    usual = [np.median(one) if len(one) >= _STEPS else step for one in each]
+    usual = [np.median(one) if len(one) >= _STEPS else step for one in steps_of]
     widest = max(step, int(np.quantile(usual, 0.99, method="higher"))) if usual else 0
     gap = GAP * widest
     gaps = steps[steps > gap] if time is not None else steps[:0]
-    steady = sum(int(((one >= mid / 2) & (one <= 2 * mid)).sum()) for one, mid in zip(each, usual, strict=True))
+    steady = sum(int(((one >= mid / 2) & (one <= 2 * mid)).sum()) for one, mid in zip(steps_of, usual, strict=True))
     return Timeline(
         step=step,
         widest=widest,
         regular=float((np.abs(steps - step) <= 0.1 * step).mean()) if len(steps) else 1.0,
         steady=steady / len(steps) if len(steps) else 1.0,
-        repeated=1 - sum(len(ticks) for _, ticks in found) / max(1, total),
-        disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in found),
+        repeated=1 - sum(len(ticks) for _, ticks in ordered) / max(1, total),
+        disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in ordered),
         gaps=len(gaps),
         longest=int(gaps.max(initial=0)),
-        assets=tuple(len(ticks) for _, ticks in found),
+        assets=tuple(len(ticks) for _, ticks in ordered),
         runs=tuple(
             length
-            for (_, ticks), gone in zip(found, drops, strict=True)
-            for length in _runs(np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, gone)
+            for (_, ticks), rows_lost in zip(ordered, drops, strict=True)
+            for length in _runs(np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, rows_lost)
         ),
     )
 
@@ -93,28 +93,28 @@ def size_ratio(columns: Sequence[np.ndarray], assets: Sequence[Sequence[np.ndarr
       assets: the rows of each asset in each of these, int64.
     """
     every = [table[rows] for table, groups in zip(columns, assets, strict=True) for rows in groups]
-    known = [one for one in (values[np.isfinite(values)] for values in every) if len(one) >= _STEPS]
-    if len(known) < 2:
+    finite = [values for values in (values[np.isfinite(values)] for values in every) if len(values) >= _STEPS]
+    if len(finite) < 2:
         return 1.0
-    usual = float(np.median([np.std(one) for one in known]))
-    return float(np.std(np.concatenate(known))) / usual if usual else 1.0
+    usual = float(np.median([np.std(values) for values in finite]))
+    return float(np.std(np.concatenate(finite))) / usual if usual else 1.0
 
 
 def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows of a group in order of time, each time once, and their ticks."""
     if time is None:
         return group, np.arange(len(group))
-    there = group[time.valid[place][group]]
-    ticks, first = np.unique(time.ticks[place][there], return_index=True)
-    return there[first], ticks
+    valid_rows = group[time.valid[place][group]]
+    ticks, first = np.unique(time.ticks[place][valid_rows], return_index=True)
+    return valid_rows[first], ticks
 
 
 def _runs(breaks: np.ndarray, lost: np.ndarray) -> Iterator[int]:
     """How many rows follow each other, where the k-th break is before row k + 1, and no row that is lost counts."""
     part = np.concatenate([[0], np.cumsum(breaks)])[: len(lost)]
     part = part + np.cumsum(lost)  # a row that is lost also parts those beside it
-    if len(kept := part[~lost]):
-        yield from np.unique(kept, return_counts=True)[1].tolist()
+    if len(remaining := part[~lost]):
+        yield from np.unique(remaining, return_counts=True)[1].tolist()
 
 
 def lost_rows(table: pa.Table, features: Sequence[str], limit: int) -> np.ndarray:

@@ -16,8 +16,8 @@ from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.timeseries.times import OpenDate, resolve_time
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, tokens
+from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample
 
 _NAMES = frozenset((
@@ -71,16 +71,16 @@ class Time:
     def columns(self) -> tuple[str, ...]:
         return TimeColumn.model_validate(self.section).columns
 
-    def tell(self, ticks: float) -> str | int | float:
+    def span(self, ticks: float) -> str | int | float:
         """A duration as the job file has it: `5s`, or a plain number where the time has no unit."""
         if self.units.kind in ("integer", "row") and self.units.unit is None:
             return max(1, round(ticks))
         if self.units.kind == "float" and self.units.unit is None:
             return float(f"{ticks / 10**9:.6g}")
-        return tell_nanoseconds(ticks)
+        return format_nanoseconds(ticks)
 
 
-def tell_nanoseconds(ticks: float) -> str:
+def format_nanoseconds(ticks: float) -> str:
     """Nanoseconds in the largest unit that leaves a short number: 5s, 1.5h, 250ms."""
     for unit, size in (("d", 86_400 * 10**9), ("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6),
                        ("us", 10**3)):  # fmt: skip
@@ -91,34 +91,34 @@ def tell_nanoseconds(ticks: float) -> str:
     return f"{max(1, round(ticks))}ns"
 
 
-def find_times(sample: Sample, columns: Mapping[str, Column], asked: Asked) -> list[Time]:
+def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) -> list[Time]:
     """The columns that may be the time, the likeliest first.
 
     Raises:
       UserError: if the user names one that holds no times.
     """
-    found = []
-    for section, why, sure in _asked(sample, columns, asked.time) if asked.time else _candidates(sample, columns):
+    times = []
+    for section, why, sure in _asked(sample, columns, options.time) if options.time else _candidates(sample, columns):
         try:
-            found.append(_time(sample, section, why, sure))
+            times.append(_time(sample, section, why, sure))
         except OpenDate:
-            found += _either_way(sample, section["column"])
+            times += _either_way(sample, section["column"])
         except UserError:
             continue
-    found = [time for time in found if any(valid.any() for valid in time.valid)]
-    if asked.time and not found:
+    times = [time for time in times if any(valid.any() for valid in time.valid)]
+    if options.time and not times:
         raise UserError(
-            f"--time {asked.time}: holds no times that are known, such as {columns[asked.time].example!r}; "
+            f"--time {options.time}: holds no times that are known, such as {columns[options.time].example!r}; "
             "source.time.format of a job file says how they are written"
         )
-    return found
+    return times
 
 
 def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """The candidates of a column that the user names; a number that is none of them counts something."""
-    known = [one for one in _candidates(sample, columns) if one[0]["column"] == name]
-    yield from known
-    if not known:
+    candidates = [candidate for candidate in _candidates(sample, columns) if candidate[0]["column"] == name]
+    yield from candidates
+    if not candidates:
         yield {"column": name}, "as --time says", True
 
 
@@ -143,26 +143,26 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
     for name, column in columns.items():
         if column.kind in ("number", "text") and (format_ := _compact(column)):
             yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True
-    told_units = _units_below_names(sample)
+    unit_texts = _units_below_names(sample)
     numbers = [column for column in columns.values() if column.kind == "number" and column.distinct > 1]
-    named = [one for one in numbers if named_time(one.name)]
-    nameless = [one for one in numbers[:2] if re.fullmatch(r"f\d", one.name) and one.whole]
+    named = [column for column in numbers if named_time(column.name)]
+    nameless = [column for column in numbers[:2] if re.fullmatch(r"f\d", column.name) and column.whole]
     for column in [*named, *nameless]:
-        told = f"{column.name} rises from row to row"
+        text = f"{column.name} rises from row to row"
         unit = _epoch(column) or _unit(column.name)
-        if unit is None and (unit := _unit(told_units.get(column.name, ""))):
-            told += f", and a line below the names says {told_units[column.name]!r}"
+        if unit is None and (unit := _unit(unit_texts.get(column.name, ""))):
+            text += f", and a line below the names says {unit_texts[column.name]!r}"
         section = {"column": column.name} | ({"unit": unit} if unit else {})
-        yield section, told, False
+        yield section, text, False
 
 
 def _parts(columns: Mapping[str, Column]) -> list[str]:
     """The columns of whole numbers that hold year, month, day ..., by their names; none without year and month."""
     numbers = [name for name, column in columns.items() if column.kind == "number" and column.whole]
-    whole = {name.strip().lower(): name for name in numbers}
+    by_name = {name.strip().lower(): name for name in numbers}
     parts = []
     for names in _PARTS:
-        named = next((whole[name] for name in names if name in whole), None)
+        named = next((by_name[name] for name in names if name in by_name), None)
         if named is None:
             break
         parts.append(named)
@@ -171,15 +171,15 @@ def _parts(columns: Mapping[str, Column]) -> list[str]:
 
 def _unit(text: str) -> str | None:
     """The unit that the last word of a text says."""
-    return next((_UNITS[one] for one in tokens(text)[-1:] if one in _UNITS), None)
+    return next((_UNITS[word] for word in tokens(text)[-1:] if word in _UNITS), None)
 
 
 def _units_below_names(sample: Sample) -> dict[str, str]:
     """What stands between the names and the rows of a text, by the names: units, mostly."""
-    found = next(((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None), None)
-    if found is None:
+    first = next(((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None), None)
+    if first is None:
         return {}
-    path, dialect = found
+    path, dialect = first
     if dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
         return {}
     start, _ = read_start(path, dialect.first_line)
@@ -195,7 +195,7 @@ def counted_times(sample: Sample, column: Column) -> bool:
     """
     if column.kind != "text" or column.missing or not re.match(rf"\s*{_FAR_DATE}", str(column.example)):
         return False
-    parts = [one.table.column(column.name).to_pylist() for one in sample.tables]
+    parts = [sampled.table.column(column.name).to_pylist() for sampled in sample.tables]
     years = {int(text.strip()[:4]) for part in parts for text in part if re.match(rf"\s*{_FAR_DATE}", text)}
     rises = all(before < after for part in parts for before, after in pairwise(part))
     return rises and not all(FIRST_YEAR < year < LAST_YEAR for year in years)
@@ -228,9 +228,9 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     time = TimeColumn.model_validate(section)
     units = resolve_time(time, sample.types, sample.looks, sample.text).units
     ticks, valid = [], []
-    for one in sample.tables:
-        found, fine = read_ticks(units, *(one.table.column(name).combine_chunks() for name in time.columns))
-        ticks.append(found)
+    for sampled in sample.tables:
+        read, fine = read_ticks(units, *(sampled.table.column(name).combine_chunks() for name in time.columns))
+        ticks.append(read)
         valid.append(fine)
     share = np.concatenate(valid).mean()
     if share < 0.5:
@@ -242,32 +242,32 @@ def read_ticks(units: TimeUnits, *columns: pa.Array) -> tuple[np.ndarray, np.nda
     """Ticks and which of them are times; one that cannot be read is passed over, if they are few."""
     ticks, valid = np.zeros(len(columns[0]), np.int64), np.zeros(len(columns[0]), bool)
     nulls = np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
-    left = np.flatnonzero(~nulls)
+    remaining = np.flatnonzero(~nulls)
     for _ in range(_WRONG):
-        rows = pa.array(left)
+        rows = pa.array(remaining)
         try:
-            ticks[left] = units.ticks(*(column.take(rows) for column in columns))
+            ticks[remaining] = units.ticks(*(column.take(rows) for column in columns))
         except BadTime as bad:
-            left = np.delete(left, bad.row)
+            remaining = np.delete(remaining, bad.row)
             continue
-        valid[left] = True
+        valid[remaining] = True
         break
     return ticks, valid
 
 
 def _either_way(sample: Sample, name: str) -> list[Time]:
     """Dates such as 03/04/2024 in the order in which times rise, and span less."""
-    values = [value for one in sample.tables for value in one.table.column(name).to_pylist() if value]
-    found = _OPEN.fullmatch(values[0])
-    if found is None:
+    values = [value for sampled in sample.tables for value in sampled.table.column(name).to_pylist() if value]
+    match = _OPEN.fullmatch(values[0])
+    if match is None:
         return []
-    mark, year, seconds, half = found[1], "%Y" if len(found[2]) == 4 else "%y", found[3], found[4]
+    mark, year, seconds, half = match[1], "%Y" if len(match[2]) == 4 else "%y", match[3], match[4]
     clock = "" if ":" not in values[0] else f" %{'I' if half else 'H'}:%M{':%S' if seconds else ''}"
     clock += " %p" if half else ""
     ways = []
-    for order, said in (("%d{0}%m{0}", "the day"), ("%m{0}%d{0}", "the month")):
+    for order, part in (("%d{0}%m{0}", "the day"), ("%m{0}%d{0}", "the month")):
         format_ = order.format(mark) + year + clock
-        why = f"CHECK THIS: {values[0]!r} may begin with the day or the month. Here {said} is first"
+        why = f"CHECK THIS: {values[0]!r} may begin with the day or the month. Here {part} is first"
         try:
             ways.append(_time(sample, {"column": name, "format": format_}, why, True))
         except UserError:

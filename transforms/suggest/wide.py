@@ -17,10 +17,10 @@ from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.schema import Wide, name_type
 from beamfeed.transforms.sources.timeseries.times import resolve_time
 from beamfeed.transforms.sources.timeseries.wide import melt
-from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.columns import describe, tokens
 from beamfeed.transforms.suggest.label import choose_label
 from beamfeed.transforms.suggest.look import SampledFile
+from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.times import Time
 
@@ -51,34 +51,34 @@ class WideSample:
     """
 
     sample: Sample
-    asked: Asked
+    asked: Options
     times: tuple[Time, ...]
 
 
-def find_wide(sample: Sample, asked: Asked) -> WideSample | None:
+def find_wide(sample: Sample, options: Options) -> WideSample | None:
     """What rows files hold whose columns are times; None where they are not, or the user says otherwise.
 
     Args:
       sample: of the files, as they are.
-      asked: what the user says.
+      options: what the user says.
     """
-    if asked.kind not in (None, "timeseries") or asked.time is not None or asked.label not in (None, NO_LABEL):
+    if options.kind not in (None, "timeseries") or options.time is not None or options.label not in (None, NO_LABEL):
         return None
     numbers = [name for name, type_ in sample.types.items() if is_number(type_)]
-    found = _times(numbers)
-    if found is None or len(found[0]) < max(_LEAST, _SHARE * len(sample.types)):
+    times = _times(numbers)
+    if times is None or len(times[0]) < max(_LEAST, _SHARE * len(sample.types)):
         return None
-    names, section = found
-    others = [name for name in sample.types if name not in names]
-    tables = [one.table.select(others) for one in sample.tables]
-    if asked.kind is None and asked.asset is None and others and choose_label(describe(tables), asked).label:
+    names, section = times
+    unused = [name for name in sample.types if name not in names]
+    tables = [sampled.table.select(unused) for sampled in sample.tables]
+    if options.kind is None and options.asset is None and unused and choose_label(describe(tables), options).label:
         return None
-    asset = asked.asset or _asset(sample, tables, others)
+    asset = options.asset or _asset(sample, tables, unused)
     if asset is None:
         return None
-    time, value = (next(one for one in some if one not in sample.types) for some in (_TIMES, _VALUES))
+    time, value = (next(name for name in candidates if name not in sample.types) for candidates in (_TIMES, _VALUES))
     section = {"column": time, **section}
-    return _as_rows(sample, replace(asked, asset=asset, kind="timeseries"), names, section, value)
+    return _as_rows(sample, replace(options, asset=asset, kind="timeseries"), names, section, value)
 
 
 def _times(numbers: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
@@ -86,7 +86,7 @@ def _times(numbers: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
     dated = [name for name in numbers if len(_DIGITS.findall(name)) > 1 or re.search(_YEAR, name)]
     dated += [name for name in numbers if name not in dated and re.fullmatch(r"[A-Za-z]{3}[-_ .]\d\d", name)]
     names = [name for name in numbers if name in dated]
-    for section in ({}, *({"format": one} for one in _formats(names))):
+    for section in ({}, *({"format": format_} for format_ in _formats(names))):
         try:
             ticks = _ticks(names, section)
         except (UserError, BadInput):
@@ -104,11 +104,11 @@ def _formats(names: Sequence[str]) -> list[str]:
     head = begins[0] if begins else ""
     head = head if all(name.startswith(head) for name in names) else ""
     escaped, first = head.replace("%", "%%"), names[0][len(head) :]
-    found = []
+    formats = []
     for pattern, format_ in _FORMATS:
         if all(pattern.fullmatch(name[len(head) :]) for name in names):
-            found.append(escaped + (format_ or _format_of(first)))
-    return found
+            formats.append(escaped + (format_ or _format_of(first)))
+    return formats
 
 
 def _format_of(text: str) -> str:
@@ -138,11 +138,11 @@ def _ticks(names: Sequence[str], section: Mapping[str, str]) -> np.ndarray:
     return times.cast(pa.int64()).to_numpy()
 
 
-def _asset(sample: Sample, tables: Sequence[pa.Table], others: Sequence[str]) -> str | None:
+def _asset(sample: Sample, tables: Sequence[pa.Table], unused: Sequence[str]) -> str | None:
     """The column that names whose series a row is: of text, and of as many values as there are rows, if one is."""
     rows = sum(map(len, tables))
     shares: dict[str, float] = {}
-    for name in others:
+    for name in unused:
         column = pa.chunked_array([table.column(name).combine_chunks().cast(pa.string()) for table in tables])
         if is_name(sample.types[name]) and column.null_count == 0:
             shares[name] = pc.count_distinct(column).as_py() / max(1, rows)
@@ -153,10 +153,10 @@ def _asset(sample: Sample, tables: Sequence[pa.Table], others: Sequence[str]) ->
 
 
 def _as_rows(
-    sample: Sample, asked: Asked, names: Sequence[str], section: Mapping[str, str], value: str
+    sample: Sample, options: Options, names: Sequence[str], section: Mapping[str, str], value: str
 ) -> WideSample:  # fmt: skip
     """The sample with a row for each time."""
-    assert asked.asset is not None
+    assert options.asset is not None
     patterns = _globs(names, [name for look in sample.looks.values() for name in look.schema.names])
     time, type_ = section["column"], name_type(names)
     units = resolve_time(
@@ -166,29 +166,29 @@ def _as_rows(
     times = wide.times_of("", names)
     step = max(1, _ROWS // len(names))
     tables = []
-    for one in sample.tables:
-        rows = one.table.slice(0, step).combine_chunks().to_batches() or [one.table.to_batches()[0]]
-        kept = melt(rows[0], names, [asked.asset, time, value], wide, times)
-        whole = one.whole and one.table.num_rows <= step
+    for part in sample.tables:
+        rows = part.table.slice(0, step).combine_chunks().to_batches() or [part.table.to_batches()[0]]
+        melted = melt(rows[0], names, [options.asset, time, value], wide, times)
+        is_whole = part.whole and part.table.num_rows <= step
         tables.append(
-            SampledFile(one.path, pa.Table.from_batches([kept]), whole, one.rows * len(names), one.counted)
+            SampledFile(part.path, pa.Table.from_batches([melted]), is_whole, part.rows * len(names), part.counted)
         )  # fmt: skip
-    ticks = tuple(one.table.column(time).combine_chunks().cast(pa.int64()).to_numpy() for one in tables)
+    ticks = tuple(sampled.table.column(time).combine_chunks().cast(pa.int64()).to_numpy() for sampled in tables)
     counted = f"names of {len(names):,} columns are times, such as {names[0]}; a row holds a whole series"
-    found = Time(
+    time_found = Time(
         dict(section), "what the names of these columns become", TimeUnits("timestamp", aware=False), ticks,
-        tuple(np.ones(len(one), bool) for one in ticks), True,
+        tuple(np.ones(len(sampled), bool) for sampled in ticks), True,
     )  # fmt: skip
-    rest = [name for name in sample.types if name not in names and name != asked.asset]
-    told = f"{counted[:1].upper()}{counted[1:]}." + (f" Left out: {', '.join(rest)}." if rest else "")
-    if sum(len(one.table) for one in tables) > sum(len(pc.unique(one.table[asked.asset])) for one in tables) * len(
-        names
-    ):
-        told += f" CHECK THIS: several rows have one {asked.asset}, and of each time the first one counts."
-    types = {asked.asset: sample.types[asked.asset], time: pa.timestamp("ns"), value: pa.float32()}
+    rest = [name for name in sample.types if name not in names and name != options.asset]
+    text = f"{counted[:1].upper()}{counted[1:]}." + (f" Left out: {', '.join(rest)}." if rest else "")
+    if sum(len(sampled.table) for sampled in tables) > sum(
+        len(pc.unique(sampled.table[options.asset])) for sampled in tables
+    ) * len(names):
+        text += f" CHECK THIS: several rows have one {options.asset}, and of each time the first one counts."
+    types = {options.asset: sample.types[options.asset], time: pa.timestamp("ns"), value: pa.float32()}
     rows_of = {path: count * len(names) for path, count in sample.rows.items()}
-    sample = replace(sample, tables=tuple(tables), types=types, rows=rows_of, wide=(tuple(patterns), told))
-    return WideSample(sample, asked, (found,))
+    sample = replace(sample, tables=tuple(tables), types=types, rows=rows_of, wide=(tuple(patterns), text))
+    return WideSample(sample, options, (time_found,))
 
 
 def _globs(names: Sequence[str], every: Sequence[str]) -> list[str]:

@@ -52,8 +52,8 @@ def choose_shape(
       longest: rows of a window, at most.
       share: about how many of the rows of these assets were looked at.
     """
-    seen = sorted(assets)[len(assets) // 2]
-    usual = round(seen / share)
+    median = sorted(assets)[len(assets) // 2]
+    usual = round(median / share)
     least = 4 if len(names) >= FLEET else _EACH
     fits = (one for one in LENGTHS if one <= longest and least * one <= usual and _covered(runs, one) >= 0.7)
     length = next(fits, LENGTHS[-1])
@@ -61,10 +61,10 @@ def choose_shape(
     split, why, share = _choose_split(names, usual, length)
     windows = sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
     overlap = "each begins a row after the one before" if stride == 1 else "each shares half of its rows with the next"
-    told = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < seen else "")
+    text = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < median else "")
     return Shape(
         length, stride, split, choose_batch(share * windows),
-        (f"{told}; {overlap}", why, f"about {round(share * windows):,} windows train"),
+        (f"{text}; {overlap}", why, f"about {round(share * windows):,} windows train"),
     )  # fmt: skip
 
 
@@ -87,5 +87,5 @@ def _choose_split(names: Sequence[str], usual: int, length: int) -> tuple[dict[s
     if usual >= _EACH * length:
         why = f"the first part of each asset trains, as there {'is' if len(names) == 1 else 'are'} only {len(names)}"
         return {"by": "rows", "train": 0.7, "eval": 0.15, "test": 0.15}, why, 0.7
-    why = f"there are too few rows to hold some back: {usual} in an asset"
+    why = f"too few rows to hold some out: {usual} in an asset"
     return {"by": "asset", "train": 1.0, "eval": 0.0, "test": 0.0}, why, 1.0

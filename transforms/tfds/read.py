@@ -100,8 +100,8 @@ def describe(folder: str) -> Described | None:
     try:
         hints = dict(_walk(features, "", (), lambda name: _labels(folder, name)))
         hints = _with_roles(hints, _supervised(info))
-        splits = {one["name"]: sum(map(int, one.get("shardLengths", []))) for one in info.get("splits", [])}
-        templates = {one["name"]: one.get("filepathTemplate") or TEMPLATE for one in info.get("splits", [])}
+        splits = {split["name"]: sum(map(int, split.get("shardLengths", []))) for split in info.get("splits", [])}
+        templates = {split["name"]: split.get("filepathTemplate") or TEMPLATE for split in info.get("splits", [])}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         path = storage.join(folder, FEATURES)
         raise UserError(f"{path}: is not as tensorflow-datasets writes it: {type(error).__name__}: {error}") from None
@@ -130,13 +130,13 @@ def _walk(
         length = int(feature["sequence"].get("length", -1))
         yield from _walk(feature["sequence"]["feature"], path, (*outer, None if length < 0 else length), labels)
     elif "classLabel" in feature:
-        yield path, Hint(_known(outer), _classes(feature["classLabel"], labels(path)))
+        yield path, Hint(_allowed(outer), _classes(feature["classLabel"], labels(path)))
     elif "image" in feature:
-        yield path, Hint(_known(outer), content=IMAGE)
+        yield path, Hint(_allowed(outer), content=IMAGE)
     elif "text" in feature:
-        yield path, Hint(_known(outer))
+        yield path, Hint(_allowed(outer))
     elif "boundingBox" in feature:
-        yield path, Hint(_known((*outer, 4)))
+        yield path, Hint(_allowed((*outer, 4)))
     elif "tensor" in feature:
         yield path, _tensor(feature["tensor"], outer)
 
@@ -145,14 +145,14 @@ def _tensor(tensor: Any, outer: Shape) -> Hint:
     inner = tuple(None if int(size) < 0 else int(size) for size in tensor.get("shape", {}).get("dimensions", []))
     encoding, dtype = tensor.get("encoding", "none"), tensor.get("dtype", "")
     if encoding == "none":
-        return Hint(_known((*outer, *inner)))
+        return Hint(_allowed((*outer, *inner)))
     dtypes = {str(name) for name in get_args(Dtype)} - {"bytes"}
     if encoding == "bytes" and not outer and None not in inner and dtype in dtypes - set(LISTED):
         return Hint(inner, raw=dtype)
     return Hint()
 
 
-def _known(shape: Shape) -> Shape | None:
+def _allowed(shape: Shape) -> Shape | None:
     """The shape, if a field can have it."""
     return None if None in shape[1:] or 0 in shape else shape
 
@@ -187,7 +187,7 @@ def _with_roles(hints: dict[str, Hint], pair: tuple[str, str] | None) -> dict[st
     def role(name: str) -> Role:
         return {pair[0]: "input", pair[1]: "target"}.get(name.partition("/")[0], "key")  # type: ignore[return-value]
 
-    return {name: Hint(one.shape, one.classes, one.content, one.raw, role(name)) for name, one in hints.items()}
+    return {name: Hint(hint.shape, hint.classes, hint.content, hint.raw, role(name)) for name, hint in hints.items()}
 
 
 def _regex(template: str, dataset: str, split: str) -> str:

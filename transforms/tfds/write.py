@@ -39,7 +39,7 @@ def tfds_files(manifest: Manifest) -> dict[str, str]:
     if not is_readable(manifest):
         return {}
     features = {field.name: _feature(field, manifest) for field in manifest.fields}
-    whole = {
+    described = {
         "featuresDict": {"features": features},
         "pythonClassName": f"{MODULE}.features_dict.FeaturesDict",
     }
@@ -48,7 +48,7 @@ def tfds_files(manifest: Manifest) -> dict[str, str]:
         for field in manifest.fields
         if _is_label(field, manifest)
     }
-    return {FEATURES: _text(whole), INFO: _text(_info(manifest)), **labels}
+    return {FEATURES: _text(described), INFO: _text(_info(manifest)), **labels}
 
 
 def _info(manifest: Manifest) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _info(manifest: Manifest) -> dict[str, Any]:
             if info.records
         ],
     }
-    inputs, targets = ([one.name for one in manifest.fields if one.role == role] for role in ("input", "target"))
+    inputs, targets = ([field.name for field in manifest.fields if field.role == role] for role in ("input", "target"))
     if len(inputs) == 1 and len(targets) == 1:
         pair = [{"featureKey": name} for name in (*inputs, *targets)]
         content["supervisedKeys"] = {"tuple": {"items": pair}}

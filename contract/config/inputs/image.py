@@ -10,35 +10,34 @@ LARGEST = 8192  # pixels of a side
 
 
 class Augment(Section):
-    """What training changes in each image by chance, anew in each epoch. Evaluation and serving change nothing."""
+    """Random changes to each training image, new in each epoch. Evaluation and serving change nothing."""
 
     example: ClassVar[str] = "{flip: horizontal, crop: 0.9}"
 
     flip: Literal["horizontal", "vertical", "both"] | None = Field(
-        default=None, description="horizontal: left and right are exchanged in every second image. vertical: top and "
-        "bottom. both: each by itself.",
+        default=None, description="horizontal: left and right are swapped in half of the images. vertical: top and "
+        "bottom. both: each independently.",
     )  # fmt: skip
     crop: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="The smallest share of each side that a crop at a random place keeps, such as 0.8; what is kept is "
-        "scaled to the whole size.",
+        description="Smallest share of each side that a random crop keeps, such as 0.8; it is scaled to full size.",
     )
     rotate: Annotated[float, Field(gt=0, le=180)] | None = Field(
-        default=None, description="Degrees by which an image is turned at most, to either side; edges are mirrored."
+        default=None, description="Maximum rotation in degrees, to either side; edges are mirrored."
     )
     brightness: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None, description="What is added to or taken off all pixels at most, as a share of their range."
+        default=None, description="Maximum change of brightness, as a share of the pixels' range."
     )
     contrast: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="The distance of pixels from their mean is changed by this share at most."
+        default=None, description="Maximum change of contrast about the image's mean, as a share."
     )
     cutout: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Side of a grey rectangle at a random place, as a share of the image's sides."
+        default=None, description="Side of a grey rectangle at a random position, as a share of the image's sides."
     )
     mixup: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None,
-        description="Mixes two images of a batch and what is wanted of them; the shares are from a beta distribution "
-        "with this parameter, such as 0.2 (Zhang et al. 2017). Batches of a device must have an even size.",
+        description="Mixes two images of a batch and their targets; the shares are drawn from a beta distribution "
+        "with this parameter, such as 0.2 (Zhang et al. 2017). Each device's batch must be of even size.",
     )
 
 
@@ -49,19 +48,18 @@ class ImageInput(Section):
 
     size: tuple[Annotated[int, Field(ge=1, le=LARGEST)], Annotated[int, Field(ge=1, le=LARGEST)]] | None = Field(
         default=None,
-        description="Height and width that a model gets. Needed for encoded images; others stay as they are without.",
+        description="Height and width for the model; required for encoded images. Left out, others stay as they are.",
     )
     channels: Literal[1, 3] | None = Field(
-        default=None, description="1: grey. 3: colours, also of grey images, the default for encoded ones."
+        default=None, description="1: gray. 3: RGB, also of gray images, the default for encoded ones."
     )
     fit: Literal["crop", "stretch", "pad"] = Field(
         default="crop",
-        description="How an image with another ratio of sides gets to its size: its middle is cut out, it is "
-        "stretched, or black is put around it.",
+        description="How another aspect ratio is fitted: cropped at the center, stretched, or padded with black.",
     )
     cache: Literal["none", "decoded"] = Field(
         default="none",
-        description="decoded: decodes a split once and keeps it in memory at its size, a byte for each channel of a "
-        "pixel; it is augmented anew in each epoch. Crops are then of the scaled image, not of the whole one.",
+        description="decoded: decode a split once and keep it in memory at this size, a byte per channel and pixel; "
+        "augmentation is new in each epoch. Crops are taken from the scaled image, not the original.",
     )
     augment: Augment | None = None

@@ -40,12 +40,12 @@ class NamedFiles(Section):
 
 
 class InputArray(NamedFiles):
-    """An array that a model gets."""
+    """An input array."""
 
     scale: Literal["none", "standard", "minmax"] = Field(
         default="none",
         description="none: the values as they are, in their own dtype. standard: mean 0, deviation 1; minmax: from 0 "
-        "to 1; as float32. Of rows of one axis each of its values is scaled by itself, of others all alike.",
+        "to 1; as float32. Where a row has one axis, each of its values is scaled by itself, else all alike.",
     )
     missing: Literal["reject", "keep"] = Field(
         default="reject", description="What becomes of a row with NaN or infinity in it: it is set aside, or kept."
@@ -53,7 +53,7 @@ class InputArray(NamedFiles):
 
 
 class OutputArray(NamedFiles):
-    """An array that a model is to tell."""
+    """A target array."""
 
     classes: Literal["auto"] | list[str | int | bool] | None = Field(
         default=None,
@@ -63,7 +63,7 @@ class OutputArray(NamedFiles):
 
     @model_validator(mode="after")
     def _classes_differ(self) -> "OutputArray":
-        names = [class_name(one) for one in self.classes] if isinstance(self.classes, list) else None
+        names = [class_name(item) for item in self.classes] if isinstance(self.classes, list) else None
         if names is None:
             return self
         if len(names) < 2:
@@ -71,7 +71,7 @@ class OutputArray(NamedFiles):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"classes: the class {twice[0]!r} is given twice")
         if len(names) > MOST_CLASSES:
-            raise ValueError(f"classes: {len(names)} classes, at most {MOST_CLASSES} can be told apart")
+            raise ValueError(f"classes: {len(names)} classes, at most {MOST_CLASSES} are supported")
         return self
 
 
@@ -79,14 +79,14 @@ def _from_short(value: Any) -> Any:
     """`image: x-*.npy` is short for `image: {files: x-*.npy}`."""
     if not isinstance(value, dict):
         return value
-    return {name: {"files": one} if isinstance(one, str | list) else one for name, one in value.items()}
+    return {name: {"files": section} if isinstance(section, str | list) else section for name, section in value.items()}
 
 
 Short = BeforeValidator(_from_short)
 
 
 class ArraySource(SourceSection):
-    """Arrays of NumPy, HDF5 or Zarr that go together row by row: what a model gets, and what it is to tell."""
+    """NumPy, HDF5 or Zarr arrays that match row by row: a model's inputs and its targets."""
 
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     sections: ClassVar[dict[str, bool]] = {}
@@ -95,20 +95,20 @@ class ArraySource(SourceSection):
 
     kind: Literal["array"] = Field(description="What the files hold.")
     files: FilePath | None = Field(  # type: ignore[assignment]
-        default=None, description="A folder that the arrays' files are in; left out, their paths stand by themselves."
+        default=None, description="The folder of the arrays' files; left out, their paths are used as they are."
     )
     inputs: Annotated[dict[FieldName, InputArray], Short] = Field(
-        min_length=1, description="By name the arrays that a model gets: {image: x1-*.npy, meta: x2-*.npy}."
+        min_length=1, description="The model's inputs, arrays by name: {image: x1-*.npy, meta: x2-*.npy}."
     )
     outputs: Annotated[dict[FieldName, OutputArray], Short] = Field(
-        default={}, description="By name the arrays that it is to tell, each a target of train.task."
+        default={}, description="The model's targets, arrays by name, for train.task."
     )
     weights: Annotated[dict[FieldName, NamedFiles], Short] = Field(
-        default={}, description="By name arrays that say how much each row counts, for train.task.sample_weight."
+        default={}, description="Weights of the rows, arrays by name, for train.task.sample_weight."
     )
     keys: Annotated[dict[FieldName, NamedFiles], Short] = Field(
         default={},
-        description="By name arrays that are only passed on, such as the rows' names; split.column may be one.",
+        description="Arrays by name that are only passed through, such as row names; split.column may be one.",
     )
 
     @field_validator("files")
@@ -155,16 +155,16 @@ class ArraySource(SourceSection):
         Raises:
           UserError: if an array has none.
         """
-        found = []
+        specs = []
         for group, name, section in self.arrays():
-            own: dict[str, FileStat] = {}
+            matching: dict[str, FileStat] = {}
             for pattern in self.paths_of(section):
-                own |= {file.path: file for file in files if storage.fits(file.path, pattern)}
+                matching |= {file.path: file for file in files if storage.fits(file.path, pattern)}
             key = f"{prefix}{group}.{name}"
-            if not own:
-                raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.tell_suffixes()})")
-            found.append(Wanted(name, key, tuple(own.values()), section.array))
-        return found
+            if not matching:
+                raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.suffix_text()})")
+            specs.append(Wanted(name, key, tuple(matching.values()), section.array))
+        return specs
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -174,16 +174,16 @@ class ArraySource(SourceSection):
     def key_of(self, pattern: str) -> str:
         """The key of the first array that names a pattern."""
         return next(
-            (f"source.{group}.{name}" for group, name, one in self.arrays() if pattern in self.paths_of(one)),
+            (f"source.{group}.{name}" for group, name, section in self.arrays() if pattern in self.paths_of(section)),
             "source.inputs",
         )
 
     @classmethod
-    def tell_suffixes(cls) -> str:
+    def suffix_text(cls) -> str:
         return " ".join((*NPY, *NPZ, *HDF5, ZARR_FOLDER))
 
     @property
     def labels(self) -> list[Tells]:
         """The outputs and the weights."""
-        found = [Tells(name, "target", one.classes is not None) for name, one in self.outputs.items()]
-        return [*found, *(Tells(name, "weight", False) for name in self.weights)]
+        outputs = [Tells(name, "target", section.classes is not None) for name, section in self.outputs.items()]
+        return [*outputs, *(Tells(name, "weight", False) for name in self.weights)]

@@ -90,7 +90,7 @@ class SourceSection(Section):
             reason = first_line(error)
             raise UserError(f"source.files: {', '.join(self.patterns)} cannot be listed: {reason}") from None
         if empty and needed:
-            raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.tell_suffixes()})")
+            raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.suffix_text()})")
         return files
 
     @property
@@ -104,7 +104,7 @@ class SourceSection(Section):
         return {}
 
     @classmethod
-    def tell_suffixes(cls) -> str:
+    def suffix_text(cls) -> str:
         """The suffixes for people."""
         return " ".join(cls.suffixes)
 

@@ -11,19 +11,19 @@ Auto = Literal["auto"]
 _NAMED = {"tab": "\t", r"\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 
-def _one_character(value: str | None, what: str) -> str | None:
+def _one_character(value: str | None, name: str) -> str | None:
     if value is None or value == "auto":
         return value
     value = _NAMED.get(value, value)
     if len(value) != 1 or ord(value) > 127 or value in "\r\n":
-        raise ValueError(f"{value!r} is not allowed, {what} is one ASCII character (or: {', '.join(_NAMED)})")
+        raise ValueError(f"{value!r} is not allowed, {name} is one ASCII character (or: {', '.join(_NAMED)})")
     return value
 
 
 class Csv(Section):
     """How CSV and other text files are written. A plain CSV needs none of this.
 
-    What is `auto` is found out from the beginning of each file; what is given is never guessed.
+    `auto` is detected from the beginning of each file; what is given is never guessed.
     """
 
     example: ClassVar[str] = "{delimiter: semicolon}"
@@ -109,10 +109,10 @@ class Csv(Section):
     @model_validator(mode="after")
     def _they_differ(self) -> "Csv":
         # A delimiter may stand in quoted numbers, so it may also be the decimal or the thousands character.
-        for one, other in (("decimal", "thousands"), ("quote", "delimiter"), ("escape", "delimiter")):
-            value = getattr(self, one)
-            if value not in (None, "auto") and value == getattr(self, other):
-                raise ValueError(f"{one} and {other} are both {value!r}")
+        for key, other_key in (("decimal", "thousands"), ("quote", "delimiter"), ("escape", "delimiter")):
+            value = getattr(self, key)
+            if value not in (None, "auto") and value == getattr(self, other_key):
+                raise ValueError(f"{key} and {other_key} are both {value!r}")
         if twice := [name for name in self.names if self.names.count(name) > 1]:
             raise ValueError(f"names: {twice[0]!r} is there twice")
         return self

@@ -51,5 +51,5 @@ class FilesOfRows(SourceSection):
     )
 
     @classmethod
-    def tell_suffixes(cls) -> str:
+    def suffix_text(cls) -> str:
         return f"{' '.join((*_SUFFIXES, *_NAMED))}, text also with {' '.join((*PACKED, ZIP))}"

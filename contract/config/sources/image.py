@@ -21,7 +21,7 @@ class ImageList(Section):
     path: str = Field(
         min_length=1,
         description="Its column of paths: as they are, or below source.files or the folder of the list; also names "
-        "without a folder or without a suffix, where they tell images apart.",
+        "without a folder or without a suffix, where they are unambiguous.",
     )
     csv: Csv = Csv()
 
@@ -33,19 +33,19 @@ class Store(Section):
 
     format: Literal["original", "jpeg", "png", "raw"] = Field(
         default="original",
-        description="original: the bytes of the file (PNG where TensorFlow would show them in another way). jpeg, png: "
-        "encoded anew. raw: uint8 [height, width, channels].",
+        description="original: the bytes of the file (PNG where TensorFlow would decode them differently). jpeg, png: "
+        "re-encoded. raw: uint8 [height, width, channels].",
     )
     size: Side | tuple[Side, Side] | None = Field(
         default=None,
-        description="[height, width]; or a number, for the shorter side of larger images. With raw the former.",
+        description="[height, width]; or a number, for the shorter side of larger images; raw needs [height, width].",
     )
     fit: Literal["crop", "stretch", "pad"] = Field(
         default="crop",
-        description="How an image of another shape gets to [height, width]: its middle is cut out, it is stretched, or "
-        "black is put around it.",
+        description="How an image of another shape is fitted to [height, width]: cropped at the center, stretched, or "
+        "padded with black.",
     )
-    quality: Annotated[int, Field(ge=1, le=100)] = Field(default=90, description="Of jpeg.")
+    quality: Annotated[int, Field(ge=1, le=100)] = Field(default=90, description="Quality of JPEG images.")
     channels: Literal[1, 3] | None = Field(
         default=None, description="1: gray, 3: RGB. Left out, as the image has it; with raw 3."
     )
@@ -66,7 +66,7 @@ class Store(Section):
 
 
 class ImageSource(SourceSection):
-    """Images, one a file. What is known of one are columns: its folders, groups of a pattern, those of a list."""
+    """Images, one per file. Their columns come from folders, from groups of a pattern, or from a list."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
     sections: ClassVar[dict[str, bool]] = {"label": False}

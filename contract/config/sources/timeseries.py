@@ -67,19 +67,18 @@ class TimeColumn(Section):
         "[year, month, day, hour], up to the second.",
     )
     from_: Literal["row"] | None = Field(
-        default=None, alias="from", description="row: rows count as they stand in the files, in order of the paths."
+        default=None, alias="from", description="row: rows are numbered as they stand in the files, in path order."
     )
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = Field(
         default=None,
-        description="The unit of a numeric column, or from one row to the next. Timestamps need none; without one, "
-        "durations are plain numbers.",
+        description="The unit of a numeric column, or between rows. Timestamps need none; without one, durations are "
+        "plain numbers.",
     )
     format: str | None = Field(
-        default=None,
-        description="How times are written as text, such as '%d.%m.%Y %H:%M:%S'; without it that is found out.",
+        default=None, description="How times are written as text, such as '%d.%m.%Y %H:%M:%S'; detected if left out."
     )
     zone: str | None = Field(
-        default=None, description="The zone of times that do not say theirs, such as Europe/Berlin or +01:00."
+        default=None, description="The time zone of times without one, such as Europe/Berlin or +01:00."
     )
 
     @property
@@ -107,8 +106,8 @@ class TimeColumn(Section):
         if not letters:
             raise ValueError(f"{value!r} holds no %, it must be such as '%d.%m.%Y %H:%M:%S'")
         if wrong := [letter for letter in letters if letter not in FORMAT_LETTERS or not letter]:
-            known = " ".join(f"%{letter}" for letter in sorted(FORMAT_LETTERS, key=str.lower))
-            raise ValueError(f"{value!r} holds %{wrong[0]}, which is not known (known: {known})")
+            allowed = " ".join(f"%{letter}" for letter in sorted(FORMAT_LETTERS, key=str.lower))
+            raise ValueError(f"{value!r} holds %{wrong[0]}, which is not known (known: {allowed})")
         return value
 
     @field_validator("zone")
@@ -137,13 +136,13 @@ class TimeColumn(Section):
 
 
 class Reshape(Section):
-    """Files of another shape than a row for each time."""
+    """For files that do not have a row for each time."""
 
     example: ClassVar[str] = '{wide: "20*"}'
 
     wide: str | Annotated[list[str], Field(min_length=1)] = Field(
-        description="Names and globs of columns that are times by their names: a row holds a whole series, that of "
-        "its asset. time.column then names what their names become, features what their values do.",
+        description="Names and globs of columns whose names are times: a row holds the whole series of an asset. "
+        "time.column then names the column that their names become, and features the one of their values.",
     )
 
     @property

@@ -45,11 +45,11 @@ class DataflowService:
         """The id of the job of this name that has not ended, or None."""
         page = ""
         while True:
-            found = self._get("", filter="ACTIVE", name=name, pageToken=page)
-            for job in found.get("jobs", ()):
+            answer = self._get("", filter="ACTIVE", name=name, pageToken=page)
+            for job in answer.get("jobs", ()):
                 if job["name"] == name:
                     return str(job["id"])
-            page = found.get("nextPageToken", "")
+            page = answer.get("nextPageToken", "")
             if not page:
                 return None
 
@@ -63,17 +63,17 @@ class DataflowService:
 
     def messages(self, job_id: str, since: str | None = None) -> list[Message]:
         """Warnings and errors from a moment on, that moment's included, in order of time."""
-        found, page = [], ""
+        read, page = [], ""
         while True:
             answer = self._get(
                 f"/{job_id}/messages", minimumImportance="JOB_MESSAGE_WARNING", startTime=since or "", pageToken=page
             )
             for one in answer.get("jobMessages", ()):
                 text = one.get("messageText", "")
-                found.append(Message(one.get("id", ""), one.get("time", ""), one.get("messageImportance", ""), text))
+                read.append(Message(one.get("id", ""), one.get("time", ""), one.get("messageImportance", ""), text))
             page = answer.get("nextPageToken", "")
             if not page:
-                return sorted(found, key=lambda message: message.time)
+                return sorted(read, key=lambda message: message.time)
 
     def metrics(self, job_id: str) -> list[dict[str, Any]]:
         """The counters of a job."""

@@ -52,7 +52,7 @@ class DataflowBackend:
                 # Another launcher may have been faster: the service refuses a second job of the name.
                 job_id = _active_job(service, name, stage)
                 if job_id is not None:
-                    display.say(f"{stage.name}: job {name} was submitted by somebody else, following it")
+                    display.say(f"{stage.name}: job {name} was submitted elsewhere, following it")
         return DataflowRun(stage, service, job_id, code, display)
 
     def find(self, stage: Stage) -> "DataflowRun | None":
@@ -148,7 +148,7 @@ def _cancel_command(service: DataflowService, job_id: str) -> str:
 
 
 def _submit(stage: Stage, display: Display) -> tuple[int, str | None]:
-    """Builds and submits the pipeline in a process of its own, which loads Beam; its exit code and the job's id."""
+    """Builds and submits the pipeline in a fresh process, which loads Beam; its exit code and the job's id."""
     with tempfile.TemporaryDirectory(prefix="beamfeed-submit-") as folder:
         path = os.path.join(folder, "job-id")
         variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "BEAMFEED_JOB_ID_FILE": path}

@@ -36,7 +36,7 @@ class Service(Protocol):
     def metrics(self, job_id: str) -> list[dict[str, Any]]: ...
 
 
-def follow(service: Service, job_id: str, say: Callable[[str], None]) -> tuple[str, list[Message]]:
+def follow(service: Service, job_id: str, report: Callable[[str], None]) -> tuple[str, list[Message]]:
     """Tells changes of state, counters, warnings and errors until the job has ended.
 
     Returns:
@@ -45,8 +45,8 @@ def follow(service: Service, job_id: str, say: Callable[[str], None]) -> tuple[s
     Raises:
       UserError: if the service cannot be asked any more. The job is not touched.
     """
-    log = _Log(service, job_id, say)
-    before, told, looks, unanswered = "", "", 0, 0
+    log = _Log(service, job_id, report)
+    before, last_line, looks, unanswered = "", "", 0, 0
     while True:
         try:
             state = service.state(job_id)
@@ -54,36 +54,36 @@ def follow(service: Service, job_id: str, say: Callable[[str], None]) -> tuple[s
             if state in ENDED:
                 break
             if state != before:
-                say(f"job is {state_words(state)}")
+                report(f"job is {state_words(state)}")
                 before, looks = state, 0
-            elif looks % COUNTERS_EVERY == 0 and (line := counters(service.metrics(job_id))) not in ("", told):
-                say(line)
-                told = line
+            elif looks % COUNTERS_EVERY == 0 and (line := counters(service.metrics(job_id))) not in ("", last_line):
+                report(line)
+                last_line = line
             looks, unanswered = looks + 1, 0
         except Unreachable as error:
             unanswered += 1
             if unanswered == 1:
-                say(f"Dataflow does not answer ({error}); trying again")
+                report(f"Dataflow does not answer ({error}); trying again")
             if unanswered >= PATIENCE:
                 raise UserError(f"Dataflow does not answer: {error}") from None
         time.sleep(POLL_SECONDS)
     log.read_end(state)
-    say(f"job is {state_words(state)}")
+    report(f"job is {state_words(state)}")
     return state, log.messages
 
 
 class _Log:
     """The messages of a job, each told once."""
 
-    def __init__(self, service: Service, job_id: str, say: Callable[[str], None]):
+    def __init__(self, service: Service, job_id: str, report: Callable[[str], None]):
         self.messages: list[Message] = []
-        self._service, self._job_id, self._say = service, job_id, say
+        self._service, self._job_id, self._say = service, job_id, report
 
     def read(self) -> None:
         since = self.messages[-1].time if self.messages else None
-        known = set(self.messages)
+        reported = set(self.messages)
         for message in self._service.messages(self._job_id, since):
-            if message not in known:
+            if message not in reported:
                 self.messages.append(message)
                 self._say(f"{'error' if message.importance == ERROR else 'warning'}: {_first_line(message.text)}")
 
@@ -105,28 +105,28 @@ def counters(metrics: Iterable[dict[str, Any]]) -> str:
     Dataflow counts twice: what is certain, and with the work not yet committed. This is the first.
     """
     steps: dict[str, int] = {}
-    own: dict[str, int] = {}
+    user_counters: dict[str, int] = {}
     for metric in metrics:
         name = metric.get("name", {})
         context, value = name.get("context", {}), metric.get("scalar")
         if context.get("tentative") == "true" or not isinstance(value, int | float):
             continue
         if name.get("origin") == "user":
-            own[name["name"]] = own.get(name["name"], 0) + int(value)
+            user_counters[name["name"]] = user_counters.get(name["name"], 0) + int(value)
         elif name.get("name") == "ElementCount":
             step = re.split(r"[/.]|-out", context.get("output_user_name", ""), maxsplit=1)[0]
             if step in COUNTED:  # a step has several outputs, and steps inside
                 steps[step] = max(steps.get(step, 0), int(value))
-    parts = [f"{steps[step]:,} {what}" for step, what in COUNTED.items() if step in steps]
-    return ", ".join([*parts, *(f"{value:,} {name}" for name, value in sorted(own.items()))])
+    parts = [f"{steps[step]:,} {noun}" for step, noun in COUNTED.items() if step in steps]
+    return ", ".join([*parts, *(f"{value:,} {name}" for name, value in sorted(user_counters.items()))])
 
 
 def failure(messages: Sequence[Message]) -> Failure:
     """Why a job failed, in one line with the next step where there is one, and the exit code."""
     errors = [message.text for message in messages if message.importance == ERROR]
     for text in errors:
-        if told := find_failure(text):
-            return told
+        if failure_found := find_failure(text):
+            return failure_found
     return Failure(_guess(messages, errors), JOB_FAILED)
 
 

@@ -29,9 +29,9 @@ def job_name(output: str) -> str:
 
     Dataflow allows a name only one running job, so two launchers cannot both write to one output.
     """
-    where = output.removeprefix("gs://").rstrip("/")
-    words = re.sub(r"[^a-z0-9]+", "-", where.lower())[-LONGEST_NAME:].strip("-")
-    tag = hashlib.sha256(where.encode()).hexdigest()[:12]
+    bucket_path = output.removeprefix("gs://").rstrip("/")
+    words = re.sub(r"[^a-z0-9]+", "-", bucket_path.lower())[-LONGEST_NAME:].strip("-")
+    tag = hashlib.sha256(bucket_path.encode()).hexdigest()[:12]
     return "-".join(part for part in ("beamfeed", words, tag) if part)
 
 
@@ -69,16 +69,16 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str) -> list[
         if isinstance(value, bool):
             flags += [f"--{key}"] if value else []
         else:
-            flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
+            flags += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
     return flags
 
 
 def option(flags: Sequence[str], name: str) -> str | None:
     """The value of `--name=value` or `--name value`, the last of several as Beam takes it."""
-    found = None
+    value = None
     for at, flag in enumerate(flags):
         if flag.startswith(f"--{name}="):
-            found = flag.partition("=")[2]
+            value = flag.partition("=")[2]
         elif flag == f"--{name}" and at + 1 < len(flags):
-            found = flags[at + 1]
-    return found
+            value = flags[at + 1]
+    return value

@@ -58,7 +58,7 @@ class DataflowSection(Section):
     def _workers_fit(self) -> "DataflowSection":
         if self.workers and self.max_workers and self.workers > self.max_workers:
             raise ValueError(f"workers is {self.workers}, more than max_workers: {self.max_workers}")
-        own = {"runner", "job_name"} & self.options.keys()  # they tell a running job from others
-        if own:
-            raise ValueError(f"options: {sorted(own)[0]} is set by the launcher")
+        reserved = {"runner", "job_name"} & self.options.keys()  # they tell a running job from others
+        if reserved:
+            raise ValueError(f"options: {sorted(reserved)[0]} is set by the launcher")
         return self

@@ -67,15 +67,15 @@ class LocalBackend:
         return [shell_command(process) for process in processes]
 
     def submit(self, stage: Stage, display: Display) -> "LocalRun":
-        told = workers_told(strict=stage.name != PREPROCESS)
-        if told and stage.name == PREPROCESS:
+        cluster = workers_told(strict=stage.name != PREPROCESS)
+        if cluster and stage.name == PREPROCESS:
             raise UserError(
-                f"{stage.output}: is not preprocessed, and {told}, each of which would do it; "
+                f"{stage.output}: is not preprocessed, and {cluster}, each of which would do it; "
                 "run 'beamfeed preprocess' once before, where these variables are not set"
             )
-        if told and stage.starts_anew and not stage.once:
+        if cluster and stage.starts_anew and not stage.once:
             raise UserError(
-                f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
+                f"--restart and --from-step: {cluster}, and each would do it whenever it is started again; "
                 "name this start, the same on all: --once NAME"
             )
         return LocalRun(stage, display)
@@ -100,26 +100,26 @@ class LocalRun:
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there
-            told = None
+            folder_path = None
             if stage.reports_progress:
                 folder = tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
-                told = stack.enter_context(folder)
-                stage = replace(stage, command=(*stage.command, "--progress-dir", told))
+                folder_path = stack.enter_context(folder)
+                stage = replace(stage, command=(*stage.command, "--progress-dir", folder_path))
             restarts, reached = 0, newest(stage)
             if stage.starts_anew and not stage.once:
                 # It counts once, also where the launcher starts it again.
                 stage = replace(stage, command=(*stage.command, *options.ONCE.write(uuid.uuid4().hex)))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-                watch = watching(told, progress, display.show) if told else None
+                watch = watching(folder_path, progress, display.show) if folder_path else None
                 try:
                     code = run_together(stage.name, processes, watch, stage.grace, display.output())
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(what_is_left(stage)) from None
                 if code < ENDED_BY_SIGNAL:
                     return code
-                if (now := newest(stage)) not in (None, reached):  # over weeks, workers are lost more often than that
-                    restarts, reached = 0, now
+                if (step := newest(stage)) not in (None, reached):  # over weeks, workers are lost more often than that
+                    restarts, reached = 0, step
                 if restarts == stage.restarts:
                     return code
                 restarts += 1
@@ -202,9 +202,9 @@ def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now. All are held until the last is found, so they differ."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
+        for socket_ in sockets:
+            socket_.bind((HOST, 0))
+        return [socket_.getsockname()[1] for socket_ in sockets]
 
 
 def shell_command(process: Process) -> str:

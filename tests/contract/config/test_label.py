@@ -42,7 +42,7 @@ def test_one_label_or_several():
         ("{column: y, cap: 0}", "0 is not allowed, it must be a number above 0"),
         ("{column: y, name: Y}", "'Y' is not allowed"),
         ("{column: y, at: horizon, horizon: 0}", "0 is not allowed, it must be a whole number from 1 to 1,000,000"),
-        (f"{{column: y, classes: {list(range(MOST_CLASSES + 1))}}}", "1001 classes, at most 1000 can be told apart"),
+        (f"{{column: y, classes: {list(range(MOST_CLASSES + 1))}}}", "1001 classes, at most 1000 are supported"),
         ("[{column: y}, {column: z}]", "label: two labels have the name 'label'; give each its own"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.batches import check_split, describe_batch, fit_batch
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
@@ -33,14 +33,14 @@ def test_a_batch_of_a_smoke_test_is_no_larger_than_the_split(windows, batch):
     job = parse_job(JOB, ["source.max_assets=1"])
     found = fit_batch(job, manifest_of(windows))
     assert found.train.feed.batch_size == batch
-    check_split(manifest_of(windows), "train", found.train.feed.batch_size, whole=True)
+    check_split(manifest_of(windows), "train", found.train.feed.batch_size, full_batch=True)
     assert (found is job) == (windows >= 32)
     assert found.train.model_copy(update={"feed": job.train.feed}) == job.train  # nothing else changed
 
 
 def test_what_a_smoke_test_changes_is_told():
     job = parse_job(JOB, ["source.max_assets=1"])
-    assert "a batch is of 7 windows, not of 32 (train.feed.batch_size)" in tell_batch(
+    assert "a batch is of 7 windows, not of 32 (train.feed.batch_size)" in describe_batch(
         fit_batch(job, manifest_of(7)), job
     )
 
@@ -49,11 +49,11 @@ def test_a_job_on_all_assets_keeps_its_batch():
     job = parse_job(JOB)
     assert fit_batch(job, manifest_of(7)) is job
     with pytest.raises(UserError, match="fewer than one batch of 32"):
-        check_split(manifest_of(7), "train", job.train.feed.batch_size, whole=True)
+        check_split(manifest_of(7), "train", job.train.feed.batch_size, full_batch=True)
 
 
 def test_a_split_without_a_window_is_no_batch():
     job = parse_job(JOB, ["source.max_assets=1"])
     assert fit_batch(job, manifest_of(0)) is job
     with pytest.raises(UserError, match="train holds no window"):
-        check_split(manifest_of(0), "train", 1, whole=True)
+        check_split(manifest_of(0), "train", 1, full_batch=True)

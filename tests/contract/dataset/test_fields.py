@@ -36,7 +36,7 @@ def test_sizes_follow_from_the_shape(shape, dtype, width, size):
         ({"shape": (0,)}, "only the first axis may be of any length"),
         ({"shape": (2,), "columns": ["a"]}, r"1 columns for the shape \[2\]"),
         ({"columns": ["a"]}, r"1 columns for the shape \[\]"),
-        ({"name": "a b"}, "'a b' is no name of a field"),
+        ({"name": "a b"}, "'a b' is not a field name"),
         ({"dtype": "float128"}, "float32"),
         ({"dtype": "uint8", "shape": (None,)}, "uint8 of any length; only float32, int64, bytes may be"),
     ],

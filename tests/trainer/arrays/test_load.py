@@ -186,7 +186,7 @@ def test_keras_takes_what_it_gives(folder):
         ({"batch_size": 1001}, "batch_size: 1001 is more than the 1,000 rows"),
         ({"x": "nothing.npy"}, r"inputs.x: no file matches .*nothing.npy \(suffixes: .npy .npz .h5 .hdf5 .zarr\)"),
         ({"x": {"files": "x.npy", "aray": "x"}}, "load_arrays: inputs.x.aray: Extra inputs"),
-        ({"x": "fortran.npy"}, "fortran.npy has its values in Fortran's order, so that rows are no ranges"),
+        ({"x": "fortran.npy"}, "fortran.npy has its values in Fortran's order, so rows are not byte ranges"),
         ({"x": "packed.npz"}, "packed.npz has its values packed or in chunks"),
         ({"x": "texts.npy"}, "texts.npy holds texts; preprocess it"),
         ({"x": "short.npy"}, "the arrays have not the same number of rows: inputs.x has 5, outputs.y has 1,000"),

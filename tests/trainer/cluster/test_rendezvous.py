@@ -151,7 +151,7 @@ def test_another_number_of_workers_is_told_to_those_who_have_come(port):
     results = meet([joining(port, 0, 4), joining(port, 1, 4)], late=joining(port, 2, 5))
     assert all(isinstance(one, UserError) for one in results), results
     assert "worker 2 at 127.0.0.1:" in str(results[2])
-    assert str(results[0]).endswith("counts 5 workers, worker 0 counts 4; all must be told the same number")
+    assert str(results[0]).endswith("counts 5 workers, worker 0 counts 4; all must be given the same number")
 
 
 @pytest.mark.parametrize(

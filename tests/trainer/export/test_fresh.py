@@ -1,4 +1,4 @@
-"""An export is asked again in a process of its own: what is the trained model passes, what is another one does not."""
+"""An export is asked again in a fresh process: what is the trained model passes, what is another one does not."""
 
 import os
 import shutil
@@ -91,7 +91,7 @@ def test_a_saved_model_that_cannot_be_loaded_or_called_is_one_line(saved, tmp_pa
     for folder, asked in ((str(tmp_path), right), (saved, other)):
         with FreshProcess() as process:
             process.ask(folder, asked)
-            with pytest.raises(JobFailed, match="fails in a process of its own") as caught:
+            with pytest.raises(JobFailed, match="fails in a fresh process") as caught:
                 process.answers(folder)
         assert len(str(caught.value).splitlines()) == 1
 

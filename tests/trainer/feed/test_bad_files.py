@@ -33,7 +33,7 @@ def test_a_file_that_cannot_be_decoded_is_one_line(tmp_path, data, told):
     manifest = write_dataset(str(tmp_path), FIELDS, {"train": [rows]}, Windows(length=1))
     decoder = EncodedImages(FIELDS[0], ImageInput(size=(8, 8)))
     preparation = Preparation({"image": decoder}, seed=1, batch_size=2)
-    line = f"{tmp_path}: a record holds a file that cannot be decoded: {told}.*; write the shards anew without it$"
+    line = f"{tmp_path}: a record holds a file that cannot be decoded: {told}.*; rewrite the shards without it$"
     with pytest.raises(UserError, match=line) as caught, explained(manifest, str(tmp_path)):
         list(load_dataset(str(tmp_path), "train", batch_size=2, options=FeedOptions(preparation=preparation)))
     assert "\n" not in str(caught.value)

@@ -33,4 +33,4 @@ def test_a_batch_smaller_than_the_devices_is_told():
 def test_a_split_that_the_dataset_lacks_is_empty(written):
     manifest = written.manifest.model_copy(update={"splits": {"train": written.manifest.splits["train"]}})
     with pytest.raises(UserError, match="eval holds no window"):
-        check_split(manifest, "eval", 8, whole=False)
+        check_split(manifest, "eval", 8, full_batch=False)

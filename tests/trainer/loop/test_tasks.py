@@ -198,7 +198,8 @@ def test_what_is_watched_decides_the_best_weights_and_the_end(data, job, mode):
         ),
         (
             {"metric": "fault_plain"},
-            "train.watch.mode: auto cannot tell whether high or low values of 'fault_plain' are good; say min or max",
+            "train.watch.mode: auto cannot tell whether high or low values of 'fault_plain' are better; "
+            "give min or max",
         ),
     ],
 )

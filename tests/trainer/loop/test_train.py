@@ -430,7 +430,7 @@ def test_data_prepared_anew_under_a_running_training_are_told(job, written, caps
     shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
     write_manifest(written.output, shown)
     train(job(epochs=1), written)
-    assert "was preprocessed anew while this training runs" in capsys.readouterr().err
+    assert "was preprocessed again while this training runs" in capsys.readouterr().err
 
 
 @pytest.mark.slow

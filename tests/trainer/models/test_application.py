@@ -67,7 +67,7 @@ def test_networks_and_how_they_are_scaled():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"network": "MobilNetV2"}, "'MobilNetV2' is no network of keras.applications; did you mean 'MobileNetV2'?"),
+        ({"network": "MobilNetV2"}, "'MobilNetV2' is not a network of keras.applications; did you mean 'MobileNetV2'?"),
         ({"shape": (16, 40, 3)}, "train.inputs.image.size: is [16, 40], MobileNetV2 cannot take it: "),
         ({"shape": (32, 32, 1)}, "train.inputs.image.channels: is 1, and MobileNetV2 takes 3"),
         ({"weights": "/nowhere/a.weights.h5"}, "train.model.weights: there is no file /nowhere/a.weights.h5"),

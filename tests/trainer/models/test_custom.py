@@ -237,7 +237,7 @@ def test_the_saved_model_gives_what_the_model_gives(module, helpers, tmp_path, m
 
 def test_an_encoder_that_gets_something_else_is_one_line(module):
     module("parts", PARTS)
-    with pytest.raises(UserError, match=r"parts:Parts gives its encoder something else than its input, .* state$"):
+    with pytest.raises(UserError, match=r"parts:Parts does not give its input to its encoder unchanged, .* state$"):
         models.build(parse_model("{class: 'parts:Parts', args: {scale: 2.0}}"), BACK, seed=7)
 
 
@@ -440,7 +440,7 @@ def test_own_models_serve_any_task(module, make, signature, shapes):
         (
             "{class: 'tasked:many', args: {further: more}}",
             SEVERAL,
-            "train.model.class: tasked:many returns the output 'more', of which the task knows nothing "
+            "train.model.class: tasked:many returns the output 'more', which the task does not have "
             "(it needs: fault, back, life)",
         ),
         (
@@ -463,14 +463,14 @@ def test_own_models_serve_any_task(module, make, signature, shapes):
         (
             "{name: recurrent}",
             BACK,
-            "train.model.name: 'recurrent' has no output that gives windows back; to reconstruct there is "
-            "'recurrent_autoencoder', or a class of your own",
+            "train.model.name: 'recurrent' does not reconstruct windows; use 'recurrent_autoencoder', "
+            "or your own class",
         ),
         (
             "{name: recurrent_autoencoder}",
             CLASSIFY,
-            "train.model.name: 'recurrent_autoencoder' gives windows back and does nothing else, for train.task "
-            "{name: reconstruct}; to classify or regress there is 'recurrent', or a class of your own",
+            "train.model.name: 'recurrent_autoencoder' only reconstructs windows, for train.task {name: reconstruct}; "
+            "to classify or regress, use 'recurrent' or your own class",
         ),
         (
             "{name: recurrent}",

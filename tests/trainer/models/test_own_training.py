@@ -267,7 +267,7 @@ def make(name, **devices):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("TrainStep", "has a train_step of its own, which would not be called: .* self.add_loss"),
+        ("TrainStep", "defines train_step, which would not be called: .* self.add_loss"),
         ("Between", "has a train_step of its own"),
         ("TestStep", "has a test_step of its own"),
         ("ComputeLoss", "has a compute_loss of its own"),
@@ -292,9 +292,9 @@ def make(name, **devices):
         ("Chance", r"when it predicts \(training=False\) draws random numbers that no checkpoint holds \(RandomSt"),
         ("Secret", r"predicts other numbers each time it is called with training=False: .* only if training is true"),
         ("Unseeded", r"begins with other weights when it is made again with the same seed \(.*kernel\): .* train.seed"),
-        ("Drawn", r"is another function when it is made again with the same weights, as for the export: "),
+        ("Drawn", r"computes something else when it is built again with the same weights, as for the export: "),
         ("Growing", r"has weights of other shapes when it is made again: "),
-        ("PredictStep", r"has a predict_step of its own, which would not be called: .*; let call return "),
+        ("PredictStep", r"defines predict_step, which would not be called: .*; let call return "),
         ("Float64", r"has weights of float64 \(.*kernel\), they must be float32"),
         ("Float16", r"computes in float16 \(dense.*\), .* train.devices.precision: mixed_float16"),
         ("Late", r"makes weights only when training=True \(.*kernel\), .* let __init__ or build make them"),

@@ -94,11 +94,11 @@ def test_keras_reads_them_without_the_project(tmp_path):
 @pytest.mark.parametrize(
     ("section", "inputs", "message"),
     [
-        (SECTIONS[0], {"note": TEXT}, "'tabular' takes no text, and 'note' is one; there is 'text'"),
+        (SECTIONS[0], {"note": TEXT}, "'tabular' takes no text, and 'note' is one; use 'text'"),
         (SECTIONS[2], {"x": Input((), "string")}, "'linear' takes numbers and categories, and 'x' holds strings"),
-        (SECTIONS[0], {"x": Input((), "int64")}, "'x' holds numbers of which nobody says how many there are"),
+        (SECTIONS[0], {"x": Input((), "int64")}, "'x' holds an unknown number of values"),
         (TEXTS[0], {"numbers": NUMBERS}, "'text' needs a text, and the dataset has none; there is 'tabular'"),
-        (TEXTS[0], {"note": Input((None,), "int64", False, (), (20,))}, "length: ragged is for a model of your own"),
+        (TEXTS[0], {"note": Input((None,), "int64", False, (), (20,))}, "length: ragged is for your own model"),
     ],
 )
 def test_inputs_that_do_not_fit_are_one_line(section, inputs, message):

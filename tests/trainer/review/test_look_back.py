@@ -142,7 +142,7 @@ def test_wide_windows_have_no_pca_and_say_so(series, monkeypatch):
     monkeypatch.setattr("beamfeed.trainer.tasks.reconstruct.WIDEST", 10)
     (task,) = Objective(job.train.task, written.manifest).tasks.values()
     found = task.guesses(lambda: iter([written.windows["train"]]), 2)
-    assert list(found.found) == ["the mean", "the last row"]
+    assert list(found.by_name) == ["the mean", "the last row"]
     assert found.skipped == ["PCA: a window has 24 numbers, more than 10"]
 
 

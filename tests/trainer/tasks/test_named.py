@@ -105,8 +105,8 @@ REGRESS = {"name": "regress", "target": "life"}
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({**REGRESS, "loss": "huberr"}, "train.task.loss: 'huberr' is no loss of Keras; did you mean 'huber'?"),
-        ({**REGRESS, "metrics": ["aux"]}, "train.task.metrics: 'aux' is no metric of Keras; did you mean 'auc'?"),
+        ({**REGRESS, "loss": "huberr"}, "train.task.loss: 'huberr' is not a Keras loss; did you mean 'huber'?"),
+        ({**REGRESS, "metrics": ["aux"]}, "train.task.metrics: 'aux' is not a Keras metric; did you mean 'auc'?"),
         ({**REGRESS, "loss": "nowhere:f"}, "train.task.loss: there is no module 'nowhere'"),
         ({**REGRESS, "loss": "own_tasks:cubd"}, "has no 'cubd'; did you mean 'cubed'?"),
         ({**REGRESS, "loss": "own_tasks:total"}, "train.task.loss: 'own_tasks:total' gives [] for 3 windows"),
@@ -123,7 +123,7 @@ REGRESS = {"name": "regress", "target": "life"}
         ({**CLASSIFY, "metrics": ["auc", "AUC"]}, "train.task.metrics: two metrics have the name 'auc'"),
         (
             {"outputs": {"a": {**REGRESS, "loss": "mea"}, "b": CLASSIFY}},
-            "train.task.outputs.a.loss: 'mea' is no loss of Keras",
+            "train.task.outputs.a.loss: 'mea' is not a Keras loss",
         ),
         (
             {"outputs": {"eval": REGRESS, "b": CLASSIFY}},

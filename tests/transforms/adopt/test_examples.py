@@ -11,7 +11,7 @@ from foreign import example, sequence_example
 from beamfeed.transforms.adopt.examples import (
     Mixed,
     Name,
-    Seen,
+    Stats,
     add_features,
     empty_lists,
     has_steps,
@@ -52,7 +52,7 @@ def test_empty_lists_say_nothing_of_their_type():
     found = look_at([example({"a": []}), example({"b": 1.5}), example({"a": [7]})])
     assert (found[Name("a")].listed, found[Name("a")].records) == ("int64", 1)
     alone = look_at([example({"a": [], "b": 1.0})])
-    assert alone[Name("a")] == Seen(empty=frozenset(["int64"]))
+    assert alone[Name("a")] == Stats(empty=frozenset(["int64"]))
     assert add_features(alone, found)[Name("a")].listed == "int64"
 
 

@@ -90,7 +90,7 @@ def test_feature_lists_are_of_any_length():
     found, notes = fields_of(records)
     assert (found["xy"].shape, found["xy"].stored) == ((None, 2), "steps")
     assert "odd" not in found
-    assert notes == ["feature 'odd': its steps hold from 1 to 2 values; it is no field"]
+    assert notes == ["feature 'odd': its steps hold from 1 to 2 values; left out"]
 
 
 def test_classes():
@@ -115,7 +115,7 @@ def test_classes_that_are_texts():
     assert found["y"].classes == ["oak", "ash", "elm"]
     with pytest.raises(UserError, match="--classes y: records hold 'ash', which is none of them"):
         fields_of(records, targets=("y",), classes={"y": ("oak", "elm")})
-    with pytest.raises(UserError, match="its strings are no texts in UTF-8"):
+    with pytest.raises(UserError, match="its strings are not UTF-8"):
         fields_of([example({"y": b"\xff"})], targets=("y",), classes={"y": ()})
 
 

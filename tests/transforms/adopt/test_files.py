@@ -53,12 +53,12 @@ def test_files_are_known_by_how_they_begin(tmp_path):
 
 
 def test_a_folder_without_any(tmp_path):
-    with pytest.raises(UserError, match="is no folder with files in it"):
+    with pytest.raises(UserError, match="is not a folder with files"):
         list_shards(str(tmp_path))
     (tmp_path / "notes.txt").write_text("some notes")
     with pytest.raises(UserError, match="holds no TFRecord file"):
         list_shards(str(tmp_path))
-    with pytest.raises(UserError, match="is no folder with files in it"):
+    with pytest.raises(UserError, match="is not a folder with files"):
         list_shards(str(tmp_path / "notes.txt"))
 
 
@@ -76,7 +76,7 @@ def test_globs_and_what_is_wrong_with_them():
 def test_names_deal_files_out_and_those_without_one_are_left():
     dealt = deal(["train/a", "val/a", "extra/a"], request())
     assert dealt.splits == {"train/a": "train", "val/a": "eval"}
-    assert "1 files, of which neither says it, are in none" in dealt.how
+    assert "1 files whose names give no split are in none" in dealt.how
 
 
 def test_a_hash_deals_out_what_has_no_names():

@@ -164,7 +164,7 @@ def test_steps_that_make_rows_of_rows_are_fine(name):
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("running_sum", "column 's' is another one when"), ("sometimes", "column 'y' is not there for each batch")],
+    [("running_sum", "column 's' differs when"), ("sometimes", "column 'y' is not there for each batch")],
 )
 def test_steps_that_look_at_where_a_batch_begins_are_refused(name, told):
     with pytest.raises(UserError, match=told):

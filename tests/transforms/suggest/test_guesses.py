@@ -12,8 +12,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.suggest_job import _tried
 from beamfeed.transforms import fleet
 from beamfeed.transforms.sources.timeseries.times import OpenDate
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.job_file import suggest
+from beamfeed.transforms.suggest.options import Options
 
 ROWS = 600
 RNG = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def write(path, **columns):
 
 
 def job(path, **asked):
-    return yaml.safe_load(suggest(path, asked=Asked(**asked)).text)
+    return yaml.safe_load(suggest(path, options=Options(**asked)).text)
 
 
 def passengers():
@@ -84,10 +84,10 @@ def test_columns_that_are_named_override_the_guess(folder):
     [
         (
             {"label": "rian"},
-            "--label rian: is no column of the files; did you mean 'rain'? (the files have: day, rain)",
+            "--label rian: is not a column of the files; did you mean 'rain'? (the files have: day, rain)",
         ),
-        ({"time": "Day"}, "--time Day: is no column of the files; did you mean 'day'? (the files have: day, rain)"),
-        ({"asset": "x", "time": "day"}, "--asset x: is no column of the files (the files have: day, rain)"),
+        ({"time": "Day"}, "--time Day: is not a column of the files; did you mean 'day'? (the files have: day, rain)"),
+        ({"asset": "x", "time": "day"}, "--asset x: is not a column of the files (the files have: day, rain)"),
         ({"asset": "day", "time": "day"}, "--time and --asset are both day; a column is one of them"),
         ({"kind": "image"}, "--kind image: a.csv holds no images (suffixes: .jpg "),
     ],
@@ -95,7 +95,7 @@ def test_columns_that_are_named_override_the_guess(folder):
 def test_a_name_that_no_file_has_is_told(folder, asked, told):
     write(folder / "a.csv", day=DAYS, rain=amounts())
     with pytest.raises(UserError) as caught:
-        suggest("a.csv", asked=Asked(**asked))
+        suggest("a.csv", options=Options(**asked))
     assert str(caught.value).startswith(told)
 
 
@@ -197,7 +197,7 @@ def test_steps_that_differ_between_files_make_one_gap_for_all(folder):
     for k, minutes in enumerate((5, 5, 5, 5, 30, 60)):
         at = np.datetime64("2014-01-01T00:00") + minutes * np.arange(ROWS).astype("m8[m]")
         write(folder / f"fleet/{k}.csv", timestamp=at, value=amounts())
-    tried = _tried("fleet", "job.yaml", Asked())
+    tried = _tried("fleet", "job.yaml", Options())
     assert tried.problems == []
     assert "It runs as it is." in tried.text
     assert yaml.safe_load(tried.text).get("prepare", {}).get("max_gap") is None  # no file has a gap of its own
@@ -207,7 +207,7 @@ def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
     days = np.concatenate([DAYS[:60]] * 40 + [DAYS[:1]])
     names = np.repeat([f"m{k:02d}" for k in range(41)], [60] * 40 + [1])
     write(folder / "a.csv", place=names, date=days, price=amounts(len(days)))
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert tried.problems == []
     assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
     assert "Too short for a window: 2.4% of the assets were rejected; they are set aside" in tried.text
@@ -220,7 +220,7 @@ def test_what_is_set_aside_is_known_whatever_the_message_says(folder, monkeypatc
     write(
         folder / "a.csv", place=np.repeat([f"m{k:02d}" for k in range(41)], [60] * 40 + [1]), date=days, x=amounts(2401)
     )
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
     assert "Too short for a window: 2.4% of the assets were rejected" in tried.text
 
@@ -238,7 +238,7 @@ def test_assets_that_are_too_short_for_a_window_are_set_aside(folder):
         year=parts // 12 + 1970,
         price=amounts(len(days)),
     )
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert tried.problems == []
     job = yaml.safe_load(tried.text)
     assert (job["windows"]["length"], job["limits"]) == (12, {"max_rejected_fraction": 0.15})
@@ -251,7 +251,7 @@ def test_a_job_that_cannot_run_says_why(folder):
     days = np.concatenate([DAYS[:60]] * 4 + [DAYS[:1]] * 4)
     names = np.repeat([f"m{k}" for k in range(8)], [60] * 4 + [1] * 4)
     write(folder / "a.csv", place=names, date=days, price=amounts(len(days)))
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert len(tried.problems) == 1
     assert "It runs as it is" not in tried.text
     assert "# It does not run as it is:\n#   50.0% of the assets were rejected" in tried.text
@@ -265,7 +265,7 @@ def test_a_column_that_says_train_and_test_divides_the_rows(folder):
         Class=RNG.choice(["PS", "WS"], ROWS),
         **{f"x{k}": amounts() for k in range(4)},
     )
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert tried.problems == []
     job = yaml.safe_load(tried.text)
     assert job["label"]["column"] == "Class"
@@ -286,7 +286,7 @@ def test_dates_in_two_orders_are_taken_as_they_rise(folder, monkeypatch):
 def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):
     months = [f"{1749 + k // 12}-{1 + k % 12:02d}" for k in range(ROWS)]
     write(folder / "a.csv", Month=months, Sunspots=amounts())
-    tried = _tried("a.csv", "job.yaml", Asked())
+    tried = _tried("a.csv", "job.yaml", Options())
     assert tried.problems == []
     source = yaml.safe_load(tried.text)["source"]
     assert (source["kind"], source["time"], source["features"]) == ("timeseries", {"from": "row"}, ["Sunspots"])
@@ -321,7 +321,7 @@ def test_parts_of_the_time_are_no_features(folder):
 def test_a_text_that_is_called_label_is_an_input(folder):
     names = [f"word{k} of a long name" for k in range(ROWS)]
     write(folder / "beers.csv", style=RNG.choice(["ale", "stout"], ROWS), label=names, abv=amounts())
-    tried = _tried("beers.csv", "job.yaml", Asked())
+    tried = _tried("beers.csv", "job.yaml", Options())
     assert tried.problems == []
     assert yaml.safe_load(tried.text)["features"]["label_text"]["column"] == "label"
 
@@ -330,7 +330,7 @@ def test_three_lines_of_names_are_read(folder):
     lines = ["network,1,1,2,2", "node,1,1,1,1", "hemi,lh,rh,lh,rh", ",,,,"]
     lines += [f"{k},{','.join(map(str, amounts(4)))}" for k in range(200)]
     (folder / "a.csv").write_text("\n".join(lines) + "\n")
-    assert _tried("a.csv", "job.yaml", Asked()).problems == []
+    assert _tried("a.csv", "job.yaml", Options()).problems == []
 
 
 def test_the_example_of_training_has_dropout_and_ends_early(folder):
@@ -365,7 +365,7 @@ def test_names_that_lack_that_of_the_rows(folder, delimiter, name):
         for k, day in enumerate(DAYS.astype(str))
     ]
     (folder / name).write_text("\n".join(lines) + "\n")
-    tried = _tried(name, "job.yaml", Asked())
+    tried = _tried(name, "job.yaml", Options())
     source = yaml.safe_load(tried.text)["source"]
     assert tried.problems == []
     assert source["csv"] == {"names": ["row", "date", "heat", "light"]}

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import describe
 from beamfeed.transforms.suggest.label import choose_label, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks
+from beamfeed.transforms.suggest.options import Options
 
 ROWS = 400
 RNG = np.random.default_rng(0)
@@ -24,7 +24,7 @@ def others(count):
 
 
 def choice(**columns):
-    return choose_label(describe([pa.table(columns)]), Asked())
+    return choose_label(describe([pa.table(columns)]), Options())
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_letters_alone_before_many_numbers_are_learned():
     rows = 2000
     letters = RNG.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), rows)
     numbers = {f"x{k}": RNG.integers(0, 16, rows) for k in range(9)}
-    assert choose_label(describe([pa.table({"letter": letters, **numbers})]), Asked()).label.name == "letter"
+    assert choose_label(describe([pa.table({"letter": letters, **numbers})]), Options()).label.name == "letter"
     of_things = describe([pa.table({"country": letters, **numbers})])
-    assert choose_label(of_things, Asked()).label is None
-    few = choose_label(describe([pa.table({"letter": letters[:200], "x0": numbers["x0"][:200]})]), Asked())
+    assert choose_label(of_things, Options()).label is None
+    few = choose_label(describe([pa.table({"letter": letters[:200], "x0": numbers["x0"][:200]})]), Options())
     assert few.label is None
 
 

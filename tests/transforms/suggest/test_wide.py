@@ -7,8 +7,8 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.pipelines.job_check import check_job
-from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.job_file import suggest
+from beamfeed.transforms.suggest.options import Options
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -57,20 +57,20 @@ def test_how_the_columns_are_written(folder, names, wide, time):
 @pytest.mark.parametrize(
     ("names", "first", "asked"),
     [
-        ([f"sales {2015 + k}" for k in range(5)], COUNTRIES, Asked()),  # facts of some years
-        ([f"{1 + k}/1/20" for k in range(12)], COUNTRIES, Asked(kind="table")),
-        ([f"f{k}" for k in range(20)], COUNTRIES, Asked()),
-        ([str(2000 + k) for k in range(20)], COUNTRIES | {"target": [0, 1] * 6}, Asked(label="target")),
+        ([f"sales {2015 + k}" for k in range(5)], COUNTRIES, Options()),  # facts of some years
+        ([f"{1 + k}/1/20" for k in range(12)], COUNTRIES, Options(kind="table")),
+        ([f"f{k}" for k in range(20)], COUNTRIES, Options()),
+        ([str(2000 + k) for k in range(20)], COUNTRIES | {"target": [0, 1] * 6}, Options(label="target")),
     ],
 )
 def test_other_tables_stay_tables(folder, names, first, asked):
     write(folder / "a.csv", names, first)
-    assert parse_job(suggest("a.csv", asked=asked).text).source.kind == "table"
+    assert parse_job(suggest("a.csv", options=asked).text).source.kind == "table"
 
 
 def test_several_rows_of_an_asset_are_told(folder):
     places = {"Province": [f"p{k}" for k in range(12)], "Country": ["China"] * 3 + [f"c{k}" for k in range(9)]}
     write(folder / "a.csv", [str(1990 + k) for k in range(30)], places)
     assert parse_job(suggest("a.csv").text).source.asset.column == "Province"
-    text = suggest("a.csv", asked=Asked(asset="Country")).text
+    text = suggest("a.csv", options=Options(asset="Country")).text
     assert "CHECK THIS: several rows have one Country" in text.replace("\n  # ", " ")

@@ -29,7 +29,7 @@ def preprocessing_fn(schema: ArraySchema, statistics: beam.PCollection) -> Prepr
     """The function that tensorflow-transform traces into the graph."""
 
     def learned(place: int) -> Callable[[ArrayStatistics, str], np.ndarray]:
-        return lambda found, _: scaling_of(found.moments[place], schema.scaled[place])
+        return lambda counted, _: scaling_of(counted.moments[place], schema.scaled[place])
 
     def transform(inputs: Columns) -> Columns:
         outputs = {ROW: tf.identity(inputs[ROW])}
@@ -37,8 +37,8 @@ def preprocessing_fn(schema: ArraySchema, statistics: beam.PCollection) -> Prepr
             values = inputs[column.name]
             rows = known(values, statistics, learned(place), f"Learn {column.name}", [2, column.scales])
             offset, divisor = (rows[0], rows[1]) if column.scales > 1 else (rows[0, 0], rows[1, 0])
-            there = tf.where(tf.math.is_finite(values), values, math.nan)  # infinity counts as missing
-            outputs[column.name] = (there - offset) / divisor
+            finite = tf.where(tf.math.is_finite(values), values, math.nan)  # infinity counts as missing
+            outputs[column.name] = (finite - offset) / divisor
         return outputs
 
     return transform
@@ -52,9 +52,9 @@ class Transformer:
 
     def __call__(self, rows: np.ndarray, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The scaled inputs of some rows, float32 `[n, *shape]` each, by name."""
-        given: dict[str, Any] = {ROW: tf.constant(rows, tf.int64)}
-        given |= {name: tf.constant(values) for name, values in inputs.items()}
-        return {name: one.numpy() for name, one in self._model.transform_fn(given).items() if name != ROW}
+        columns: dict[str, Any] = {ROW: tf.constant(rows, tf.int64)}
+        columns |= {name: tf.constant(values) for name, values in inputs.items()}
+        return {name: values.numpy() for name, values in self._model.transform_fn(columns).items() if name != ROW}
 
 
 @lru_cache(maxsize=2)

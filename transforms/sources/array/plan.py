@@ -106,14 +106,14 @@ def blocks_within(packed: Sequence[Part], count: int, rows: int, most: int) -> S
 
 def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
     """The arrays that each file holds, by its path: their names, and which of their rows."""
-    found: dict[str, list[tuple[str, Part]]] = {}
+    by_path: dict[str, list[tuple[str, Part]]] = {}
     for column in schema.columns:
         for part in column.array.parts:
-            found.setdefault(part.stored.file.path, []).append((column.name, part))
-    return found
+            by_path.setdefault(part.stored.file.path, []).append((column.name, part))
+    return by_path
 
 
-def cut_part(array: str, part: Part, rows: int, total: int, kept: frozenset[int] | None) -> Iterator[ArrayPiece]:
+def cut_part(array: str, part: Part, rows: int, total: int, numbers: frozenset[int] | None) -> Iterator[ArrayPiece]:
     """The pieces of an array in a file, one for each block that has rows of it.
 
     Args:
@@ -121,11 +121,11 @@ def cut_part(array: str, part: Part, rows: int, total: int, kept: frozenset[int]
       part: which rows of it.
       rows: of a block.
       total: rows of the array.
-      kept: the numbers of the blocks that are read; None: all.
+      numbers: the numbers of the blocks that are read; None: all.
     """
     file = part.stored.file
     for number in range(part.first // rows, (part.end - 1) // rows + 1):
-        if kept is None or number in kept:
+        if numbers is None or number in numbers:
             first, end = max(part.first, number * rows), min(part.end, (number + 1) * rows)
             yield ArrayPiece(
                 block_name(number, rows, total), file.path, end - first, file=file, array=array, first=first,

@@ -27,20 +27,20 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
         try:
             if path.endswith(ZARR):
                 opened = open_zarr(path)
-                found = np.asarray((opened[stored.member] if stored.member else opened)[start:end])
+                rows = np.asarray((opened[stored.member] if stored.member else opened)[start:end])
             elif stored.offset is None:
                 with open_hdf5(path) as opened:
-                    found = dataset_of(opened, stored.member)[start:end]
+                    rows = dataset_of(opened, stored.member)[start:end]
             elif stored.is_ranged:
                 data = _range(stored, stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes)
-                found = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
+                rows = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
             else:
-                found = _columns(stored, start, end)
+                rows = _columns(stored, start, end)
         except BadArray as bad:
             raise BadInput(path, stored.member or "file", str(bad)) from None
-    if found.dtype.kind == "b":  # whatever is not 0 is true; NumPy takes a byte of 2 for a true that is not true
-        found = found.view(np.uint8) != 0
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
+    if rows.dtype.kind == "b":  # whatever is not 0 is true; NumPy takes a byte of 2 for a true that is not true
+        rows = rows.view(np.uint8) != 0
+    return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
 
 def _range(stored: Stored, offset: int, size: int) -> bytes:
@@ -91,24 +91,24 @@ def unpack(stored: Stored, scratch: str, rows: int) -> Stored:
     assert is_packed(stored)
     name = hashlib.blake2b(f"{path}\n{stored.member}".encode(), digest_size=16).hexdigest()
     copy = storage.join(scratch, f"{name}.npy")
-    size, wanted = 0, unpacked_bytes(stored, rows)
-    whole = wanted == stored.rows * stored.row_bytes
+    size, total = 0, unpacked_bytes(stored, rows)
+    complete = total == stored.rows * stored.row_bytes
 
     def chunks() -> Iterator[bytes]:
         nonlocal size
         with open_npz(path) as (archive, _), archive.open(f"{stored.member}.npy") as inside:
             read_head(inside.read)
-            while data := inside.read(min(COPY_BYTES, wanted - size)):
+            while data := inside.read(min(COPY_BYTES, total - size)):
                 size += len(data)
                 yield data
-            if whole and size == wanted and inside.read(1):
-                raise BadArray("has more values than its head tells of")
+            if complete and size == total and inside.read(1):
+                raise BadArray("has more values than its header says")
 
     with naming_the_file(path):
         try:
             storage.write_chunks(copy, chunks())
         except BadArray as bad:
             raise BadInput(path, stored.member, str(bad)) from None
-    if size < wanted:
+    if size < total:
         raise BadInput(path, stored.member, f"is cut off after {size:,} bytes of values")
     return replace(stored, file=storage.stat(copy), member="", offset=0)

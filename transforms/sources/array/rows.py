@@ -47,11 +47,11 @@ class ArrayRows:
         """Bool `[n]`: rows that are right, labelled and in a split."""
         return (self.places != NONE) & ~self.unlabelled & ~self.bad
 
-    def set_aside(self, which: np.ndarray, array: str, why: Callable[[int], str]) -> None:
+    def set_aside(self, mask: np.ndarray, array: str, why: Callable[[int], str]) -> None:
         """Sets rows aside, bool `[n]`, for what is in an array; `why` tells of one of them."""
-        for at in np.flatnonzero(which & ~self.bad)[: MOST_TOLD - len(self.wrong)].tolist():
+        for at in np.flatnonzero(mask & ~self.bad)[: MOST_TOLD - len(self.wrong)].tolist():
             self.wrong[at] = array, why(at)
-        self.bad |= which
+        self.bad |= mask
 
 
 def iter_rows(
@@ -75,10 +75,10 @@ def iter_rows(
     for first in range(block.first, block.first + block.count, size):
         end = min(first + size, block.first + block.count)
         values = {}
-        for name, some in pieces.items():
+        for name, pieces_of in pieces.items():
             parts = [
                 read_rows(one.stored, one.at + max(first, one.first) - one.first, one.at + until - one.first)
-                for one in some
+                for one in pieces_of
                 if (until := min(end, one.first + one.rows)) > max(first, one.first)
             ]
             values[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -100,9 +100,9 @@ def split_places(
     numbers = np.arange(first, first + count)
     if split.by == "rows":
         to_eval, to_test, end = cut_rows(schema.rows, split)
-        found = ((numbers >= to_eval).astype(np.int8) + (numbers >= to_test)).astype(np.int8)
-        found[numbers >= end] = NONE
-        return found
+        places = ((numbers >= to_eval).astype(np.int8) + (numbers >= to_test)).astype(np.int8)
+        places[numbers >= end] = NONE
+        return places
     if split.by == "column":
         assert schema.split is not None
         texts, inverse = unique_texts(values[schema.split])
@@ -119,11 +119,11 @@ def split_places(
 
 def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The different values `[n, ...]` of one number or text each, as names of classes; and which one each row has."""
-    found, inverse = np.unique(values.reshape(-1), return_inverse=True)
-    items = found.tolist()
-    if found.dtype.kind == "S":
-        return [one.decode("utf-8", "backslashreplace") for one in items], inverse
-    return [class_name(one) for one in items], inverse
+    unique, inverse = np.unique(values.reshape(-1), return_inverse=True)
+    items = unique.tolist()
+    if unique.dtype.kind == "S":
+        return [item.decode("utf-8", "backslashreplace") for item in items], inverse
+    return [class_name(item) for item in items], inverse
 
 
 def _check(column: ArrayColumn, rows: ArrayRows) -> None:

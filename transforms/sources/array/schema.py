@@ -71,8 +71,8 @@ class ArrayColumn:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a value in a record: what is to be told is one number also where files give it an axis of length one."""
-        told = self.role in ("target", "weight") and math.prod(self.array.shape) == 1
-        return () if told else self.array.shape
+        is_scalar = self.role in ("target", "weight") and math.prod(self.array.shape) == 1
+        return () if is_scalar else self.array.shape
 
     def field(self) -> Field:
         """What a record holds of it."""
@@ -113,10 +113,10 @@ class ArraySchema:
         """The targets whose classes are those of the training rows."""
         return [column for column in self.columns if column.auto]
 
-    def with_classes(self, found: Sequence[tuple[str, ...]]) -> "ArraySchema":
+    def with_classes(self, classes_of: Sequence[tuple[str, ...]]) -> "ArraySchema":
         """The same, with the classes of those of `auto`."""
-        known = {column.name: classes for column, classes in zip(self.auto, found, strict=True)}
-        columns = [replace(one, classes=known.get(one.name, one.classes)) for one in self.columns]
+        by_name = {column.name: classes for column, classes in zip(self.auto, classes_of, strict=True)}
+        columns = [replace(column, classes=by_name.get(column.name, column.classes)) for column in self.columns]
         return replace(self, columns=tuple(columns))
 
     def fields(self) -> list[Field]:
@@ -135,15 +135,15 @@ def resolve_schema(source: ArraySource, split: str | None, files: Sequence[FileS
     Raises:
       UserError: if an array cannot be used as the job says, or they do not go together.
     """
-    wanted = source.wanted(files)
-    arrays = find_arrays(wanted)
+    specs = source.wanted(files)
+    arrays = find_arrays(specs)
     columns = []
-    for (group, _, section), one, array in zip(source.arrays(), wanted, arrays, strict=True):
+    for (group, _, section), spec, array in zip(source.arrays(), specs, arrays, strict=True):
         classes = None
         if isinstance(section, OutputArray) and section.classes is not None:
             classes = () if section.classes == "auto" else tuple(map(class_name, section.classes))
         column = ArrayColumn(array, ROLES[group], section, classes)
-        _check(column, one.key)
+        _check(column, spec.key)
         columns.append(column)
     names = [column.name for column in columns]
     if split is not None and split not in names:
@@ -151,8 +151,8 @@ def resolve_schema(source: ArraySource, split: str | None, files: Sequence[FileS
         raise UserError(f"split.column: {split!r} is none of the arrays{near_miss(split, names)} (there are: {has})")
     of_split = next((column for column in columns if column.name == split), None)
     if of_split is not None and (math.prod(of_split.array.shape) != 1 or of_split.is_float):
-        told = f"{of_split.array.dtype} {list(of_split.array.shape)}"
-        raise UserError(f"split.column: {split!r} is {told}; one integer or text for each row is needed")
+        actual = f"{of_split.array.dtype} {list(of_split.array.shape)}"
+        raise UserError(f"split.column: {split!r} is {actual}; one integer or text for each row is needed")
     return ArraySchema(tuple(columns), arrays[0].rows, split)
 
 

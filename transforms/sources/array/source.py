@@ -40,9 +40,9 @@ UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to
 class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
-    def __init__(self, job: Job, schema: ArraySchema, kept: frozenset[int] | None = None):
+    def __init__(self, job: Job, schema: ArraySchema, blocks: frozenset[int] | None = None):
         super().__init__(job)
-        self._schema, self._kept = schema, kept
+        self._schema, self._kept = schema, blocks
         self._parts = parts_by_path(schema)
         self._rows_per_record = job.output.rows_per_record or rows_of_record(schema)
         self._rows = rows_of_block(schema, self._rows_per_record)
@@ -62,11 +62,11 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def part(self, most: int) -> "tuple[Arrays, float]":
         count = -(-self._schema.rows // self._rows)
-        wanted = max(1, most // (self._rows * self._schema.row_bytes))
-        if wanted >= count:
+        blocks = max(1, most // (self._rows * self._schema.row_bytes))
+        if blocks >= count:
             return self, 1.0
-        known = blocks_within(packed_parts(self._schema), count, self._rows, UNPACKED * most)
-        chosen = sorted(known, key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
+        candidates = blocks_within(packed_parts(self._schema), count, self._rows, UNPACKED * most)
+        chosen = sorted(candidates, key=lambda number: (seeded_hash(0, "check", number), number))[:blocks]
         rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
         return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
 
@@ -75,12 +75,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     @property
     def remarks(self) -> Sequence[str]:
-        told = (
+        texts = (
             f"{column.name} {column.array.dtype} {list(column.array.shape)}"
             + (f" in {len(column.array.parts)} files" if len(column.array.parts) > 1 else "")
             for column in self._schema.columns
         )
-        return (f"arrays of {self._schema.rows:,} rows: {', '.join(told)}",)
+        return (f"arrays of {self._schema.rows:,} rows: {', '.join(texts)}",)
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ArrayPiece]:
         for array, part in self._parts.get(file.path, ()):
@@ -110,10 +110,10 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:
         block = verdict.asset
-        there = [name for name in SPLITS if verdict.usable[name]]
-        for name in there:
+        filled = [name for name in SPLITS if verdict.usable[name]]
+        for name in filled:
             # What is written of a block ends with its last split, for who counts blocks and rows.
-            rows = block.rows if name == there[-1] else 0
+            rows = block.rows if name == filled[-1] else 0
             yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
@@ -145,8 +145,8 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         names = tuple(column.name for column in self._schema.columns)
         values = zip(self._schema.scaled, statistics.moments, strict=True)
         missing = tuple(
-            Lacking(column.name, found.rows * column.scales - sum(found.count), found.rows * column.scales)
-            for column, found in values
+            Lacking(column.name, moments.rows * column.scales - sum(moments.count), moments.rows * column.scales)
+            for column, moments in values
         )
         return Overview(names, (), missing, statistics.rows, row_bytes=self._schema.row_bytes)
 

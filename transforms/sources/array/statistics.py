@@ -42,8 +42,8 @@ class ArrayStatistics:
         return cls(0, tuple(Moments.zero(column.scales) for column in schema.scaled), classes, classes)
 
     def __add__(self, other: "ArrayStatistics") -> "ArrayStatistics":
-        def sums(one: tuple, two: tuple) -> tuple:
-            return tuple(a + b for a, b in zip(one, two, strict=True))
+        def sums(first: tuple, two: tuple) -> tuple:
+            return tuple(a + b for a, b in zip(first, two, strict=True))
 
         return ArrayStatistics(
             self.rows + other.rows,
@@ -56,15 +56,15 @@ class ArrayStatistics:
 def statistics_of(rows: ArrayRows, schema: ArraySchema) -> ArrayStatistics:
     """Of those of some rows that can be used."""
     usable = rows.usable
-    training, others = usable & (rows.places == 0), usable & (rows.places > 0)
+    training, held_out = usable & (rows.places == 0), usable & (rows.places > 0)
     moments = []
     for column in schema.scaled:
         values = rows.values[column.name][training]
-        some = max(1, AT_A_TIME // max(1, values[:1].size))
-        parts = (_moments(values[at : at + some], column.scales) for at in range(0, len(values), some))
+        step = max(1, AT_A_TIME // max(1, values[:1].size))
+        parts = (_moments(values[at : at + step], column.scales) for at in range(0, len(values), step))
         moments.append(sum(parts, Moments.zero(column.scales)))
     labels, elsewhere = (
-        tuple(_counts(rows.values[column.name][some]) for column in schema.auto) for some in (training, others)
+        tuple(_counts(rows.values[column.name][mask]) for column in schema.auto) for mask in (training, held_out)
     )
     return ArrayStatistics(int(training.sum()), tuple(moments), labels, elsewhere)
 
@@ -79,9 +79,9 @@ def _counts(values: np.ndarray) -> ValueCounts:
     return ValueCounts.of(pa.array(texts, pa.string()).take(pa.array(inverse)), MOST_CLASSES)
 
 
-def settled_classes(found: ArrayStatistics) -> list[tuple[str, ...]]:
+def settled_classes(statistics: ArrayStatistics) -> list[tuple[str, ...]]:
     """The classes of each target with classes: auto, in order."""
-    return [in_order(value for value, _ in counts.items()) for counts in found.labels]
+    return [in_order(value for value, _ in counts.items()) for counts in statistics.labels]
 
 
 def scaling_of(moments: Moments, column: ArrayColumn) -> np.ndarray:
@@ -90,33 +90,33 @@ def scaling_of(moments: Moments, column: ArrayColumn) -> np.ndarray:
     return Scaling.of(moments, column.section.scale).rows
 
 
-def check_classes(found: ArrayStatistics, schema: ArraySchema) -> None:
+def check_classes(statistics: ArrayStatistics, schema: ArraySchema) -> None:
     """Refuses classes that cannot be learned.
 
     Raises:
       JobFailed: with the array.
     """
-    for column, training, elsewhere in zip(schema.auto, found.labels, found.elsewhere, strict=True):
+    for column, training, elsewhere in zip(schema.auto, statistics.labels, statistics.elsewhere, strict=True):
         key = f"source.outputs.{column.name}"
         if training.over or elsewhere.over:
             raise JobFailed(
                 f"{key}: has more than {MOST_CLASSES} values, classes: auto takes at most {MOST_CLASSES}; "
                 "for numbers leave 'classes' out"
             )
-        known = {value for value, _ in training.items()}
+        classes = {value for value, _ in training.items()}
         for value, count in elsewhere.items():
-            if value not in known:
+            if value not in classes:
                 raise JobFailed(
                     f"{key}: is {value!r} in {count:,} rows to evaluate or test and in no training row; list its "
                     "classes, and rows with other values are set aside"
                 )
 
 
-def to_json(found: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:
+def to_json(statistics: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:
     """For stats.json: of each scaled input what was counted."""
     features: dict[str, Any] = {}
-    for column, moments in zip(schema.scaled, found.moments, strict=True):
-        each = column.scales > 1
-        names = [f"{column.name}[{place}]" for place in range(column.scales)] if each else [column.name]
+    for column, moments in zip(schema.scaled, statistics.moments, strict=True):
+        is_wide = column.scales > 1
+        names = [f"{column.name}[{place}]" for place in range(column.scales)] if is_wide else [column.name]
         features |= moments.describe(names)
-    return {"rows": found.rows, "features": features}
+    return {"rows": statistics.rows, "features": features}

@@ -54,22 +54,22 @@ class ArrayVerdict(Verdict[ArrayBlock]):
 
 def validate_block(unit: Unit[ArrayBlock], schema: ArraySchema, split: Split, rows_per_record: int) -> ArrayReport:
     """Checks the rows of a block; never raises for bad data."""
-    block, found = unit.asset, ArrayReport(unit.index, ArrayStatistics.zero(schema))
+    block, report = unit.asset, ArrayReport(unit.index, ArrayStatistics.zero(schema))
     names = [column.name for column in schema.scaled]
     try:
         for rows in iter_rows(block, schema, split, rows_per_record, names):
-            found = _with(found, rows, block, schema, split)
+            report = _with(report, rows, block, schema, split)
     except BadInput as bad:
         return ArrayReport(unit.index, ArrayStatistics.zero(schema), reject=bad.reject(block.name))
-    return found
+    return report
 
 
-def _with(found: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArraySchema, split: Split) -> ArrayReport:
+def _with(report: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArraySchema, split: Split) -> ArrayReport:
     """The report with some rows more."""
     usable = rows.usable
-    told = [
+    rejects = [
         Reject(block.name, block.file_of(array, rows.first + at), f"row {rows.first + at}", why, of_row=True)
-        for at, (array, why) in sorted(rows.wrong.items())[: MOST_TOLD - len(found.wrong)]
+        for at, (array, why) in sorted(rows.wrong.items())[: MOST_TOLD - len(report.wrong)]
     ]
     counts: Counter[str] = Counter()
     for place, name in enumerate(SPLITS):
@@ -87,13 +87,13 @@ def _with(found: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArrayS
         values.update(text for text in texts if split_of_value(text, split))
         values.update(texts[:MOST_VALUES])
     return replace(
-        found,
-        statistics=found.statistics + statistics_of(rows, schema),
-        usable=found.usable + counts,
-        wrong=(*found.wrong, *told),
-        rejected_rows=found.rejected_rows + int(rows.bad.sum()),
-        left_out=found.left_out + left_out,
-        values=found.values | values,
+        report,
+        statistics=report.statistics + statistics_of(rows, schema),
+        usable=report.usable + counts,
+        wrong=(*report.wrong, *rejects),
+        rejected_rows=report.rejected_rows + int(rows.bad.sum()),
+        left_out=report.left_out + left_out,
+        values=report.values | values,
     )
 
 

@@ -34,15 +34,15 @@ def block_records(
     Raises:
       BadInput: if a file no longer holds its rows.
     """
-    told = [column for column in schema.columns if scale is not None or column.role in ("target", "weight")]
+    columns = [column for column in schema.columns if scale is not None or column.role in ("target", "weight")]
     place = SPLITS.index(name)
-    for rows in iter_rows(block, schema, split, rows_per_record, [column.name for column in told]):
+    for rows in iter_rows(block, schema, split, rows_per_record, [column.name for column in columns]):
         chosen = np.flatnonzero(rows.usable & (rows.places == place))
         if not len(chosen):
             continue
         first = np.arange(0, len(chosen), rows_per_record)
         counts = np.minimum(rows_per_record, len(chosen) - first)
-        yield RecordBlock(block.name, first, counts, _values(rows, chosen, told, scale))
+        yield RecordBlock(block.name, first, counts, _values(rows, chosen, columns, scale))
 
 
 def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | None:
@@ -72,8 +72,8 @@ def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | N
     fields = _values(rows, chosen, inputs, scale)
     return RawRows(
         [f"row {number}" for number in chosen.tolist()],
-        {name: listed(as_bytes(one) if one.dtype.kind in "SU" else one) for name, one in raw.items()},
-        {name: listed(one) for name, one in fields.items() if name != ROW and not isinstance(one, Ragged)},
+        {name: listed(as_bytes(array) if array.dtype.kind in "SU" else array) for name, array in raw.items()},
+        {name: listed(array) for name, array in fields.items() if name != ROW and not isinstance(array, Ragged)},
     )
 
 
@@ -83,7 +83,7 @@ def _values(
     """The values of the chosen rows, by field."""
     numbers = rows.first + chosen
     everything = len(chosen) == len(rows)
-    found: dict[str, Values] = {ROW: numbers}
+    by_field: dict[str, Values] = {ROW: numbers}
     scaled: dict[str, np.ndarray] = {}
     for column in columns:
         values = rows.values[column.name]
@@ -91,16 +91,16 @@ def _values(
         if column.is_scaled:
             scaled[column.name] = as_float32(values)
         elif column.classes is not None:
-            found[column.name] = _class_numbers(values, column.classes)
+            by_field[column.name] = _class_numbers(values, column.classes)
         elif column.is_text:
-            found[column.name] = as_bytes(values)
+            by_field[column.name] = as_bytes(values)
         elif column.role in ("target", "weight"):
-            found[column.name] = as_float32(values).reshape(len(values), *column.shape)
+            by_field[column.name] = as_float32(values).reshape(len(values), *column.shape)
         else:
-            found[column.name] = values
+            by_field[column.name] = values
     if scaled and scale is not None:
-        found |= scale(numbers, scaled)
-    return found
+        by_field |= scale(numbers, scaled)
+    return by_field
 
 
 def _class_numbers(values: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:

@@ -21,20 +21,20 @@ def check_classes(
     Raises:
       JobFailed: with the label.
     """
-    for label, found, others in zip(labels, training, elsewhere, strict=True):
-        if found.over:
+    for label, trained, untrained in zip(labels, training, elsewhere, strict=True):
+        if trained.over:
             raise JobFailed(
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
                 f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
             )
-        if others.over:
+        if untrained.over:
             raise JobFailed(
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
                 "fewer in training rows; list label.classes, and rows with other values are set aside"
             )
-        known = {value for value, _ in found.items()}
-        for value, count in others.items():
-            if value not in known:
+        classes = {value for value, _ in trained.items()}
+        for value, count in untrained.items():
+            if value not in classes:
                 raise JobFailed(
                     f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
                     "training row; list label.classes, and rows with other values are set aside"

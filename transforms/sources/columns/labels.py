@@ -48,7 +48,7 @@ def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.Data
     Raises:
       UserError: if there is no such column, or not of a type that fits.
     """
-    found = []
+    columns = []
     for label in labels:
         if label.column is None:
             continue
@@ -57,17 +57,17 @@ def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.Data
             raise UserError(
                 f"label.column: {label.column!r} is not a column of the files{hint} (they have: {', '.join(types)})"
             )
-        seen = types[label.column]
+        found_types = types[label.column]
         auto = label.classes == "auto"
         classes = None if label.classes is None else () if auto else tuple(map(class_name, label.classes))
-        column = LabelColumn(label.column, _csv_type(seen, classes), classes, auto)
-        usual, _ = Counter(seen).most_common(1)[0]
+        column = LabelColumn(label.column, _csv_type(found_types, classes), classes, auto)
+        usual, _ = Counter(found_types).most_common(1)[0]
         if fault := column.fault(usual):
             if is_text(usual):
                 fault = f"is {usual}; numbers are needed, or classes: auto"
             raise UserError(f"label.column: {label.column!r} {fault}")
-        found.append(column)
-    return tuple(found)
+        columns.append(column)
+    return tuple(columns)
 
 
 def _csv_type(types: Sequence[pa.DataType], classes: Sequence[str] | None) -> pa.DataType:
@@ -77,15 +77,15 @@ def _csv_type(types: Sequence[pa.DataType], classes: Sequence[str] | None) -> pa
       types: that the column has in some files; of no type where it is empty at the beginning of a file.
       classes: that the job lists; none where they are to be found, None where values are numbers.
     """
-    seen = [type_ for type_ in types if not pa.types.is_null(type_)]
-    if seen and all(map(pa.types.is_boolean, seen)) and not (classes and set(classes) - {"true", "false"}):
+    typed = [type_ for type_ in types if not pa.types.is_null(type_)]
+    if typed and all(map(pa.types.is_boolean, typed)) and not (classes and set(classes) - {"true", "false"}):
         return pa.bool_()
     if classes is None:
         return pa.float32()
-    plain = seen and all(_name(_number(name)) == name for name in classes)  # 1 is, 001 is not
-    if plain and all(map(pa.types.is_integer, seen)):
+    plain = typed and all(_name(_number(name)) == name for name in classes)  # 1 is, 001 is not
+    if plain and all(map(pa.types.is_integer, typed)):
         return pa.int64()
-    return pa.float64() if plain and all(is_number(t) and not pa.types.is_boolean(t) for t in seen) else pa.string()
+    return pa.float64() if plain and all(is_number(t) and not pa.types.is_boolean(t) for t in typed) else pa.string()
 
 
 def _number(name: str) -> int | float | None:
@@ -132,17 +132,17 @@ def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows
       specs: with their classes known.
       rows: how many there are.
     """
-    found = np.empty((rows, len(specs)), np.float32)
+    numbers = np.empty((rows, len(specs)), np.float32)
     for k, (column, spec) in enumerate(zip(labels, specs, strict=True)):
         if spec.auto and not spec.classes:  # not known yet: any will do
-            known = column.is_valid()
-            column = pc.if_else(known, pa.scalar(0, pa.float32()), pa.scalar(float("nan"), pa.float32()))
+            is_known = column.is_valid()
+            column = pc.if_else(is_known, pa.scalar(0, pa.float32()), pa.scalar(float("nan"), pa.float32()))
         elif spec.classes is not None:
             place = pc.index_in(column, value_set=pa.array(spec.classes, pa.string()))
             column = pc.fill_null(place.cast(pa.float32()), float("nan"))
-        found[:, k] = column.to_numpy(zero_copy_only=False)
-    np.copyto(found, np.nan, where=np.isinf(found))
-    return found
+        numbers[:, k] = column.to_numpy(zero_copy_only=False)
+    np.copyto(numbers, np.nan, where=np.isinf(numbers))
+    return numbers
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def folder_name(column: str, value: str | None) -> str:
 
 
 def _escape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    return _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 
 def folders_of(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:

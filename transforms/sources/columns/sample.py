@@ -75,15 +75,15 @@ def column_types(
       schemas: of some files.
       rare: whether it is enough for a column of this name that one file has it.
     """
-    found: dict[str, list[pa.DataType]] = {}
+    by_name: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
         first: dict[str, pa.DataType] = {}
         for name, type_ in zip(schema.names, schema.types, strict=True):
             first.setdefault(name, type_)
         for name, type_ in first.items():
             if name:
-                found.setdefault(name, []).append(type_)
-    return {name: types for name, types in found.items() if 2 * len(types) > len(schemas) or rare(name)}
+                by_name.setdefault(name, []).append(type_)
+    return {name: types for name, types in by_name.items() if 2 * len(types) > len(schemas) or rare(name)}
 
 
 def check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:

@@ -118,8 +118,8 @@ class TimeUnits:
                 return f"is {type_}: it {A_ZONE if aware else NO_ZONE}"
             fits = pa.types.is_timestamp(type_) or pa.types.is_date(type_) or is_text(type_)
             return None if fits or ("%" in self.text and pa.types.is_integer(type_)) else f"is {type_}"
-        other = TimeUnits.of(type_, self.unit)
-        fits = other is not None and (other.kind == self.kind or (self.kind, other.kind) == ("float", "integer"))
+        units = TimeUnits.of(type_, self.unit)
+        fits = units is not None and (units.kind == self.kind or (self.kind, units.kind) == ("float", "integer"))
         return None if fits else f"is {type_}"
 
     def ticks(self, column: pa.Array, *more: pa.Array) -> np.ndarray:
@@ -128,9 +128,9 @@ class TimeUnits:
         Raises:
           BadTime: if a time is missing, out of range, or cannot be read.
         """
-        for one in (column, *more):
-            if one.null_count:
-                row = pc.index(one.is_null(), True).as_py()
+        for part in (column, *more):
+            if part.null_count:
+                row = pc.index(part.is_null(), True).as_py()
                 raise BadTime(row, "the time is missing")
         if self.text == PARTS:
             return self._in_utc(_of_parts((column, *more)), aware=False)
@@ -150,8 +150,8 @@ class TimeUnits:
         factor = NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS
         with np.errstate(over="ignore"):
             _check_range(values * factor, values)
-        whole = np.floor(values)  # by itself, as a float has no room for nanoseconds since 1970
-        return whole.astype(np.int64) * factor + np.round((values - whole) * factor).astype(np.int64)
+        floored = np.floor(values)  # by itself, as a float has no room for nanoseconds since 1970
+        return floored.astype(np.int64) * factor + np.round((values - floored) * factor).astype(np.int64)
 
     def rows(self, first: int, rows: int) -> np.ndarray:
         """int64 [rows] ticks of rows that count themselves, from `first` on."""
@@ -166,12 +166,12 @@ class TimeUnits:
         if pa.types.is_date(column.type):
             return self._in_utc(_since_1970(column.cast(pa.timestamp("s")), "s"), aware=False)
         text = column.cast(pa.string())
-        found = read_times(text, self.text)
-        if self.aware is not None and (found.aware != self.aware).any():
-            raise bad_times(text, found.aware != self.aware, lambda *_: NO_ZONE if self.aware else A_ZONE)
-        ticks = found.local - found.offset
-        if self.zone is not None and not found.aware.all():
-            plain = np.flatnonzero(~found.aware)
+        times = read_times(text, self.text)
+        if self.aware is not None and (times.aware != self.aware).any():
+            raise bad_times(text, times.aware != self.aware, lambda *_: NO_ZONE if self.aware else A_ZONE)
+        ticks = times.local - times.offset
+        if self.zone is not None and not times.aware.all():
+            plain = np.flatnonzero(~times.aware)
             ticks[plain] = self._in_utc(ticks[plain], aware=False, rows=plain)
         return ticks
 
@@ -180,8 +180,8 @@ class TimeUnits:
         if pa.types.is_time(clock.type) and not is_text(date.type):
             days = replace(self, zone=None, aware=None)._nanoseconds(date)
             units = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[clock.type.unit]
-            whole = pa.int32() if pa.types.is_time32(clock.type) else pa.int64()
-            return self._in_utc(days + clock.cast(whole).cast(pa.int64()).to_numpy() * units, aware=False)
+            integer = pa.int32() if pa.types.is_time32(clock.type) else pa.int64()
+            return self._in_utc(days + clock.cast(integer).cast(pa.int64()).to_numpy() * units, aware=False)
         if pa.types.is_timestamp(date.type):  # as text it has a time of the day already
             date = date.cast(pa.date32(), safe=False)
         text, plain = self, "%" not in self.text
@@ -232,7 +232,7 @@ class TimeUnits:
         except BadTime as bad:
             raise UserError(f"{key}: {bad.what}") from None
 
-    def tell(self, tick: int) -> str:
+    def format(self, tick: int) -> str:
         """A time in ticks as a person writes it; of a column with times, in UTC where they say their zone."""
         if self.kind != "timestamp":
             return _number(tick / self._tick)
@@ -240,7 +240,7 @@ class TimeUnits:
         zoned = self.aware or self.zone is not None
         return (text.rstrip("0").rstrip(".") if "." in text else text) + (" UTC" if zoned else "")
 
-    def tell_span(self, ticks: int) -> str:
+    def format_span(self, ticks: int) -> str:
         """So many ticks as a person writes them: 250ms, 1.5h; of a column without a unit, the number."""
         if self.kind != "timestamp" and self.unit is None:
             return _number(ticks / self._tick)

@@ -88,13 +88,13 @@ def _format(data: bytes) -> Format:
     if not data:
         raise BadImage("file", "is empty")
     start = data[:512].removeprefix(b"\xef\xbb\xbf")
-    for pattern, what in _OTHERS:
+    for pattern, format_name in _OTHERS:
         if re.match(pattern, start, re.IGNORECASE | re.DOTALL):
-            raise BadImage("header", f"{what}; JPEG, PNG, WebP, BMP and GIF are read")
+            raise BadImage("header", f"{format_name}; JPEG, PNG, WebP, BMP and GIF are read")
     if not any(start):
         raise BadImage("header", "begins with zeros")
     begins = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in start[:12])
-    raise BadImage("header", f"is no image that is known; it begins with {begins!r}")
+    raise BadImage("header", f"is not a known image format; it begins with {begins!r}")
 
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a frame, which has the size
@@ -115,8 +115,8 @@ _WORDS = dict.fromkeys((*range(0xE0, 0xF0), 0xFE), 2) | {0xE0: 16, 0xE2: 18, 0xE
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
     """The markers of a JPEG, each with the place behind it, up to the mark of its end or to that of the bytes."""
     at = 2
-    while found := _MARKER.search(data, at):
-        at = found.end()
+    while match := _MARKER.search(data, at):
+        at = match.end()
         yield data[at - 1], at
         if data[at - 1] == _END:
             return
@@ -124,17 +124,17 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _jpeg(data: bytes) -> Header:
-    frame, tagged, scans, whole, before = None, False, 0, False, list[tuple[int, int]]()
+    frame, tagged, scans, has_end, before = None, False, 0, False, list[tuple[int, int]]()
     for marker, at in _segments(data):
         if marker in _FRAMES and not scans:
             if frame is not None:
-                raise BadImage("header", "has two frames, of which each tells a size")
+                raise BadImage("header", "has two frames, each with a size")
             frame = marker, *struct.unpack_from(">BHHB", data, at + 2)
         if not scans:
             before.append((marker, at))
         tagged |= marker == _APP1  # EXIF or XMP
         scans += marker == _START_OF_SCAN
-        whole = marker == _END
+        has_end = marker == _END
         if marker == _START_OF_SCAN and scans == 1 and frame is not None and (found := _tables(data, before, frame[0])):
             return Header("jpeg", frame[3], frame[2], True, tagged, found)
     if not scans:
@@ -143,7 +143,7 @@ def _jpeg(data: bytes) -> Header:
         raise BadImage("header", "has no frame before its pixels")
     kind, precision, height, width, components = frame
     # Baseline, extended or progressive, by Huffman. TensorFlow reads on to the mark at the end; Pillow can do without.
-    plain = whole and kind in (0xC0, 0xC1, 0xC2) and precision == 8 and components in (1, 3)
+    plain = has_end and kind in (0xC0, 0xC1, 0xC2) and precision == 8 and components in (1, 3)
     return Header("jpeg", width, height, plain, tagged)
 
 
@@ -184,7 +184,7 @@ def _png(data: bytes) -> Header:
     if data[12:16] != b"IHDR":
         raise BadImage("header", "is a PNG that does not begin with the chunk IHDR")
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
-    at, whole, odd, tagged, memory = 8, False, False, False, memoryview(data)
+    at, has_end, odd, tagged, memory = 8, False, False, False, memoryview(data)
     while at + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
         kind, end = data[at + 4 : at + 8], at + 12 + length
@@ -196,15 +196,15 @@ def _png(data: bytes) -> Header:
                 raise BadImage(f"chunk {kind.decode()}", f"is damaged: its checksum is wrong, at byte {at:,}")
             odd = True
         if kind == b"IHDR" and at > 8:
-            raise BadImage("header", "has two chunks IHDR, of which each tells a size")
+            raise BadImage("header", "has two chunks IHDR, each with a size")
         odd |= kind in (b"tRNS", b"acTL")  # transparent, or of several frames
         tagged |= kind == b"eXIf" or (kind == b"iTXt" and data[at + 8 : at + 25] == b"XML:com.adobe.xmp")
         tagged |= kind in (b"tEXt", b"zTXt") and data[at + 8 : at + 24] == b"Raw profile type"
         if kind == b"IEND":
-            whole = True
+            has_end = True
             break
         at = end
-    plain = whole and not odd and depth == 8 and colour in (0, 2, 3)
+    plain = has_end and not odd and depth == 8 and colour in (0, 2, 3)
     return Header("png", width, height, plain, tagged)
 
 
@@ -231,8 +231,8 @@ def _bmp(data: bytes) -> Header:
         width, height = struct.unpack_from("<HH", data, 18)
         return Header("bmp", width, height, plain=False, tagged=False)
     width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
-    whole = len(data) == start + (width * 3 + 3) // 4 * 4 * abs(height)
-    plain = size >= 40 and bits == 24 and not compression and width > 0 and whole
+    complete = len(data) == start + (width * 3 + 3) // 4 * 4 * abs(height)
+    plain = size >= 40 and bits == 24 and not compression and width > 0 and complete
     return Header("bmp", abs(width), abs(height), plain, tagged=False)
 
 

@@ -50,11 +50,11 @@ def join_list(source: ImageSource, schema: ListSchema, files: Sequence[str]) -> 
       UserError: if it cannot be read, names a file twice, or none of the files.
     """
     assert source.list is not None
-    where = source.list.file
-    columns = _read(where, schema)
+    list_path = source.list.file
+    columns = _read(list_path, schema)
     texts = class_names(columns[source.list.path])
     paths = [None if path is None else _plain(path) for path in texts.to_pylist()]
-    key_of_file, key_of_row = _choose(source, where, [path for path in paths if path is not None], files)
+    key_of_file, key_of_row = _choose(source, list_path, [path for path in paths if path is not None], files)
     places = {key_of_file(path): place for place, path in enumerate(files)}
     row, absent, first = np.full(len(files), -1), [], dict[str, int]()
     for number, path in enumerate(paths):
@@ -62,8 +62,8 @@ def join_list(source: ImageSource, schema: ListSchema, files: Sequence[str]) -> 
             continue
         key = key_of_row(path)
         if key in first:
-            one, two = (place_of_row(where, place, schema) for place in (first[key], number))
-            raise UserError(f"source.list.file: {where}: {one} and {two} both name {path}")
+            first_row, two = (place_of_row(list_path, place, schema) for place in (first[key], number))
+            raise UserError(f"source.list.file: {list_path}: {first_row} and {two} both name {path}")
         first[key] = number
         place = places.get(key)
         if place is None:
@@ -80,15 +80,15 @@ def _read(path: str, schema: ListSchema) -> dict[str, pa.Array]:
         raise UserError(f"source.list.file: {bad}") from None
     if not sum(batch.num_rows for batch in batches):
         raise UserError(f"source.list.file: {path}: holds no rows")
-    found = {}
+    by_name = {}
     for name in schema.names:
         columns = [batch.column(name) for batch in batches]
         types = {column.type for column in columns if not pa.types.is_null(column.type)}
         type_ = types.pop() if types else pa.string()
-        found[name] = pa.chunked_array([column.cast(type_) for column in columns]).combine_chunks()
-        if pa.types.is_dictionary(found[name].type):
-            found[name] = found[name].dictionary_decode()
-    return found
+        by_name[name] = pa.chunked_array([column.cast(type_) for column in columns]).combine_chunks()
+        if pa.types.is_dictionary(by_name[name].type):
+            by_name[name] = by_name[name].dictionary_decode()
+    return by_name
 
 
 def _plain(path: str) -> str:
@@ -100,17 +100,17 @@ def _plain(path: str) -> str:
 
 
 def _stem(path: str, suffixes: tuple[str, ...]) -> str:
-    return next((path[: -len(one)] for one in suffixes if path.lower().endswith(one)), path)
+    return next((path[: -len(suffix)] for suffix in suffixes if path.lower().endswith(suffix)), path)
 
 
-def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Sequence[str]) -> tuple[_Key, _Key]:
+def _choose(source: ImageSource, list_path: str, listed: Sequence[str], files: Sequence[str]) -> tuple[_Key, _Key]:
     """How paths of files and of the list are compared: in the first of these ways that finds the most files.
 
     Whole paths; below a folder of the job's files; below the folder of the list; names without folders; and each of
     these without suffixes. A way counts only if it tells the files apart.
     """
-    folders = [one.folder for pattern in source.patterns for one in readings(_plain(pattern))]
-    roots = ["", *folders, _plain(where).rpartition("/")[0]]
+    folders = [reading.folder for pattern in source.patterns for reading in readings(_plain(pattern))]
+    roots = ["", *folders, _plain(list_path).rpartition("/")[0]]
 
     def below(root: str) -> _Key:
         return lambda path: path if path.startswith(("/", storage.GS)) or not root else f"{root}/{path}"
@@ -118,20 +118,20 @@ def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Seque
     ways: list[tuple[_Key, _Key]] = [(_plain, below(root)) for root in dict.fromkeys(roots)]
     ways.append((whole_path, _plain))
     ways.append((_name, _name))
-    ways += [(_without(one, source.suffixes), _without(two, source.suffixes)) for one, two in ways]
+    ways += [(_without(of_file, source.suffixes), _without(two, source.suffixes)) for of_file, two in ways]
     best, most = ways[0], 0
     for of_file, of_row in ways:
         counts = Counter(map(of_file, files))
-        keys = [of_row(path) for path in wanted]
-        found = sum(counts[key] == 1 for key in keys)
-        if found > most and not any(counts[key] > 1 for key in keys):
-            best, most = (of_file, of_row), found
-        if most == len(wanted):
+        keys = [of_row(path) for path in listed]
+        matches = sum(counts[key] == 1 for key in keys)
+        if matches > most and not any(counts[key] > 1 for key in keys):
+            best, most = (of_file, of_row), matches
+        if most == len(listed):
             break
     if not most:
-        told = f"none of its {len(wanted):,} paths names a file of source.files" if wanted else "names no path"
-        such = f", such as {wanted[0]!r}; the files are such as {files[0]!r}" if wanted else ""
-        raise UserError(f"source.list.file: {where}: {told}{such}")
+        problem = f"none of its {len(listed):,} paths names a file of source.files" if listed else "names no path"
+        examples = f", such as {listed[0]!r}; the files are such as {files[0]!r}" if listed else ""
+        raise UserError(f"source.list.file: {list_path}: {problem}{examples}")
     return best
 
 

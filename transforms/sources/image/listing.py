@@ -67,17 +67,17 @@ def list_runs(job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch:
     Raises:
       UserError: if the list does not fit the files, or no image takes part.
     """
-    images = gather_images(job, schema, files, whole=whole)
+    images = gather_images(job, schema, files, complete=whole)
     jobs = []
     for number, (facts, rows) in enumerate(cut_runs(images, job.split.seed)):
         jobs.append(
             (storage.join(scratch, f"{facts.split}-{number:06d}.arrow"), images.table.take(pa.array(rows)), facts)
         )
     if not jobs:
-        told = ", ".join(f"{count:,} {what}" for what, count in sorted(images.left_out.items()))
-        raise UserError(f"source.files: no image takes part ({told})")
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(images.left_out.items()))
+        raise UserError(f"source.files: no image takes part ({reasons})")
     with ThreadPoolExecutor(_WRITERS) as pool:
-        return list(pool.map(lambda one: write_run(*one), jobs))
+        return list(pool.map(lambda arguments: write_run(*arguments), jobs))
 
 
 def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]:
@@ -96,7 +96,7 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
             first = False
 
 
-def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, whole: bool) -> Images:
+def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, complete: bool) -> Images:
     """What is known of the images; see `list_runs`."""
     source = image_source(job)
     paths = [_in_utf_8(file.path) for file in files]
@@ -108,14 +108,14 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, w
         assert source.list is not None
         joined = join_list(source, schema.listed, paths)
         rows = joined.row
-        if whole and joined.absent:
-            where = source.list.file
+        if complete and joined.absent:
+            list_path = source.list.file
             for row in joined.absent:
                 paths.append(joined.paths[row] or "")
                 names.append(joined.paths[row] or "")
                 sizes.append(_ABSENT)
                 times.append(0)
-                wrong.append(f"is named by row {row} of {where}, and is not among the files")
+                wrong.append(f"is named by row {row} of {list_path}, and is not among the files")
             rows = np.concatenate([rows, joined.absent]).astype(np.int64)
     columns = _columns(schema, joined, rows, paths, names, PathColumns(source))
     listed = np.ones(len(paths), bool) if joined is None else rows >= 0
@@ -127,13 +127,13 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, w
     bad = np.array([one is not None for one in wrong])
     labelled = np.all([~is_missing(one) for one in labels.values()], axis=0) if labels else np.ones(len(paths), bool)
     part = listed & (labelled | bad)
-    some, rows_of_labels = pa.array(np.flatnonzero(part)), next(iter(labels.values()), None)
+    rows_in, rows_of_labels = pa.array(np.flatnonzero(part)), next(iter(labels.values()), None)
     place = np.full(len(paths), NONE, np.int8)
     place[part] = split_images(
-        pa.array(names).take(some), job.split,
-        column=None if column is None else column.take(some),
-        key=None if key is None else key.take(some),
-        classes=rows_of_labels.take(some) if job.split.stratify and rows_of_labels is not None else None,
+        pa.array(names).take(rows_in), job.split,
+        column=None if column is None else column.take(rows_in),
+        key=None if key is None else key.take(rows_in),
+        classes=rows_of_labels.take(rows_in) if job.split.stratify and rows_of_labels is not None else None,
     )  # fmt: skip
     left_out = Counter({
         UNLISTED: int((~listed).sum()),
@@ -159,21 +159,21 @@ def _columns(
     of_paths: PathColumns,
 ) -> dict[str, pa.Array]:  # fmt: skip
     """The columns that are read, [n] each."""
-    found = {}
+    by_name = {}
     if joined is not None and schema.listed is not None:
-        found = {name: take(joined.columns[name], rows) for name in schema.listed.names}
+        by_name = {name: take(joined.columns[name], rows) for name in schema.listed.names}
     if schema.of_path:
-        told = [of_paths.of(path, name) for path, name in zip(paths, names, strict=True)]
+        from_paths = [of_paths.of(path, name) for path, name in zip(paths, names, strict=True)]
         for column in schema.of_path:
-            found[column] = pa.array([one.get(column) for one in told], pa.string())
-    return found
+            by_name[column] = pa.array([values.get(column) for values in from_paths], pa.string())
+    return by_name
 
 
 def _labels(
     job: Job, schema: ImageSchema, columns: dict[str, pa.Array], wrong: list[str | None]
 ) -> dict[str, pa.Array]:
     """A column for each label: names of classes, or float32; what is wrong with some is told."""
-    found = {}
+    by_name = {}
     csv = schema.listed is not None and is_csv(job.source.list.file)  # type: ignore[attr-defined]
     for number, (section, spec) in enumerate(zip(job.label, schema.labels, strict=True)):
         column = columns[spec.column]
@@ -187,32 +187,32 @@ def _labels(
                 column = pc.if_else(missing, pa.scalar(None, pa.string()), column)
         values = read_label(column, spec)
         if spec.classes:
-            known = pc.is_in(values, value_set=pa.array(spec.classes, pa.string()))
-            strange = pc.and_(values.is_valid(), pc.invert(known)).to_numpy(zero_copy_only=False)
+            is_class = pc.is_in(values, value_set=pa.array(spec.classes, pa.string()))
+            strange = pc.and_(values.is_valid(), pc.invert(is_class)).to_numpy(zero_copy_only=False)
             for at in np.flatnonzero(strange).tolist():
-                told = f"{spec.column} is {values[at].as_py()!r}, which is not in label.classes"
-                wrong[at] = wrong[at] or f"{told} ({', '.join(spec.classes)})"
+                problem = f"{spec.column} is {values[at].as_py()!r}, which is not in label.classes"
+                wrong[at] = wrong[at] or f"{problem} ({', '.join(spec.classes)})"
         if section.cap is not None:
             values = pc.min_element_wise(values, pa.scalar(section.cap, pa.float32()), skip_nulls=False)
-        found[label_column(number)] = values
-    return found
+        by_name[label_column(number)] = values
+    return by_name
 
 
 def _numbers(column: pa.Array, name: str, wrong: list[str | None]) -> pa.Array:
-    found: list[float | None] = []
+    numbers: list[float | None] = []
     for at, text in enumerate(column.to_pylist()):
         fits = text is not None and is_number(text)
-        found.append(float(text) if fits else None)
+        numbers.append(float(text) if fits else None)
         if text is not None and not fits:
             wrong[at] = wrong[at] or f"{name} is {text!r}, which is not a number"
-    return pa.array(found, pa.float32())
+    return pa.array(numbers, pa.float32())
 
 
 def _some_values(column: pa.Array, job: Job) -> frozenset[str]:
     """The values of split.column: those in the lists, and some others."""
-    seen = column.unique().drop_null().to_pylist()
+    values = column.unique().drop_null().to_pylist()
     listed = {value for name in SPLITS for value in getattr(job.split, name)}
-    return frozenset([*(value for value in seen if value in listed), *sorted(seen)[:_MOST_VALUES]])
+    return frozenset([*(value for value in values if value in listed), *sorted(values)[:_MOST_VALUES]])
 
 
 def names_below(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -220,5 +220,5 @@ def names_below(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:
     if len(patterns) != 1 or not paths or paths[0] == patterns[0]:
         return [storage.below(path, patterns) for path in paths]
     prefix = paths[0].removesuffix(storage.below(paths[0], patterns))
-    alike = re.compile(re.escape(prefix)).match
-    return [path[len(prefix) :] if alike(path) else storage.below(path, patterns) for path in paths]
+    has_prefix = re.compile(re.escape(prefix)).match
+    return [path[len(prefix) :] if has_prefix(path) else storage.below(path, patterns) for path in paths]

@@ -55,21 +55,21 @@ def look_at_all(source: ImageSource, files: Sequence[Listed]) -> Iterator[Pictur
     """
     remote = any(storage.is_remote(file.path) for file in files)
     threads = REMOTE_THREADS if remote else available_cores()
-    some = (files[first:end] for first, end in _tasks([file.size for file in files]))
-    tasks = (_task(source, one) if remote else _quick(source, one) or _task(source, one) for one in some)
+    batches = (files[first:end] for first, end in _tasks([file.size for file in files]))
+    tasks = (_task(source, batch) if remote else _quick(source, batch) or _task(source, batch) for batch in batches)
     return in_order(_pool(threads), tasks, 2 * threads)
 
 
 def _quick(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput]:
     """The images, or none where one has to be decoded: then all are read again, so that few bytes are held."""
-    found = []
+    pictures = []
     for file in files:
         likely = source.store.format == "original" and file.path.lower().endswith(JPEGS)
-        one = _look(source, file, quick_picture) if likely else None
-        if one is None:
+        picture = _look(source, file, quick_picture) if likely else None
+        if picture is None:
             return []
-        found.append(one)
-    return found
+        pictures.append(picture)
+    return pictures
 
 
 def _task(source: ImageSource, files: Sequence[Listed]) -> Task[Picture | BadInput]:
@@ -84,8 +84,8 @@ def _look(source: ImageSource, file: Listed, make: Callable[[bytes, Store, int],
         return BadInput(file.path, "file", f"has {file.size:,} bytes; more than {MOST_BYTES:,} are no image")
     try:
         with naming_the_file(file.path):
-            data, found = storage.read_dated(file.path, file.size)
-            _check_unchanged(file, len(data), found)
+            data, stat = storage.read_dated(file.path, file.size)
+            _check_unchanged(file, len(data), stat)
             try:
                 return make(data, source.store, source.max_pixels)
             except BadImage as bad:
@@ -94,12 +94,12 @@ def _look(source: ImageSource, file: Listed, make: Callable[[bytes, Store, int],
         return bad
 
 
-def _check_unchanged(file: Listed, size: int, found: storage.FileStat | None) -> None:
+def _check_unchanged(file: Listed, size: int, stat: storage.FileStat | None) -> None:
     """Of an object of a bucket, which is read as it was at one time, the size alone is compared."""
-    now = (size, file.mtime) if found is None else (found.size, found.mtime)
-    if now != (file.size, file.mtime) or size != file.size:
-        what = f"{file.size:,} bytes, now {now[0]:,}" if now[0] != file.size else "the same size, written later"
-        raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
+    current = (size, file.mtime) if stat is None else (stat.size, stat.mtime)
+    if current != (file.size, file.mtime) or size != file.size:
+        what = f"{file.size:,} bytes, now {current[0]:,}" if current[0] != file.size else "the same size, written later"
+        raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is complete")
 
 
 def _tasks(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -127,10 +127,10 @@ def in_order(pool: ThreadPoolExecutor, tasks: "Iterable[list[R] | Task[R]]", ahe
         while waiting:
             yield from _result(waiting.popleft())
     finally:
-        for one in waiting:
-            if isinstance(one, Future):
-                one.cancel()
+        for pending in waiting:
+            if isinstance(pending, Future):
+                pending.cancel()
 
 
-def _result(one: "list[R] | Future[list[R]]") -> list[R]:
-    return one if isinstance(one, list) else one.result()
+def _result(task: "list[R] | Future[list[R]]") -> list[R]:
+    return task if isinstance(task, list) else task.result()

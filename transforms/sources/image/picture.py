@@ -75,8 +75,8 @@ def decoded_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
         if store.format == "original" and header.plain and turn == 1:
             _check(image)
             return Picture(data, header.format, width, height, kept=True)
-        made = _encode(_to_size(_upright(image, turn, store), store), store)
-        return Picture(made, header.format, width, height, kept=False)
+        encoded = _encode(_to_size(_upright(image, turn, store), store), store)
+        return Picture(encoded, header.format, width, height, kept=False)
 
 
 def quick_picture(data: bytes, store: Store, max_pixels: int) -> Picture | None:
@@ -103,8 +103,8 @@ def _header(data: bytes, max_pixels: int) -> Header:
     header = read_header(data)
     pixels = header.width * header.height
     if pixels > max_pixels:
-        told = f"{header.width:,} x {header.height:,} are {pixels:,} pixels; source.max_pixels is {max_pixels:,}"
-        raise BadImage("header", told)
+        sizes = f"{header.width:,} x {header.height:,} are {pixels:,} pixels; source.max_pixels is {max_pixels:,}"
+        raise BadImage("header", sizes)
     return header
 
 
@@ -112,8 +112,8 @@ def _open(data: bytes, header: Header) -> ImageFile:
     """The image, of which nothing is decoded yet."""
     image = _READERS[header.format](BytesIO(data))
     if image.size != (header.width, header.height):
-        told = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
-        raise BadImage("header", f"tells of {told}")
+        sizes = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
+        raise BadImage("header", f"tells of {sizes}")
     return image
 
 
@@ -125,8 +125,8 @@ def _broken_bytes() -> Iterator[None]:
     except (BadImage, MemoryError):  # memory is the machine's, as the size is known
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise BadImage("pixels", f"cannot be decoded: {said}") from None
+        message = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BadImage("pixels", f"cannot be decoded: {message}") from None
 
 
 @lru_cache(maxsize=1024)
@@ -156,10 +156,10 @@ def _check(image: ImageFile) -> None:
 def _turn(image: ImageFile) -> int:
     """How an image is to be turned, from 1 (not at all) to 8, as EXIF numbers it; broken tags say nothing."""
     try:
-        found = image.getexif().get(ExifTags.Base.Orientation, 1)
+        turn = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # as viewers do
         return 1
-    return found if found in _TURNS else 1
+    return turn if turn in _TURNS else 1
 
 
 def _upright(image: ImageFile, turn: int, store: Store) -> Image.Image:
@@ -169,10 +169,10 @@ def _upright(image: ImageFile, turn: int, store: Store) -> Image.Image:
         wide, high = (high, wide) if turn >= 5 else (wide, high)
         image.draft(None, (_DRAFT * wide, _DRAFT * high))
     image.load()
-    found = to_8_bits(image)
-    found = found.transpose(_TURNS[turn]) if turn > 1 else found
+    upright = to_8_bits(image)
+    upright = upright.transpose(_TURNS[turn]) if turn > 1 else upright
     channels = store.channels or (3 if store.format == "raw" else None)
-    return found if channels is None else found.convert("L" if channels == 1 else "RGB")
+    return upright if channels is None else upright.convert("L" if channels == 1 else "RGB")
 
 
 def to_8_bits(image: Image.Image) -> Image.Image:
@@ -187,19 +187,19 @@ def to_8_bits(image: Image.Image) -> Image.Image:
 
 
 def _to_size(image: Image.Image, store: Store) -> Image.Image:
-    how = Image.Resampling.BICUBIC  # over all pixels that become one
+    filter_ = Image.Resampling.BICUBIC  # over all pixels that become one
     match store.size:
         case None:
             return image
         case int() as shorter:
             share = shorter / min(image.size)
             size = max(1, round(image.width * share)), max(1, round(image.height * share))
-            return image if share >= 1 else image.resize(size, how)
+            return image if share >= 1 else image.resize(size, filter_)
         case (height, width):
             if store.fit == "stretch":
-                return image.resize((width, height), how)
+                return image.resize((width, height), filter_)
             fit = ImageOps.fit if store.fit == "crop" else ImageOps.pad
-            return fit(image, (width, height), how)
+            return fit(image, (width, height), filter_)
 
 
 def _encode(image: Image.Image, store: Store) -> bytes:

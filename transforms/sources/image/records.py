@@ -30,11 +30,11 @@ def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
         image = Field(name="image", dtype="uint8", shape=shape, role="input")
     else:
         image = Field(name="image", dtype="bytes", role="input", content="image")
-    found = [image, Field(name="path", dtype="bytes", role="key")]
+    fields = [image, Field(name="path", dtype="bytes", role="key")]
     for section, label in zip(job.label, labels, strict=True):
         dtype = "float32" if label.classes is None else "int64"
-        found.append(Field(name=section.name, dtype=dtype, role=section.role, classes=list(label.classes or ())))
-    return found
+        fields.append(Field(name=section.name, dtype=dtype, role=section.role, classes=list(label.classes or ())))
+    return fields
 
 
 def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:

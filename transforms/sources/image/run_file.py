@@ -49,8 +49,8 @@ def write_run(path: str, table: pa.Table, facts: RunFacts) -> FileStat:
 def read_facts(path: str) -> RunFacts:
     """What is told of a run."""
     with storage.open_input(path) as file, pa.ipc.open_stream(file) as reader:
-        told = json.loads(reader.schema.metadata[_FACTS])
-    return RunFacts(**{**told, "values": tuple(told["values"])})
+        facts = json.loads(reader.schema.metadata[_FACTS])
+    return RunFacts(**{**facts, "values": tuple(facts["values"])})
 
 
 def read_run(path: str) -> pa.Table:

@@ -64,8 +64,8 @@ class ImageSchema:
     @property
     def columns(self) -> list[str]:
         """All columns that are read, each once."""
-        others = [name for name in (self.split, self.key) if name is not None]
-        return list(dict.fromkeys([*(label.column for label in self.labels), *others]))
+        keys = [name for name in (self.split, self.key) if name is not None]
+        return list(dict.fromkeys([*(label.column for label in self.labels), *keys]))
 
 
 def image_source(job: Job) -> ImageSource:
@@ -93,13 +93,13 @@ class PathColumns:
         """
         *folders, _ = path.split("/")
         below = name.partition(":")[2] if re.match(r"\d+:", name) else name
-        found: dict[str, str | None] = {FOLDER: folders[-1] if folders else None}
-        found[TOP_FOLDER] = below.partition("/")[0] if "/" in below else None
-        found |= key_columns(path)
+        columns: dict[str, str | None] = {FOLDER: folders[-1] if folders else None}
+        columns[TOP_FOLDER] = below.partition("/")[0] if "/" in below else None
+        columns |= key_columns(path)
         if self._pattern is not None:
             match = self._pattern.search(path)
-            found |= dict.fromkeys(self._pattern.groupindex) if match is None else match.groupdict()
-        return found
+            columns |= dict.fromkeys(self._pattern.groupindex) if match is None else match.groupdict()
+        return columns
 
 
 def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
@@ -111,8 +111,8 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
     source, split = image_source(job), job.split
     for label in job.label:
         if label.column is None or label.at != "end":
-            what = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
-            raise UserError(f"label: {what} is for series; an image has the label of its own column")
+            setting = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
+            raise UserError(f"label: {setting} is for series; an image needs label.column")
         if label.name in RESERVED:
             raise UserError(f"label.name: {label.name!r} is another field of the dataset; give the label its own name")
     if split.by == "key" and source.key is None:
@@ -126,23 +126,23 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
         of_list, text, remarks = _look(job, source)
         types |= of_list
     key = source.key if split.by == "key" else None
-    asked = [("source.key", source.key), ("split.column", split.column)]
+    keys = [("source.key", source.key), ("split.column", split.column)]
     if source.list is not None:
-        asked.append(("source.list.path", source.list.path))
-    for place, name in asked:
-        known = list(types) if place != "source.list.path" else [one for one in types if one in of_list]
-        if name is not None and name not in known:
+        keys.append(("source.list.path", source.list.path))
+    for place, name in keys:
+        columns = list(types) if place != "source.list.path" else [column for column in types if column in of_list]
+        if name is not None and name not in columns:
             raise UserError(
-                f"{place}: {name!r} is not a column{near_miss(name, known)} (there are: {', '.join(known)})"
+                f"{place}: {name!r} is not a column{near_miss(name, columns)} (there are: {', '.join(columns)})"
             )
     labels = resolve_labels(job.label, types)
-    needed = list(dict.fromkeys([*(one.column for one in labels), *(one for one in (key, split.column) if one)]))
+    names_needed = list(dict.fromkeys([*(one.column for one in labels), *(one for one in (key, split.column) if one)]))
     listed = None
     if source.list is not None:
-        names = list(dict.fromkeys([source.list.path, *(name for name in needed if name in of_list)]))
+        names = list(dict.fromkeys([source.list.path, *(name for name in names_needed if name in of_list)]))
         csv_types = dict.fromkeys(names, pa.string()) | {one.column: one.type for one in labels if one.column in names}
         listed = ListSchema(names, csv_types | {source.list.path: pa.string()}, text)
-    of_path = tuple(name for name in needed if name in of_paths and (listed is None or name not in listed.names))
+    of_path = tuple(name for name in names_needed if name in of_paths and (listed is None or name not in listed.names))
     return ImageSchema(labels, of_path, listed, split.column, key, tuple(f"source.list: {line}" for line in remarks))
 
 
@@ -153,14 +153,14 @@ def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str,
       UserError: if the pattern is found in none of the paths.
     """
     columns = PathColumns(source)
-    found = [columns.of(file.path, storage.below(file.path, source.patterns)) for file in files[:_LOOKED_AT]]
+    by_path = [columns.of(file.path, storage.below(file.path, source.patterns)) for file in files[:_LOOKED_AT]]
     if source.pattern is not None:
         pattern = re.compile(source.pattern)
         if not any(pattern.search(file.path) for file in files):
             raise UserError(f"source.pattern: {source.pattern!r} is found in no path, such as {files[0].path}")
     types = {}
-    for name in dict.fromkeys(name for one in found for name in one):
-        values = [value for one in found if (value := one.get(name)) is not None]
+    for name in dict.fromkeys(name for values_of in by_path for name in values_of):
+        values = [value for values_of in by_path if (value := values_of.get(name)) is not None]
         types[name] = pa.float64() if values and all(map(is_number, values)) else pa.string()
     return types
 
@@ -177,15 +177,15 @@ def _look(job: Job, source: ImageSource) -> tuple[dict[str, list[pa.DataType]], 
       UserError: if it is not there or cannot be read.
     """
     assert source.list is not None
-    where = source.list
-    texts = [one for one in (where.path, source.key, job.split.column) if one]
+    list_ = source.list
+    texts = [text for text in (list_.path, source.key, job.split.column) if text]
     texts += [label.column for label in job.label if label.column and label.classes is not None]
-    wanted = [*texts, *(label.column for label in job.label if label.column)]
-    options = TextOptions(where.csv, tuple(dict.fromkeys(wanted)), texts=tuple(dict.fromkeys(texts)))
+    columns = [*texts, *(label.column for label in job.label if label.column)]
+    options = TextOptions(list_.csv, tuple(dict.fromkeys(columns)), texts=tuple(dict.fromkeys(texts)))
     try:
-        looks, text = look_at_sample([storage.stat(where.file)], options, "source.list.file")
+        looks, text = look_at_sample([storage.stat(list_.file)], options, "source.list.file")
     except FileNotFoundError:
-        raise UserError(f"source.list.file: {where.file}: there is no such file") from None
+        raise UserError(f"source.list.file: {list_.file}: there is no such file") from None
     except BadInput as bad:
         raise UserError(f"source.list.file: {bad}") from None
     (look,) = looks.values()

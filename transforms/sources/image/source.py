@@ -69,8 +69,8 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
     @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         """The images; with `source.max_assets` so many, of each folder in turn one, by a hash."""
-        others = set(map(whole_path, job.source.beside.values()))
-        files = [file for file in files if not others or whole_path(file.path) not in others]
+        beside = set(map(whole_path, job.source.beside.values()))
+        files = [file for file in files if not beside or whole_path(file.path) not in beside]
         most = job.source.max_assets
         if most is None or len(files) <= most:
             return files
@@ -78,19 +78,19 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
         for file in files:
             by_folder[file.path.rpartition("/")[0]].append(file)
         order = []
-        for folder, some in by_folder.items():
-            some.sort(key=lambda file: (seeded_hash(job.split.seed, "first", file.path), file.path))
-            order += [(place, folder, file) for place, file in enumerate(some)]
-        kept = {file for _, _, file in sorted(order, key=lambda one: one[:2])[:most]}
-        return [file for file in files if file in kept]
+        for folder, members in by_folder.items():
+            members.sort(key=lambda file: (seeded_hash(job.split.seed, "first", file.path), file.path))
+            order += [(place, folder, file) for place, file in enumerate(members)]
+        chosen = {file for _, _, file in sorted(order, key=lambda entry: entry[:2])[:most]}
+        return [file for file in files if file in chosen]
 
     @property
     def remarks(self) -> Sequence[str]:
         return self._schema.remarks
 
     def listed(self, files: Sequence[FileStat], scratch: str) -> Sequence[FileStat]:
-        whole = self.job.source.max_assets is None and len(files) == self._count
-        return list_runs(self.job, self._schema, files, scratch, whole=whole)
+        entire = self.job.source.max_assets is None and len(files) == self._count
+        return list_runs(self.job, self._schema, files, scratch, whole=entire)
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ImageRun]:
         facts = read_facts(file.path)

@@ -28,11 +28,11 @@ def split_images(
     """
     if split.by == "column":
         assert column is not None
-        found = np.full(len(names), NONE, np.int8)
+        by_value = np.full(len(names), NONE, np.int8)
         for place, name in enumerate(SPLITS):
             listed = pa.array(getattr(split, name), pa.string())
-            found[pc.is_in(column, value_set=listed).to_numpy(zero_copy_only=False)] = place
-        return found
+            by_value[pc.is_in(column, value_set=listed).to_numpy(zero_copy_only=False)] = place
+        return by_value
     hashes = hash_texts(names if key is None else key, split.seed)
     places = hashes.astype(np.float64) / 2.0**64
     if classes is not None:

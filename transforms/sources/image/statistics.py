@@ -39,8 +39,8 @@ class ImageStatistics:
     @classmethod
     def zero(cls, schema: ImageSchema) -> "ImageStatistics":
         """Of no image."""
-        none = tuple(ValueCounts.zero(MOST_CLASSES) for label in schema.labels if label.auto)
-        return cls(none, none)
+        no_counts = tuple(ValueCounts.zero(MOST_CLASSES) for label in schema.labels if label.auto)
+        return cls(no_counts, no_counts)
 
     @classmethod
     def of(
@@ -51,10 +51,10 @@ class ImageStatistics:
             labels,
             elsewhere,
             len(pictures),
-            sum(one.kept for one in pictures),
-            Counter(one.format for one in pictures),
-            _ends(tuple(one.width for one in pictures)),
-            _ends(tuple(one.height for one in pictures)),
+            sum(picture.kept for picture in pictures),
+            Counter(picture.format for picture in pictures),
+            _ends(tuple(picture.width for picture in pictures)),
+            _ends(tuple(picture.height for picture in pictures)),
         )
 
     def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
@@ -70,18 +70,18 @@ class ImageStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """For stats.json."""
-        found: dict[str, Any] = {
+        by_name: dict[str, Any] = {
             "images": self.images,
             "original_bytes": self.kept,
             "formats": dict(sorted(self.formats.items())),
         }
         for name, ends in (("width", self.widths), ("height", self.heights)):
-            found[name] = dict(zip(("min", "max"), ends, strict=False))
-        return found
+            by_name[name] = dict(zip(("min", "max"), ends, strict=False))
+        return by_name
 
 
-def _sums(one: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
-    return tuple(a + b for a, b in zip(one, two, strict=True))
+def _sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
+    return tuple(a + b for a, b in zip(first, two, strict=True))
 
 
 def _ends(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,10 +97,10 @@ def count_labels(table: pa.Table, schema: ImageSchema) -> tuple[ValueCounts, ...
     )
 
 
-def with_classes(schema: ImageSchema, found: ImageStatistics) -> tuple[LabelColumn, ...]:
+def with_classes(schema: ImageSchema, statistics: ImageStatistics) -> tuple[LabelColumn, ...]:
     """The labels of a job with the classes known that are `auto`."""
-    known = iter(found.labels)
+    counted = iter(statistics.labels)
     return tuple(
-        replace(label, classes=in_order(value for value, _ in next(known).items())) if label.auto else label
+        replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
         for label in schema.labels
     )

@@ -18,7 +18,7 @@ from beamfeed.transforms.sources.image.schema import ImageSchema, image_source
 from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_labels
 
 BATCH_BYTES = 8 << 20  # of images that are kept at a time
-MADE = "images stored as PNG, as TensorFlow would not show the file's own bytes upright, in 8 bits, as they are"
+MADE = "images re-encoded as PNG, as TensorFlow would not decode the file upright and in 8 bits"
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     source, piece = image_source(job), unit.asset.piece
     table = read_run(piece.path).combine_chunks()
     columns = {name: table[name].to_pylist() for name in ("path", "name", "size", "mtime", "wrong")}
-    wrong, kept, size = list[Reject](), dict[int, Picture](), 0
+    wrong, pictures, size = list[Reject](), dict[int, Picture](), 0
     target = f"{piece.path}.checked"
     fields = staged_schema(table.schema)
 
     with open_staged(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
-        held = 0  # bytes that wait
+        pending = 0  # bytes that wait
         files = [Listed(*values) for values in zip(*(columns[name] for name in Listed._fields), strict=True)]
         for row, picture in enumerate(look_at_all(source, files)):
             if isinstance(picture, BadInput):
@@ -108,21 +108,21 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
                 wrong.append(Reject(name, picture.file, picture.place, picture.reason, of_row=True))
                 continue
             waiting.append((row, picture.data))
-            kept[row] = replace(picture, data=b"")
-            held += len(picture.data)
-            if held >= BATCH_BYTES:
+            pictures[row] = replace(picture, data=b"")
+            pending += len(picture.data)
+            if pending >= BATCH_BYTES:
                 writer.write_batch(_batch(table, waiting, fields))
-                waiting, held, size = [], 0, size + held
+                waiting, pending, size = [], 0, size + pending
         if waiting:
             writer.write_batch(_batch(table, waiting, fields))
-    size += held
-    labels = count_labels(table.take(pa.array(list(kept), pa.int64())), schema)
-    none = ImageStatistics.zero(schema).labels
-    of_split = (labels, none) if piece.split == "train" else (none, labels)
-    statistics = ImageStatistics.of(list(kept.values()), *of_split)
-    made = statistics.images - statistics.kept if source.store.format == "original" else 0
+    size += pending
+    labels = count_labels(table.take(pa.array(list(pictures), pa.int64())), schema)
+    no_counts = ImageStatistics.zero(schema).labels
+    of_split = (labels, no_counts) if piece.split == "train" else (no_counts, labels)
+    statistics = ImageStatistics.of(list(pictures.values()), *of_split)
+    reencoded = statistics.images - statistics.kept if source.store.format == "original" else 0
     return ImageReport(
-        unit.index, statistics, staged=target, images=len(kept), size=size, made=made, wrong=tuple(wrong)
+        unit.index, statistics, staged=target, images=len(pictures), size=size, made=reencoded, wrong=tuple(wrong)
     )
 
 
@@ -130,7 +130,7 @@ def _batch(table: pa.Table, images: Sequence[tuple[int, bytes]], fields: pa.Sche
     rows = table.take(pa.array([row for row, _ in images], pa.int64())).combine_chunks()
     found = {"name": rows["name"].cast(pa.binary()), "image": pa.array([data for _, data in images], pa.large_binary())}
     columns = [found[name] if name in found else rows[name] for name in fields.names]
-    flat = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in columns]
+    flat = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     return pa.RecordBatch.from_arrays(flat, schema=fields)
 
 

@@ -27,7 +27,7 @@ from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
-from beamfeed.transforms.sources.readers.parse import BAD, told
+from beamfeed.transforms.sources.readers.parse import BAD, faults_of
 from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
@@ -64,6 +64,7 @@ __all__ = [
     "batch_rows",
     "choose_parts",
     "divides",
+    "faults_of",
     "find_bad_number",
     "guess_order",
     "has_types",
@@ -81,7 +82,6 @@ __all__ = [
     "require_columns",
     "row_groups",
     "stored_groups",
-    "told",
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -158,7 +158,7 @@ def iter_batches(
     """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
 
     A column that the file may lack, and lacks, is one of missing values. With BAD among the names, a row of a text that
-    cannot be read is one of missing values too, and that column says why, see `told`.
+    cannot be read is one of missing values too, and that column says why, see `faults_of`.
 
     Args:
       path: the file, local or gs://
@@ -188,11 +188,11 @@ def iter_batches(
 
 def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
-    there = batch.schema.names
-    if there == list(names) and not any(map(_is_view, batch.schema.types)):
+    stored = batch.schema.names
+    if stored == list(names) and not any(map(_is_view, batch.schema.types)):
         return batch
-    none, known = pa.nulls(batch.num_rows, pa.float32()), frozenset(there)
-    columns = [batch.column(name) if name in known else none for name in names]
+    nulls, present = pa.nulls(batch.num_rows, pa.float32()), frozenset(stored)
+    columns = [batch.column(name) if name in present else nulls for name in names]
     plain = [column.cast(_VIEWS[column.type]) if _is_view(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(plain, names=list(names))
 

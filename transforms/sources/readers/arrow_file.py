@@ -23,7 +23,7 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
         start = source.read(8)
         source.seek(0)
         if start.startswith(b"FEA1"):
-            raise BadInput(path, "file", "is Feather of version 1, which is not read; write it anew")
+            raise BadInput(path, "file", "is Feather of version 1, which is not read; write it as version 2")
         seekable = start.startswith(_MAGIC)
         open_ = pa.ipc.open_file if seekable else pa.ipc.open_stream
         with open_(source) as reader:
@@ -56,8 +56,8 @@ def iter_arrow(
     """Streams columns of record batches, see `iter_batches`; the last one whole, whatever `last_rows` says."""
     schema = arrow_schema(path)
     expected.check(path, schema)
-    there = frozenset(schema.names)
-    names = [name for name in names if name in there]
+    stored = frozenset(schema.names)
+    names = [name for name in names if name in stored]
     with _open(path, names) as (_, reader, seekable):
         row = 0
         if not seekable:
@@ -65,10 +65,10 @@ def iter_arrow(
                 yield from _cut(Group(row, batch.num_rows, place), batch.select(names))
                 row += batch.num_rows
             return
-        wanted = {group.place: group for group in groups or ()}
-        for place in range(reader.num_record_batches) if groups is None else wanted:
+        by_place = {group.place: group for group in groups or ()}
+        for place in range(reader.num_record_batches) if groups is None else by_place:
             batch = reader.get_batch(place).select(names)
-            group = wanted.get(place) or Group(row, batch.num_rows, place)
+            group = by_place.get(place) or Group(row, batch.num_rows, place)
             if group.rows != batch.num_rows:
                 raise BadInput(path, "file", "has other record batches than when it was planned")
             yield from _cut(group, batch)

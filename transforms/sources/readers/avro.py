@@ -136,7 +136,7 @@ def _read_head(path: str, source: Any) -> _Head:
     for read in (64 << 10, 1 << 20, _HEAD_BYTES):
         data = source.read_at(min(read, size), 0)
         if not data.startswith(_MAGIC):
-            raise BadInput(path, "file", "is no Avro file: it does not begin as one")
+            raise BadInput(path, "file", "is not an Avro file")
         try:
             keys, end = _parse_map(data, len(_MAGIC))
         except IndexError:
@@ -225,7 +225,7 @@ class _Types:
         if depth > _DEPTH:
             raise self._bad(f"has a schema of more than {_DEPTH} types in each other")
         if isinstance(schema, list):
-            return self._union([self.of(one, space, depth + 1) for one in schema])
+            return self._union([self.of(member, space, depth + 1) for member in schema])
         if isinstance(schema, str):
             return self._of_name(schema, space)
         kind = schema["type"]
@@ -453,8 +453,8 @@ def _decimals(column: pa.BinaryArray, type_: pa.DataType) -> pa.Array:
         has = lengths > place
         numbers[has, place] = data[ends[has] - 1 - place]
     negative = np.zeros(len(column), bool)
-    some = lengths > 0
-    negative[some] = data[offsets[:-1][some]] >= 0x80
+    filled = lengths > 0
+    negative[filled] = data[offsets[:-1][filled]] >= 0x80
     numbers[negative[:, None] & (np.arange(16) >= lengths[:, None])] = 0xFF
     valid = column.is_valid()
     decimals = pa.Array.from_buffers(type_, len(column), [valid.buffers()[1], pa.py_buffer(numbers.tobytes())])
@@ -493,7 +493,7 @@ _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 @contextmanager
-def _as_broken(path: str, place: str, what: str = "cannot be read") -> Iterator[None]:
+def _as_broken(path: str, place: str, fault: str = "cannot be read") -> Iterator[None]:
     """Turns what decoders raise of broken bytes into BadInput."""
     try:
         yield
@@ -501,4 +501,4 @@ def _as_broken(path: str, place: str, what: str = "cannot be read") -> Iterator[
         raise
     except _BROKEN as error:
         message = " ".join(str(error).split())[:200] or type(error).__name__
-        raise BadInput(path, place, f"{what}: {'lacks ' if isinstance(error, KeyError) else ''}{message}") from None
+        raise BadInput(path, place, f"{fault}: {'lacks ' if isinstance(error, KeyError) else ''}{message}") from None

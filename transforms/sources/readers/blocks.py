@@ -111,7 +111,7 @@ def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
         earlier = data.rfind(b"\n", rows, max(rows, data.rfind(quotes.quote.encode(), rows, end))) + 1
         if earlier and quotes.is_sound(data[rows:earlier]):
             return earlier
-        end = find_open(data, quotes, rows, whole=False).last_line(data, rows)
+        end = find_open(data, quotes, rows, complete=False).last_line(data, rows)
     return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a value that never ends has an open quote
 
 

@@ -78,10 +78,10 @@ def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: 
     groups: dict[str, str] = {}
     open_: dict[str, str] = {}
     for cell in cells:
-        found = _shape(cell)
-        if found is None:
+        shape = _shape(cell)
+        if shape is None:
             continue
-        mark, group, sure = found
+        mark, group, sure = shape
         if not sure:
             open_.setdefault(mark or "", cell)
             continue
@@ -93,15 +93,15 @@ def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: 
         decimals = {decimal: decimal}
         groups.pop(decimal, None)
     elif len(decimals) > 1:
-        one, other = decimals.values()
-        message = f"{one!r} and {other!r} are numbers of two kinds; source.csv.decimal says which is right"
+        first, second = decimals.values()
+        message = f"{first!r} and {second!r} are numbers of two kinds; source.csv.decimal says which is right"
         raise Unsure(message, contradicts=True)
     if thousands != "auto":
         groups = {thousands: thousands} if thousands else {}
         if decimal == "auto" and thousands in (".", ","):
             decimals.setdefault("," if thousands == "." else ".", thousands)
     mark = next(iter(decimals), None)
-    group = next((one for one in groups if one != mark), None)
+    group = next((candidate for candidate in groups if candidate != mark), None)
     if mark is None and group in (".", ","):
         mark = "," if group == "." else "."
     if mark is not None:
@@ -111,8 +111,8 @@ def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: 
         value = next(iter(open_.values()))
         if set(open_) != {".", ","}:
             raise Unsure(f"{value!r} may have thousands or decimals; source.csv.decimal says which")
-        one, other = open_.values()
-        raise Unsure(f"{one!r} and {other!r} may have thousands or decimals; source.csv.decimal says which")
+        first, second = open_.values()
+        raise Unsure(f"{first!r} and {second!r} may have thousands or decimals; source.csv.decimal says which")
     if open_:
         return Numbers(".", group)
     return None if group is None else Numbers(".", group)
@@ -135,5 +135,5 @@ def _shape(cell: str) -> tuple[str | None, str | None, bool] | None:
         return last, None, not grouped
     if len(set(rest)) > 1 or last not in ".," or last in rest:
         return None
-    whole = text[: text.rindex(last)]
-    return (last, rest[0], True) if re.fullmatch(rf"\d{{1,3}}(?:\{rest[0]}\d{{3}})+", whole) else None
+    integer = text[: text.rindex(last)]
+    return (last, rest[0], True) if re.fullmatch(rf"\d{{1,3}}(?:\{rest[0]}\d{{3}})+", integer) else None

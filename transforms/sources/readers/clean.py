@@ -14,13 +14,13 @@ from beamfeed.transforms.sources.readers.encoding import BadText, with_marks
 from beamfeed.transforms.sources.readers.quotes import comment_lines, mark_open
 
 
-def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -> Iterator[bytes]:
+def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, complete: bool = True) -> Iterator[bytes]:
     """The pieces of a text whose bytes cannot be cut into lines (`by_lines`), as UTF-8 with usual ends of lines.
 
     Args:
       pieces: all bytes of the file, in order, cut anywhere.
       dialect: of the file.
-      whole: whether the last piece ends the file; else a character may be cut off.
+      complete: whether the last piece ends the file; else a character may be cut off.
 
     Raises:
       BadText: if they are not of its encoding.
@@ -31,7 +31,7 @@ def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -
         data = b"" if piece is None else piece[skip:]
         skip = 0
         try:
-            text = decoder.decode(data, final=piece is None and whole)
+            text = decoder.decode(data, final=piece is None and complete)
         except UnicodeError as error:
             raise BadText(f"is not {dialect.encoding}: {error}; see source.csv.encoding") from None
         yield (text.replace("\r", "\n") if dialect.newline == "\r" else text).encode()
@@ -54,7 +54,7 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
         block = mark_open(block, dialect.quotes)
     if dialect.comment is not None and dialect.comment.encode() in block:
         pattern = comment_lines(dialect.comment, dialect.quotes)
-        block = pattern.sub(lambda found: b"" if found["comment"] is not None else found[0], block)
+        block = pattern.sub(lambda match: b"" if match["comment"] is not None else match[0], block)
     if dialect.delimiter == " ":
         return _single_spaces(block)
     return _without_empty_rows(block, dialect)
@@ -86,7 +86,7 @@ def _without_empty_rows(block: bytes, dialect: Dialect) -> bytes:
     quotes = dialect.quotes
     if quotes is None or quotes.quote.encode() not in block or not re.search(empty, block):
         return re.sub(empty, b"", block)
-    return re.sub(empty + b"|" + quotes.value, lambda found: b"" if found["empty"] is not None else found[0], block)
+    return re.sub(empty + b"|" + quotes.value, lambda match: b"" if match["empty"] is not None else match[0], block)
 
 
 def _single_spaces(block: bytes) -> bytes:

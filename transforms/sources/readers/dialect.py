@@ -91,25 +91,25 @@ class Dialect:
 
     def describe(self) -> str:
         """What differs from a plain CSV, in a few words; "" if nothing does."""
-        found = []
+        parts = []
         if self.delimiter != ",":
-            found.append(f"delimiter {_NAMED.get(self.delimiter) or repr(self.delimiter)}")
+            parts.append(f"delimiter {_NAMED.get(self.delimiter) or repr(self.delimiter)}")
         if self.decimal != ".":
-            found.append(f"decimal {self.decimal!r}")
+            parts.append(f"decimal {self.decimal!r}")
         if self.thousands is not None:
-            found.append(f"thousands {self.thousands!r}")
+            parts.append(f"thousands {self.thousands!r}")
         if self.encoding != "utf-8":
-            found.append(f"encoding {self.encoding}")
+            parts.append(f"encoding {self.encoding}")
         if self.header_line is None:
-            found.append("no line of names")
-            found += [_lines(self.first_line, "before the rows")] if self.first_line else []
+            parts.append("no line of names")
+            parts += [_lines(self.first_line, "before the rows")] if self.first_line else []
         else:
-            found += [_lines(self.header_line, "before the names")] if self.header_line else []
+            parts += [_lines(self.header_line, "before the names")] if self.header_line else []
             after = self.first_line - self.header_line - 1
-            found += [_lines(after, "between the names and the rows")] if after > 0 else []
+            parts += [_lines(after, "between the names and the rows")] if after > 0 else []
         if self.comment is not None:
-            found.append(f"comments after {self.comment!r}")
-        return ", ".join(found)
+            parts.append(f"comments after {self.comment!r}")
+        return ", ".join(parts)
 
 
 def _lines(number: int, where: str) -> str:

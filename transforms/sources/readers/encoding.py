@@ -44,7 +44,7 @@ class BadText(ValueError):
         return self if self.line is None else BadText(self.reason, self.line + lines, self.column)
 
 
-def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
+def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
     """Python's name of the encoding of a text, and how many bytes come before the text.
 
     Text is UTF-8 unless a mark at its beginning, zero bytes (UTF-16), or bytes that are not UTF-8 say otherwise:
@@ -53,16 +53,16 @@ def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
 
     Args:
       start: the first bytes; a character may be cut off at their end.
-      given: by the user, or auto.
+      named: by the user, or auto.
 
     Raises:
       BadText: if it is not text.
     """
     mark = next(((name, len(bom)) for bom, name in _BOMS if start.startswith(bom)), None)
-    if given != "auto":
+    if named != "auto":
         # With a mark, utf-16 and utf-32 are the one that it says.
-        fits = mark is not None and mark[0].startswith(given.removesuffix("-sig"))
-        return mark if fits and mark is not None else (given, 0)
+        fits = mark is not None and mark[0].startswith(named.removesuffix("-sig"))
+        return mark if fits and mark is not None else (named, 0)
     if mark is not None:
         return mark
     if len(start) > 3 and b"\0" in start[:200]:

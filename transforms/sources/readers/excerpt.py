@@ -59,10 +59,10 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
     if end < most:
         return None
     with storage.open_input(path) as file:
-        found = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
-        if any(group is None or (quote and _splits_values(data, quote)) for group, data in found):
+        parts = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
+        if any(group is None or (quote and _splits_values(data, quote)) for group, data in parts):
             return None
-    return [(group, -1) for group, _ in found if group is not None]
+    return [(group, -1) for group, _ in parts if group is not None]
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:

@@ -93,23 +93,23 @@ class Expected(Checks, Protocol):
 
 
 def require_columns(
-    path: str, names: Sequence[str], found: Sequence[str], optional: Collection[str] = (), hint: str = ""
+    path: str, names: Sequence[str], present: Sequence[str], optional: Collection[str] = (), hint: str = ""
 ) -> None:
     """Raises BadInput if a file lacks one of the columns, or has one of them twice.
 
     Args:
       path: of the file.
       names: of the columns.
-      found: of all columns of the file.
+      present: of all columns of the file.
       optional: which of them it may lack.
       hint: how the file was read, where that may be the reason.
     """
-    counts = Counter(found)
+    counts = Counter(present)
     for name in names:
         if counts[name] > 1:
             raise BadInput(path, f"column {name}", f"is there {counts[name]} times")
         if not counts[name] and name not in optional:
-            has = ", ".join(one for one in found if one)[:200]
+            has = ", ".join(column for column in present if column)[:200]
             raise BadInput(path, f"column {name}", f"is missing; the file has {has}{f' ({hint})' if hint else ''}")
 
 

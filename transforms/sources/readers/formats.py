@@ -19,7 +19,7 @@ def packed_by(path: str) -> str | None:
 def format_of(path: str) -> str:
     """The format of a file; what has no name that is known is taken for a CSV, see `check_suffix`."""
     name = _unpacked(path)
-    return next((format_ for format_, one in FORMATS.items() if name.endswith((*one.suffixes, *one.named))), "csv")
+    return next((format_ for format_, spec in FORMATS.items() if name.endswith((*spec.suffixes, *spec.named))), "csv")
 
 
 def has_types(path: str) -> bool:

@@ -53,9 +53,9 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
         first = next((batch for _, _, batch in batches), None)
         return reader.schema(path).empty_table().select(names) if first is None else pa.table(first).select(names)
     if format_of(path) == "json":
-        start, whole = start_of_lines(path)
+        start, complete = start_of_lines(path)
         with naming_the_place(path):
-            block = start if whole else start[: start.rfind(b"\n") + 1]
+            block = start if complete else start[: start.rfind(b"\n") + 1]
             return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
     return peek_at_text(path, names, text)
 
@@ -78,9 +78,9 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         rows = lines = 0
         for place, block in whole_lines(path, pieces, dialect.quotes, dialect.first_line):
             cleaned = clean(block, dialect, first=place == 0)
-            here = parse_all(cleaned, dialect, {name: pa.string()}).num_rows
-            if row < rows + here:
+            count = parse_all(cleaned, dialect, {name: pa.string()}).num_rows
+            if row < rows + count:
                 before = lines + (dialect.first_line if place == 0 else 0)
                 return f"line {before + line_of_row(cleaned, dialect, row - rows)}"
-            rows, lines = rows + here, lines + block.count(b"\n")
+            rows, lines = rows + count, lines + block.count(b"\n")
     return f"row {row}"

@@ -55,16 +55,16 @@ def as_lines(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     Raises:
       BadInput: where it is no JSON, or holds no records.
     """
-    held: list[bytes] = []
+    pending: list[bytes] = []
     size = 0
     for record in _records(path, pieces):
-        held.append(record)
+        pending.append(record)
         size += len(record) + 1
         if size >= BLOCK_BYTES:
-            yield b"\n".join([*held, b""])
-            held, size = [], 0
-    if held:
-        yield b"\n".join([*held, b""])
+            yield b"\n".join([*pending, b""])
+            pending, size = [], 0
+    if pending:
+        yield b"\n".join([*pending, b""])
 
 
 def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -109,11 +109,11 @@ def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iter
     Raises:
       BadInput: where it is no JSON, an array has no end, or something else stands behind one.
     """
-    text, at, number, wanted = "", 0, 1, 0
+    text, at, number, least = "", 0, 1, 0
     inside = not arrays
     for more in chain(texts, [None]):
         text, at = (text[at:] + (more or "")), 0
-        if more is not None and len(text) < wanted:
+        if more is not None and len(text) < least:
             continue  # so that a value of many pieces is not looked at again with each of them
         while True:
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
@@ -123,7 +123,7 @@ def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iter
                 inside, at = not inside, at + 1
                 continue
             if not inside:
-                raise BadInput(path, f"record {number}", "text stands behind the array")
+                raise BadInput(path, f"record {number}", "text follows the array")
             try:
                 value, after = _DECODER.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
@@ -132,15 +132,15 @@ def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iter
                         path, f"record {number}", f"cannot be read as JSON: {getattr(error, 'msg', error)}"
                     ) from None
                 if len(text) - at > most:
-                    told = "save it as JSON lines, an object in each line"
-                    reason = f"is more than {most >> 20} MB, or no JSON; {told}"
+                    hint = "save it as JSON lines, an object in each line"
+                    reason = f"is more than {most >> 20} MB, or no JSON; {hint}"
                     raise BadInput(path, f"record {number}", reason) from None
-                wanted = 2 * (len(text) - at)
+                least = 2 * (len(text) - at)
                 break
             if more is not None and not isinstance(value, dict | list) and len(text) - after < _SHORT:
                 break  # a number that goes on in the next piece
             yield text[at:after], value
-            at, number, wanted = after, number + 1, 0
+            at, number, least = after, number + 1, 0
     if arrays and inside:
         raise BadInput(path, f"record {number}", "the file ends before its array does")
 
@@ -155,35 +155,35 @@ def _line(raw: str | None, value: Any) -> bytes:
         return json.dumps(value).encode()
 
 
-def _inside(path: str, whole: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _inside(path: str, document: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The records of an object: under one of its keys, as columns, or itself.
 
     Raises:
       BadInput: if it holds several arrays of records.
     """
-    lists = {key: value for key, value in whole.items() if isinstance(value, list)}
-    records = [key for key, value in lists.items() if value and all(isinstance(one, dict) for one in value)]
+    lists = {key: value for key, value in document.items() if isinstance(value, list)}
+    records = [key for key, value in lists.items() if value and all(isinstance(record, dict) for record in value)]
     if len(records) > 1:
         reason = f"holds several arrays of records ({', '.join(records[:5])}); save the one that is meant as a file"
         raise BadInput(path, "file", reason)
     if records:
         yield from lists[records[0]]
         return
-    names, rows = whole.get("columns"), whole.get("data")
+    names, rows = document.get("columns"), document.get("data")
     if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
         yield from (dict(zip(map(str, names), row, strict=False)) for row in rows)  # pandas' orient: split
         return
-    if lists and len(lists) == len(whole) and len(set(map(len, lists.values()))) == 1:
-        yield from _by_row(list(whole), lists.values())
+    if lists and len(lists) == len(document) and len(set(map(len, lists.values()))) == 1:
+        yield from _by_row(list(document), lists.values())
         return
-    tables = [value for value in whole.values() if isinstance(value, dict)]
-    if tables and len(tables) == len(whole) and all(table.keys() == tables[0].keys() for table in tables):
+    tables = [value for value in document.values() if isinstance(value, dict)]
+    if tables and len(tables) == len(document) and all(table.keys() == tables[0].keys() for table in tables):
         if all(key.isdecimal() for key in tables[0]):  # pandas' own way: columns of rows by their numbers
-            yield from _by_row(list(whole), [[table[key] for key in tables[0]] for table in tables])
+            yield from _by_row(list(document), [[table[key] for key in tables[0]] for table in tables])
         else:
             yield from tables
         return
-    yield whole
+    yield document
 
 
 def _by_row(names: Sequence[str], columns: Iterable[Sequence[Any]]) -> Iterator[Mapping[str, Any]]:
@@ -194,15 +194,15 @@ def pieces_of_lines(path: str) -> Iterator[bytes]:
     """All bytes of a text as JSON lines, unpacked, cut anywhere."""
     pieces = pieces_of(path)
     first = next(pieces, b"")
-    whole = chain([first], pieces)
-    yield from as_lines(path, whole) if is_document(first) else whole
+    all_pieces = chain([first], pieces)
+    yield from as_lines(path, all_pieces) if is_document(first) else all_pieces
 
 
 def start_of_lines(path: str) -> tuple[bytes, bool]:
     """The first bytes of a text as JSON lines, and whether they are all of it."""
-    start, whole = read_start(path)
+    start, complete = read_start(path)
     if not is_document(start):
-        return start, whole
+        return start, complete
     lines = as_lines(path, pieces_of(path))
     first = next(lines, b"")
     return first, next(lines, None) is None

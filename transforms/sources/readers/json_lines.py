@@ -33,7 +33,7 @@ from beamfeed.transforms.sources.readers.json_documents import (
     pieces_of_lines,
     start_of_lines,
 )
-from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, of_records, tell
+from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, fault_column, of_records
 from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
@@ -48,8 +48,8 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     Raises:
       BadInput: if no line can be read.
     """
-    start, whole = start_of_lines(path)
-    block = _without_mark(start if whole else start[: start.rfind(b"\n") + 1])
+    start, complete = start_of_lines(path)
+    block = _without_mark(start if complete else start[: start.rfind(b"\n") + 1])
     values: dict[str, list[Any]] = {}
     for row in _objects(block):
         for name, value in row.items():
@@ -60,8 +60,8 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
             _read(block, None)
     return pa.schema(
         [
-            (name, _type_of(found, keeps_text=name in text.texts, is_number=name in text.number_columns))
-            for name, found in values.items()
+            (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
+            for name, samples in values.items()
         ]
     )
 
@@ -98,8 +98,8 @@ def _type_of(values: Sequence[Any], *, keeps_text: bool, is_number: bool) -> pa.
     _, wrong = convert_all(pa.array(texts, pa.string()), pa.float64(), _PLAIN)
     lost = len(wrong) + single[str] - len(texts)
     words = sum(1 for text in texts if text.strip() in NULL_WORDS)
-    there = numbers + single[str] - lost - words
-    return pa.float64() if not single[bool] and (not lost or lost < most * there) else pa.string()
+    numeric = numbers + single[str] - lost - words
+    return pa.float64() if not single[bool] and (not lost or lost < most * numeric) else pa.string()
 
 
 def iter_json(
@@ -107,12 +107,12 @@ def iter_json(
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of blocks, see `iter_batches`. A file of no bytes holds no rows."""
     try:
-        needed = tuple(name for name in expected.names if name not in expected.optional)
-        require_columns(path, needed, _keys_of(path, needed))
+        required = tuple(name for name in expected.names if name not in expected.optional)
+        require_columns(path, required, _keys_of(path, required))
     except EmptyFile:
         return
-    known = expected.csv_types
-    types = {name: known[name] for name in names if name != BAD}
+    csv_types = expected.csv_types
+    types = {name: csv_types[name] for name in names if name != BAD}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
         table = parse_json(_without_mark(block) if first else block, types)
@@ -128,23 +128,23 @@ def iter_json(
             yield group, row, of_records(batch) if in_records else batch
 
 
-def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """The keys of a file: those of its first lines, and of `wanted` those that come later on."""
-    found = list(look_at_json(path).names)
-    late = tuple(name for name in wanted if name not in found)
-    return [*found, *_late_keys(storage.stat(path), late)] if late else found
+def _keys_of(path: str, names: Sequence[str]) -> list[str]:
+    """The keys of a file: those of its first lines, and of `names` those that come later on."""
+    keys = list(look_at_json(path).names)
+    late = tuple(name for name in names if name not in keys)
+    return [*keys, *_late_keys(storage.stat(path), late)] if late else keys
 
 
 @lru_cache(maxsize=64)  # each unit of a file asks, and the answer may take all of the file
-def _late_keys(file: FileStat, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    left = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in wanted}
+def _late_keys(file: FileStat, names: tuple[str, ...]) -> tuple[str, ...]:
+    late = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in names}
     for _, block in whole_lines(file.path, pieces_of_lines(file.path), None):
-        for name, key in list(left.items()):
+        for name, key in list(late.items()):
             if any(name in row for line in key.finditer(block) for row in _objects(line[0])):
-                del left[name]
-        if not left:
+                del late[name]
+        if not late:
             break
-    return tuple(name for name in wanted if name not in left)
+    return tuple(name for name in names if name not in late)
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -153,22 +153,22 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
     Numbers may stand in quotes, and names of assets may be numbers.
 
     Returns:
-      the columns, and BAD, string: what is wrong with a row, see `parse.told`.
+      the columns, and BAD, string: what is wrong with a row, see `parse.faults_of`.
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
     # Arrow reads times without their zones: they stay text, which the rest reads.
-    asked = {name: pa.string() if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()}
+    schema = {name: pa.string() if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()}
     changed: set[str] = set()
     while True:
         try:
-            table = _read(block, pa.schema(list(asked.items())))
+            table = _read(block, pa.schema(list(schema.items())))
             columns = {name: _cast(table.column(name).combine_chunks(), type_) for name, type_ in types.items()}
         except _OtherType as other:
-            if other.name in changed or other.type is None or asked.get(other.name) in (None, other.type):
+            if other.name in changed or other.type is None or schema.get(other.name) in (None, other.type):
                 return _by_lines(block, types)
             changed.add(other.name)
-            asked[other.name] = other.type
+            schema[other.name] = other.type
         except (pa.ArrowInvalid, BadValue):
             return _by_lines(block, types)
         else:
@@ -199,13 +199,13 @@ def _by_lines(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         if not line.strip():
             continue
         objects, reason = _objects_in(line)
-        for found in objects:
+        for record in objects:
             lines[row] = number
-            if found is None:
+            if record is None:
                 wrong[row] = "", reason
             for name, type_ in types.items():
                 try:
-                    texts[name].append(None if found is None else _as_text(found.get(name), type_))
+                    texts[name].append(None if record is None else _as_text(record.get(name), type_))
                 except ValueError as error:
                     wrong.setdefault(row, (name, str(error)))
                     texts[name].append(None)
@@ -215,19 +215,19 @@ def _by_lines(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         columns[name], bad = convert_all(pa.array(texts[name], pa.string()), type_, _PLAIN)
         for at, reason in bad.items():
             wrong.setdefault(at, (name, reason.partition("; source.csv")[0]))
-    return pa.table({**columns, BAD: tell(row, wrong, lines)})
+    return pa.table({**columns, BAD: fault_column(row, wrong, lines)})
 
 
 def _objects_in(line: bytes) -> tuple[list[dict[str, Any] | None], str]:
     """The objects in a line, of which there may be several; None, and why, where it holds something else."""
-    found: list[dict[str, Any] | None] = []
+    objects: list[dict[str, Any] | None] = []
     try:
         text = line.decode().strip()
         while text:
             value, end = _DECODER.raw_decode(text)
             if not isinstance(value, dict):
                 return [None], "is not a JSON object, such as {...}"
-            found.append(value)
+            objects.append(value)
             text = text[end:].lstrip()
     except UnicodeDecodeError as error:
         return [None], f"is not UTF-8: byte 0x{line[error.start]:02x}"
@@ -236,7 +236,7 @@ def _objects_in(line: bytes) -> tuple[list[dict[str, Any] | None], str]:
         return [None], f"cannot be read as JSON: {str(error).partition(': line')[0]}: {shown}"
     except RecursionError:
         return [None], "cannot be read as JSON: it is nested too deep"
-    return found, ""
+    return objects, ""
 
 
 def _as_text(value: Any, type_: pa.DataType) -> str | None:
@@ -260,9 +260,9 @@ def _as_text(value: Any, type_: pa.DataType) -> str | None:
 class _OtherType(ValueError):
     """A value of another type than was asked for."""
 
-    def __init__(self, name: str, what: str):
-        super().__init__(name, what)
-        self.name, self.type = name, _HELD.get(what)
+    def __init__(self, name: str, held: str):
+        super().__init__(name, held)
+        self.name, self.type = name, _HELD.get(held)
 
 
 def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -277,8 +277,8 @@ def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
     except pa.ArrowInvalid as error:
         message = " ".join(str(error).split())
         if schema is not None:
-            if found := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", message):
-                raise _OtherType(found[1], found[2]) from None
+            if match := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", message):
+                raise _OtherType(match[1], match[2]) from None
             raise
     row = re.search(r"in row (\d+)", message)
     line = None if row is None else _line_of_row(block, int(row[1]))
@@ -289,8 +289,8 @@ def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
 
 def _line_of_row(block: bytes, row: int) -> int:
     """The line, from 1, of an object; empty lines hold none."""
-    found = [number for number, line in enumerate(block.split(b"\n"), 1) if line.strip()]
-    return found[min(row, len(found) - 1)]
+    filled = [number for number, line in enumerate(block.split(b"\n"), 1) if line.strip()]
+    return filled[min(row, len(filled) - 1)]
 
 
 def _without_mark(block: bytes) -> bytes:

@@ -32,15 +32,15 @@ class Table:
     width: int
 
 
-def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], wanted: Collection[str]) -> int:
+def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], columns: Collection[str]) -> int:
     """How many values a row has: as many as most; of two numbers, that of the first row, or the greater one.
 
     Args:
       rows: with the numbers of their lines.
       names: of the columns, as the user says.
-      wanted: names that the job needs; what stands before a row that has some of them does not count.
+      columns: names that the job needs; what stands before a row that has some of them does not count.
     """
-    hits = [names_in(cells, wanted) for _, cells in rows]
+    hits = [names_in(cells, columns) for _, cells in rows]
     best = max(hits, default=0)
     behind = rows[hits.index(best) :] if best else rows
     counts = Counter(len(cells) for _, cells in behind[1:] or behind)
@@ -71,13 +71,13 @@ class Layout:
     padded: bool
 
 
-def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
+def lay_out(table: Table, keys: Csv, columns: Collection[str]) -> Layout:
     """Finds the names and the rows.
 
     Args:
       table: the first lines.
       keys: what the user says.
-      wanted: names of columns that the job needs: where a line has some of them, it names the columns.
+      columns: names of columns that the job needs: where a line has some of them, it names the columns.
 
     Raises:
       BadText: if there are not as many names as values, or too many.
@@ -86,11 +86,11 @@ def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
     if width > MOST_COLUMNS:
         raise BadText(f"has {width:,} columns; of a text at most {MOST_COLUMNS:,} are read, keep such as Parquet", 1)
     kinds = column_kinds(table, keys.null_words)
-    at = _header(table, keys, wanted, kinds)
+    at = _header(table, keys, columns, kinds)
     first = _first_row(table, keys, kinds, at)
     header: tuple[int, list[str]] | None = None if at is None else rows[at]
     if at is None and keys.header == "auto" and not keys.names:
-        header = _header_in_comments(table, first, wanted)
+        header = _header_in_comments(table, first, columns)
     data = [cells for line, cells in rows if line >= first]
     raw = keys.names or (header[1] if header is not None else [f"f{i}" for i in range(width)])
     names = [name.strip() for name in raw]
@@ -99,10 +99,10 @@ def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
     if len(names) == width - 1 and all(not cells[-1].strip() for cells in data if len(cells) == width):
         names.append("")
     if data and len(names) != width:
-        where = "source.csv.names" if keys.names or header is None else f"line {header[0] + 1}"
+        origin = "source.csv.names" if keys.names or header is None else f"line {header[0] + 1}"
         line = next(line for line, cells in rows if line >= first) + 1
         raise BadText(
-            f"has {width} values, and {where} {len(names)} names; see source.csv.names and source.csv.delimiter", line
+            f"has {width} values, and {origin} {len(names)} names; see source.csv.names and source.csv.delimiter", line
         )
     padded = table.delimiter != " " and any(cell != cell.strip() for cells in (raw, *data[:20]) for cell in cells)
     return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)
@@ -114,25 +114,25 @@ def column_kinds(table: Table, null_words: Sequence[str]) -> tuple[Kind, ...]:
     full = [cells for _, cells in table.rows if len(cells) == width]
     full = full[len(full) // 3 if len(full) > 6 else 2 * len(full) // 3 :]
     full = full[-max(3, _CELLS // max(1, width)) :]
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     for column in zip(*full, strict=True):
         counts = Counter(kind_of(cell, null_words) for cell in column)
         del counts["null"]
-        found.append(counts.most_common(1)[0][0] if counts.total() else "null")
-    return tuple(found)
+        kinds.append(counts.most_common(1)[0][0] if counts.total() else "null")
+    return tuple(kinds)
 
 
 def _fits(cells: Sequence[str], kinds: Sequence[Kind], null_words: Sequence[str]) -> tuple[int, int]:
     """Of the columns of numbers and times: how many values are such, and how many are there."""
-    own = [
+    matches = [
         kind_of(cell, null_words) == kind
         for cell, kind in zip(cells, kinds, strict=False)
         if kind in ("number", "time") and kind_of(cell, null_words) != "null"
     ]
-    return sum(own), len(own)
+    return sum(matches), len(matches)
 
 
-def _header(table: Table, keys: Csv, wanted: Collection[str], kinds: Sequence[Kind]) -> int | None:
+def _header(table: Table, keys: Csv, columns: Collection[str], kinds: Sequence[Kind]) -> int | None:
     """Which row holds the names; None if none does."""
     if keys.header is False:
         return None
@@ -140,7 +140,7 @@ def _header(table: Table, keys: Csv, wanted: Collection[str], kinds: Sequence[Ki
     near = [i for i, (_, cells) in enumerate(rows) if may_name(cells, width)]
     if isinstance(keys.skip_lines, int):  # then it is here or nowhere
         near = [0]
-    hits = {i: names_in(rows[i][1], wanted) for i in near}
+    hits = {i: names_in(rows[i][1], columns) for i in near}
     best = max(hits, key=lambda i: hits[i], default=None)
     if best is not None and hits[best]:
         return best
@@ -155,9 +155,9 @@ def _header(table: Table, keys: Csv, wanted: Collection[str], kinds: Sequence[Ki
     return max(before, key=lambda i: (sum(bool(cell.strip()) for cell in rows[i][1]), -i))
 
 
-def names_in(cells: Sequence[str], wanted: Collection[str]) -> int:
+def names_in(cells: Sequence[str], columns: Collection[str]) -> int:
     """How many of the names that are looked for are among some values."""
-    return len({cell.strip() for cell in cells}.intersection(wanted))
+    return len({cell.strip() for cell in cells}.intersection(columns))
 
 
 def may_name(cells: Sequence[str], width: int) -> bool:
@@ -168,8 +168,8 @@ def may_name(cells: Sequence[str], width: int) -> bool:
 def _first_of_data(table: Table, keys: Csv, kinds: Sequence[Kind]) -> int:
     """The first row that most columns of numbers and times say is one."""
     for i, (_, cells) in enumerate(table.rows):
-        good, there = _fits(cells, kinds, keys.null_words)
-        if len(cells) == table.width and good and 2 * good >= there:
+        good, total = _fits(cells, kinds, keys.null_words)
+        if len(cells) == table.width and good and 2 * good >= total:
             return i
     return 0
 
@@ -204,7 +204,7 @@ def _is_unmeasured(
     width: int,
     kinds: Sequence[Kind],
     null_words: Sequence[str],
-    enough: Callable[[Iterable[bool]], bool],
+    quorum: Callable[[Iterable[bool]], bool],
 ) -> bool:
     """Whether it is a row whose numbers and times are all missing: a line of units has words in their place.
 
@@ -213,18 +213,18 @@ def _is_unmeasured(
       width: values of a row.
       kinds: of the columns.
       null_words: more words for missing values.
-      enough: of which columns of text the values must be there: `any` or `all`.
+      quorum: of which columns of text the values must be there: `any` or `all`.
     """
     texts = [kind_of(cell, null_words) != "null" for cell, kind in zip(cells, kinds, strict=False) if kind == "text"]
-    return len(cells) == width and bool(texts) and enough(texts) and not _fits(cells, kinds, null_words)[1]
+    return len(cells) == width and bool(texts) and quorum(texts) and not _fits(cells, kinds, null_words)[1]
 
 
-def _header_in_comments(table: Table, first: int, wanted: Collection[str]) -> tuple[int, list[str]] | None:
+def _header_in_comments(table: Table, first: int, columns: Collection[str]) -> tuple[int, list[str]] | None:
     """The comment that names the columns, as those of NumPy do: the last one before the rows, if it has as many."""
     before = [(line, cells) for line, cells in table.comments if line < first and len(cells) == table.width]
     if not before:
         return None
-    known = [one for one in before if names_in(one[1], wanted)]
-    line, cells = (known or before)[-1]
-    good = known or all(kind_of(cell) == "text" for cell in cells)
+    naming = [comment for comment in before if names_in(comment[1], columns)]
+    line, cells = (naming or before)[-1]
+    good = naming or all(kind_of(cell) == "text" for cell in cells)
     return (line, cells) if good else None

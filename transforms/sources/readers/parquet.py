@@ -48,13 +48,13 @@ def parquet_groups(path: str, expected: Checks) -> list[Group]:
 
 def row_groups(file: pq.ParquetFile) -> list[Group]:
     """The row groups that hold rows."""
-    found, row = [], 0
+    groups, row = [], 0
     for place in range(file.num_row_groups):
         rows = file.metadata.row_group(place).num_rows
         if rows:
-            found.append(Group(row, rows, place))
+            groups.append(Group(row, rows, place))
         row += rows
-    return found
+    return groups
 
 
 def iter_parquet(
@@ -63,45 +63,45 @@ def iter_parquet(
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:
         expected.check(path, file.schema_arrow)
-        there = frozenset(file.schema_arrow.names)
-        names = [name for name in names if name in there]
-        known = {group.place: group for group in row_groups(file)}
-        wanted = list(known.values() if groups is None else groups)
-        for group in wanted:
-            if known.get(group.place) != group:
+        stored = frozenset(file.schema_arrow.names)
+        names = [name for name in names if name in stored]
+        by_place = {group.place: group for group in row_groups(file)}
+        chosen = list(by_place.values() if groups is None else groups)
+        for group in chosen:
+            if by_place.get(group.place) != group:
                 raise BadInput(path, "file", "has other row groups than when it was planned")
             row = group.row
-            needed = group.rows if last_rows is None or group is not wanted[-1] else min(last_rows, group.rows)
-            for batch in _batches(file, group, names, needed):
+            limit = group.rows if last_rows is None or group is not chosen[-1] else min(last_rows, group.rows)
+            for batch in _batches(file, group, names, limit):
                 yield group, row, batch
                 row += batch.num_rows
 
 
-def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], needed: int) -> Iterator[pa.RecordBatch]:
-    """The first `needed` rows of a row group; pages behind them are not decoded."""
+def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], limit: int) -> Iterator[pa.RecordBatch]:
+    """The first `limit` rows of a row group; pages behind them are not decoded."""
     wide = len(names) > _SLAB and _decode_bytes(file, group.place, names) > DECODE_BYTES
-    rows = min(batch_rows(len(names)), needed)
+    rows = min(batch_rows(len(names)), limit)
     if rows * file.metadata.row_group(group.place).total_byte_size > TEXT_BYTES * group.rows:  # a look at all, first
         rows = min(rows, max(1, TEXT_BYTES // _row_bytes(file, group, names)))
-    yield from _spooled(file, group, names, rows, needed) if wide else _decoded(file, group, names, rows, needed)
+    yield from _spooled(file, group, names, rows, limit) if wide else _decoded(file, group, names, rows, limit)
 
 
 def _decoded(
-    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, needed: int
+    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, limit: int
 ) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in file.iter_batches(rows, row_groups=[group.place], columns=list(names), use_threads=False):
         yield batch
         done += batch.num_rows
-        if done >= needed:
+        if done >= limit:
             return
 
 
 def _row_bytes(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> int:
     """About how many bytes a row of the columns takes, by the footer: what values of a dictionary take is not in it."""
-    metadata, wanted = file.metadata.row_group(group.place), set(names)
+    metadata, chosen = file.metadata.row_group(group.place), set(names)
     columns = (metadata.column(i) for i in range(metadata.num_columns))
-    size = sum(one.total_uncompressed_size for one in columns if _is_of(one.path_in_schema, wanted))
+    size = sum(column.total_uncompressed_size for column in columns if _is_of(column.path_in_schema, chosen))
     return max(1, size // group.rows)
 
 
@@ -117,15 +117,15 @@ def _is_of(path: str, names: Set[str]) -> bool:
 def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:
     """At most how much memory the pages of columns take at a time: each column holds one, and its dictionary."""
     metadata = file.metadata.row_group(place)
-    wanted = set(names)
+    chosen = set(names)
     sizes = (metadata.column(i) for i in range(metadata.num_columns))
     return sum(
-        min(column.total_uncompressed_size, _PAGES_BYTES) for column in sizes if _is_of(column.path_in_schema, wanted)
+        min(column.total_uncompressed_size, _PAGES_BYTES) for column in sizes if _is_of(column.path_in_schema, chosen)
     )
 
 
 def _spooled(
-    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, needed: int
+    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, limit: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of very many columns: some columns at a time are decoded into a temporary file, then joined row by row."""
     slabs = [names[at : at + _SLAB] for at in range(0, len(names), _SLAB)]
@@ -135,7 +135,7 @@ def _spooled(
             spool = stack.enter_context(tempfile.TemporaryFile())
             schema = pa.schema([file.schema_arrow.field(name) for name in slab])
             with pa.ipc.new_stream(pa.PythonFile(spool, "w"), schema) as writer:
-                for batch in _decoded(file, group, slab, rows, needed):
+                for batch in _decoded(file, group, slab, rows, limit):
                     writer.write_batch(batch.select(list(slab)))
             spool.seek(0)
             streams.append(pa.ipc.open_stream(pa.PythonFile(spool, "r")))

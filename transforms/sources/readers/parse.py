@@ -12,7 +12,7 @@ import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, marked, with_marks
-from beamfeed.transforms.sources.readers.quotes import is_marked, told_open
+from beamfeed.transforms.sources.readers.quotes import describe_open, is_marked
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
@@ -56,10 +56,10 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
 def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Columns as Arrow's own reader takes them."""
     places = {dialect.names.index(name): type_ for name, type_ in types.items()}
-    found = _read(block, dialect, places)
+    table = _read(block, dialect, places)
     columns = [
         pc.utf8_trim_whitespace(column) if dialect.padded and pa.types.is_string(column.type) else column
-        for column in found.columns
+        for column in table.columns
     ]
     return pa.table(columns, names=list(types))
 
@@ -68,15 +68,15 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     """As `parse`, but a row that cannot be read is one of missing values: as a whole, or where its value is bad.
 
     Returns:
-      the columns, and BAD, string: what is wrong with a row, where something is; see `told`.
+      the columns, and BAD, string: what is wrong with a row, where something is; see `faults_of`.
 
     Raises:
       BadText: if the block is not text.
     """
     if block.strip() and not dialect.as_text and not has_marks(block, dialect.encoding):
         try:
-            found = _typed(block, dialect, types)
-            return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
+            typed = _typed(block, dialect, types)
+            return typed.append_column(BAD, pa.nulls(typed.num_rows, pa.string()))
         except pa.ArrowInvalid:
             pass
     wrong: dict[int, tuple[str, str]] = {}
@@ -85,7 +85,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     def skip(row: pa.csv.InvalidRow) -> str:
         ragged.append(row.number - 1)
         if dialect.quotes is not None and is_marked(row.text, dialect.quotes):
-            wrong[row.number - 1] = "", told_open(row.text, dialect.quotes)
+            wrong[row.number - 1] = "", describe_open(row.text, dialect.quotes)
             return "skip"
         wrong[row.number - 1] = "", _ragged(row.expected_columns, row.actual_columns, row.text)
         return "skip"
@@ -108,15 +108,15 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     if ragged:
         take = np.zeros(table.num_rows + len(ragged), np.int64)
         take[rows] = np.arange(len(rows))
-        there = np.zeros(len(take), bool)
-        there[rows] = True
-        place = pa.array(take, mask=~there)
+        is_read = np.zeros(len(take), bool)
+        is_read[rows] = True
+        place = pa.array(take, mask=~is_read)
         columns = {name: column.take(place) for name, column in columns.items()}
     lines = lines_of_rows(block, dialect, sorted(wrong), table.num_rows + len(ragged))
-    return pa.table({**columns, BAD: tell(table.num_rows + len(ragged), wrong, lines)})
+    return pa.table({**columns, BAD: fault_column(table.num_rows + len(ragged), wrong, lines)})
 
 
-def tell(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping[int, int]) -> pa.StringArray:
+def fault_column(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping[int, int]) -> pa.StringArray:
     """The column BAD of a block.
 
     Args:
@@ -142,16 +142,16 @@ def of_records(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(at, BAD, pc.binary_join_element_wise("record ", batch.column(at), ""))
 
 
-def told(column: pa.Array) -> dict[int, tuple[str, str]]:
+def faults_of(column: pa.Array) -> dict[int, tuple[str, str]]:
     """What a column BAD says: by row the place in the file, such as `line 17, column x`, and the reason."""
     if column.null_count == len(column):
         return {}
-    found = {}
+    faults = {}
     for row in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
         place, name, reason = column[row].as_py().split("\0", 2)
         place = place if place.startswith("record ") else f"line {place}"
-        found[row] = f"{place}{f', column {name}' if name else ''}", reason
-    return found
+        faults[row] = f"{place}{f', column {name}' if name else ''}", reason
+    return faults
 
 
 def without_rows(column: pa.StringArray, rows: list[int]) -> pa.StringArray:
@@ -189,10 +189,10 @@ def infer(
         if pa.types.is_string(type_) or pa.types.is_binary(type_):  # may be numbers that Arrow does not take
             text = column.combine_chunks().cast(pa.string(), safe=False)
             numbers, wrong = convert_all(text, pa.float64(), dialect)
-            there = len(numbers) - numbers.null_count
-            if not wrong or (lenient and len(wrong) < there * (1 if is_number(name) else MOST_WRONG)):
-                whole = bool(wrong) and len(convert_all(text, pa.int64(), dialect)[1]) == len(wrong)
-                type_ = pa.int64() if whole else pa.float64() if there else pa.null()
+            present = len(numbers) - numbers.null_count
+            if not wrong or (lenient and len(wrong) < present * (1 if is_number(name) else MOST_WRONG)):
+                is_integer = bool(wrong) and len(convert_all(text, pa.int64(), dialect)[1]) == len(wrong)
+                type_ = pa.int64() if is_integer else pa.float64() if present else pa.null()
         types.append(type_)
     return pa.schema(list(zip(dialect.names, types, strict=True)))
 
@@ -240,15 +240,15 @@ def _read_text(
         return _read(block, dialect, dict.fromkeys(places, pa.string()), skip)
     except pa.ArrowInvalid as error:
         message = " ".join(str(error).split())
-    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
-        row, expected, got, text = found.groups()
+    if match := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
+        row, expected, count, text = match.groups()
         line = line_of_row(block, dialect, int(row) - 1)
         content = b"".join(block.split(b"\n", line)[line - 1 : line])  # which Arrow cuts in its message
-        whole = content.decode("utf-8", "replace").removesuffix("\r")
-        if dialect.quotes is not None and is_marked(whole, dialect.quotes):
-            raise BadText(told_open(whole, dialect.quotes), line)
-        raise BadText(_ragged(expected, got, text), line)
-    if found := re.search(r"column #(\d+): .*invalid UTF8", message):
+        line_text = content.decode("utf-8", "replace").removesuffix("\r")
+        if dialect.quotes is not None and is_marked(line_text, dialect.quotes):
+            raise BadText(describe_open(line_text, dialect.quotes), line)
+        raise BadText(_ragged(expected, count, text), line)
+    if match := re.search(r"column #(\d+): .*invalid UTF8", message):
         for number, content in enumerate(block.split(b"\n"), 1):
             try:
                 content.decode()
@@ -258,9 +258,9 @@ def _read_text(
     raise BadText(f"cannot be read: {message[:300]}")
 
 
-def _ragged(expected: int | str, got: int | str, row: str) -> str:
+def _ragged(expected: int | str, count: int | str, row: str) -> str:
     text = " ".join(row.split("\n")).replace("\0", "\\0")  # values may go on in the next line
-    return f"expected {expected} columns, got {got}: {text[:100]}{'...' if len(text) > 100 else ''}"
+    return f"expected {expected} columns, got {count}: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 
 def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
@@ -279,20 +279,20 @@ def lines_of_rows(block: bytes, dialect: Dialect, rows: Sequence[int], total: in
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         escapechar=dialect.escape,
     )
-    found: dict[int, int] = {}
+    lines: dict[int, int] = {}
     line = number = 0
-    left = iter(rows)
-    wanted = next(left, None)
+    remaining = iter(rows)
+    target = next(remaining, None)
     try:
         for cells in reader:
             if cells:
-                if number == wanted:
-                    found[number] = line + 1
-                    wanted = next(left, None)
-                    if wanted is None:
+                if number == target:
+                    lines[number] = line + 1
+                    target = next(remaining, None)
+                    if target is None:
                         break
                 number += 1
             line = reader.line_num
     except csv.Error:  # such as a value of more than 128 KB
         pass
-    return {row: found.get(row, line + 1) for row in rows}
+    return {row: lines.get(row, line + 1) for row in rows}

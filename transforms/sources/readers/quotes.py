@@ -62,8 +62,8 @@ class Quotes:
             return self.pattern.search(text, at)
         quote = self.quote.encode()
         while (at := text.find(quote, at)) >= 0:
-            if found := self.pattern.match(text, at):
-                return found
+            if match := self.pattern.match(text, at):
+                return match
             at += 1
         return None
 
@@ -140,7 +140,7 @@ def _last_line(text: bytes, values: Sequence[tuple[int, int]], start: int, end: 
     return place
 
 
-def find_open(text: bytes, quotes: Quotes, start: int = 0, *, whole: bool = True) -> OpenQuotes:
+def find_open(text: bytes, quotes: Quotes, start: int = 0, *, complete: bool = True) -> OpenQuotes:
     """Finds quotes that are opened and never closed.
 
     A quote is open where the text ends in its value; where the value holds ends of lines, and text stands behind the
@@ -150,20 +150,20 @@ def find_open(text: bytes, quotes: Quotes, start: int = 0, *, whole: bool = True
       text: lines of a file.
       quotes: of the file.
       start: of the rows.
-      whole: whether the text ends its rows; else a value that it does not end may go on behind it.
+      complete: whether the text ends its rows; else a value that it does not end may go on behind it.
     """
     rows: list[tuple[int, int]] = []
     values: list[tuple[int, int]] = []
     quote = quotes.quote.encode()
     behind = (b"\r", b"\n", *(quotes._ends[i : i + 1] for i in range(len(quotes._ends))))
     at = row = start  # the row begins behind the last line that is no part of a value
-    while found := quotes.next(text, at):
-        first, last = found.span()
+    while match := quotes.next(text, at):
+        first, last = match.span()
         at = last
-        if found["comment"] is not None:
+        if match["comment"] is not None:
             continue
-        closed = last - first > len(quote) and _is_closed(found[0], quotes)
-        if not closed and not whole:
+        closed = last - first > len(quote) and _is_closed(match[0], quotes)
+        if not closed and not complete:
             return OpenQuotes(tuple(rows), tuple(values), first)
         inside = text.find(b"\n", first, last) >= 0
         if closed and not inside:
@@ -196,12 +196,12 @@ def mark_open(text: bytes, quotes: Quotes) -> bytes:
     """The text with each row whose quote is open as one line, MARK before it, of too many values."""
     if quotes.is_sound(text):
         return text
-    found = find_open(text, quotes)
-    if not found.rows:
+    open_quotes = find_open(text, quotes)
+    if not open_quotes.rows:
         return text
     parts, at = [], 0
     pad = _pad(quotes).encode()
-    for first, last in found.rows:
+    for first, last in open_quotes.rows:
         row = text[first:last]
         line = row.rpartition(b"\n")[2].replace(quotes.quote.encode(), _QUOTE.encode())
         parts += [text[at:first], MARK.encode(), line.rstrip(b"\r").replace((quotes.escape or "\x00").encode(), b"")]
@@ -220,7 +220,7 @@ def is_marked(line: str, quotes: Quotes) -> bool:
     return line.startswith(MARK) and line.endswith(_pad(quotes))
 
 
-def told_open(line: str, quotes: Quotes) -> str:
+def describe_open(line: str, quotes: Quotes) -> str:
     """What is wrong with a row that `mark_open` marked."""
     text = line.removeprefix(MARK).removesuffix(_pad(quotes))
     text = text.replace(_QUOTE, quotes.quote)

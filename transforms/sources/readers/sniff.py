@@ -32,9 +32,9 @@ _SCORED = 2000  # that say how well a delimiter fits
 def sniff(
     start: bytes,
     keys: Csv,
-    wanted: Collection[str] = (),
+    columns: Collection[str] = (),
     *,
-    whole: bool = True,
+    complete: bool = True,
     is_feature: Callable[[str], bool] | None = None,
     numbers: Numbers | None = None,
 ) -> Dialect:
@@ -43,8 +43,8 @@ def sniff(
     Args:
       start: its first bytes.
       keys: what the user says of it.
-      wanted: names of columns that the job needs: the line that has them names the columns.
-      whole: whether `start` is all of the file.
+      columns: names of columns that the job needs: the line that has them names the columns.
+      complete: whether `start` is all of the file.
       is_feature: the columns whose numbers tell how numbers are written; all, where none is one.
       numbers: how they are written in the other files, for a file that does not tell.
 
@@ -55,16 +55,16 @@ def sniff(
     encoding, bom = find_encoding(start, keys.encoding)
     text = decode(start[bom:], encoding)
     newline = "\r" if "\r" in text and "\n" not in text else "\n"
-    end = len(text) if whole else text.rfind(newline) + 1 or len(text)  # the last line may be cut off
+    end = len(text) if complete else text.rfind(newline) + 1 or len(text)  # the last line may be cut off
     *lines, rest = text[:end].split(newline, _MANY)
     lines = [line.removesuffix("\r") for line in (*lines, rest.partition(newline)[0])]
-    table = split(lines, keys, wanted)
+    table = split(lines, keys, columns)
     if not table.rows:
         raise BadText("holds no rows")
-    layout = lay_out(table, keys, wanted)
+    layout = lay_out(table, keys, columns)
     check_marks(lines[: layout.first_line], encoding)
-    found = _find_numbers(table, layout, text, keys, is_feature, known=numbers is not None)
-    written = found or numbers or _given(keys)
+    proven = _find_numbers(table, layout, text, keys, is_feature, is_known=numbers is not None)
+    written = proven or numbers or _as_given(keys)
     return Dialect(
         names=layout.names,
         delimiter=table.delimiter,
@@ -81,45 +81,45 @@ def sniff(
         comment=table.comment,
         null_words=(*NULL_WORDS, *keys.null_words),
         padded=layout.padded,
-        proven=found is not None,
+        proven=proven is not None,
         number_columns=tuple(i for i, kind in enumerate(layout.kinds) if kind in ("number", "time")),
     )
 
 
-def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
+def split(lines: Sequence[str], keys: Csv, columns: Collection[str]) -> Table:
     """Splits the first lines of a text into values, at the delimiter that the user gave or that fits best."""
     skipped = keys.skip_lines if isinstance(keys.skip_lines, int) else 0
-    said = re.fullmatch(r'"?sep=(.)"?', lines[0].strip()) if lines else None  # as Excel writes it
-    if said:
+    sep_line = re.fullmatch(r'"?sep=(.)"?', lines[0].strip()) if lines else None  # as Excel writes it
+    if sep_line:
         skipped = max(skipped, 1)
     comment = keys.comment
     if comment == "auto":
         comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
-    if keys.delimiter != "auto" or said:
-        given = said[1] if said and keys.delimiter == "auto" else keys.delimiter
-        table = _split_at(given, lines, keys, wanted, skipped, comment, _FEW)
+    if keys.delimiter != "auto" or sep_line:
+        delimiter = sep_line[1] if sep_line and keys.delimiter == "auto" else keys.delimiter
+        table = _split_at(delimiter, lines, keys, columns, skipped, comment, _FEW)
     else:
-        table = _best_split(lines, keys, wanted, skipped, comment)
+        table = _best_split(lines, keys, columns, skipped, comment)
     if keys.comment == "auto" and table.comment is not None and _are_rows(table, keys):  # such as assets #1, #2
-        table = _split_at(table.delimiter, lines, keys, wanted, skipped, None, _FEW)
+        table = _split_at(table.delimiter, lines, keys, columns, skipped, None, _FEW)
     return table
 
 
-def _best_split(lines: Sequence[str], keys: Csv, wanted: Collection[str], skipped: int, comment: str | None) -> Table:
+def _best_split(lines: Sequence[str], keys: Csv, columns: Collection[str], skipped: int, comment: str | None) -> Table:
     for number in (_FEW, _MANY):
-        found: list[tuple[tuple[int, float], Table]] = []
+        scored: list[tuple[tuple[int, float], Table]] = []
         for delimiter in DELIMITERS:
-            table = _split_at(delimiter, lines, keys, wanted, skipped, comment, number)
-            score = _score(table, keys, wanted)
-            if delimiter == "," and wanted and score == (len(wanted), 1.0):
+            table = _split_at(delimiter, lines, keys, columns, skipped, comment, number)
+            score = _score(table, keys, columns)
+            if delimiter == "," and columns and score == (len(columns), 1.0):
                 return table  # a plain one; no need to look at others
-            if delimiter == " " and max(found, key=lambda one: one[0])[0] > (0, 0.5):
+            if delimiter == " " and max(scored, key=lambda pair: pair[0])[0] > (0, 0.5):
                 break  # spaces also stand in values: between dates and times, and in names
-            found.append((score, table))
-        best = max(found, key=lambda one: one[0])  # the first of equals
+            scored.append((score, table))
+        best = max(scored, key=lambda pair: pair[0])  # the first of equals
         if best[0] > (0, 0.5):
             return best[1]
-    return best[1] if best[0] > (0, 0.0) else found[0][1]
+    return best[1] if best[0] > (0, 0.0) else scored[0][1]
 
 
 def _are_rows(table: Table, keys: Csv) -> bool:
@@ -141,7 +141,7 @@ def _split_at(
     delimiter: str,
     lines: Sequence[str],
     keys: Csv,
-    wanted: Collection[str],
+    columns: Collection[str],
     skipped: int,
     comment: str | None,
     number: int,
@@ -152,16 +152,16 @@ def _split_at(
         lines = _without_open_quotes(lines, skipped, quotes)
     lines = lines[: skipped + max(8, min(number, _CELLS // width))]
     is_comment = _comments(lines, comment, quotes)
-    kept = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
-    told = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
+    data_lines = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
+    comments = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
             for i, line in enumerate(lines)]  # fmt: skip
-    rows = list(_values(kept, delimiter, keys))
+    rows = list(_values(data_lines, delimiter, keys))
     return Table(
         delimiter,
         rows,
-        list(_values(told, delimiter, keys)),
+        list(_values(comments, delimiter, keys)),
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
-        find_width(rows, keys.names, wanted),
+        find_width(rows, keys.names, columns),
     )
 
 
@@ -170,31 +170,31 @@ def _without_open_quotes(lines: Sequence[str], skipped: int, quotes: Quotes) -> 
     text = "\n".join(lines[skipped:]).encode()
     if quotes.is_sound(text):
         return lines
-    kept = list(lines)
-    found = find_open(text, quotes, whole=False)
-    if found.rest is not None:  # an open quote, or the sample ends in a value
-        line = skipped + text.count(b"\n", 0, found.rest)
+    cleaned = list(lines)
+    open_quotes = find_open(text, quotes, complete=False)
+    if open_quotes.rest is not None:  # an open quote, or the sample ends in a value
+        line = skipped + text.count(b"\n", 0, open_quotes.rest)
         if skipped < line and _MANY < len(lines) < line + _MANY // 5:
-            kept = kept[:line]
+            cleaned = cleaned[:line]
         else:
-            found = find_open(text, quotes)
-    for first, last in found.rows:
+            open_quotes = find_open(text, quotes)
+    for first, last in open_quotes.rows:
         lines_of_row = slice(skipped + text.count(b"\n", 0, first), skipped + text.count(b"\n", 0, last) + 1)
-        kept[lines_of_row] = [line.replace(quotes.quote, "") for line in kept[lines_of_row]]
-    return kept
+        cleaned[lines_of_row] = [line.replace(quotes.quote, "") for line in cleaned[lines_of_row]]
+    return cleaned
 
 
 def _comments(lines: Sequence[str], mark: str | None, quotes: Quotes | None) -> list[bool]:
     """Which lines are comments, and not a part of a value in quotes."""
-    found = [False] * len(lines)
+    is_comment = [False] * len(lines)
     text = "\n".join(lines).encode()
     if mark is not None and mark.encode() in text:
         at = line = 0
-        for one in comment_lines(mark, quotes).finditer(text):
-            if one["comment"] is not None:
-                line, at = line + text.count(b"\n", at, one.start()), one.start()
-                found[line] = True
-    return found
+        for match in comment_lines(mark, quotes).finditer(text):
+            if match["comment"] is not None:
+                line, at = line + text.count(b"\n", at, match.start()), match.start()
+                is_comment[line] = True
+    return is_comment
 
 
 def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[int, list[str]]]:
@@ -217,11 +217,11 @@ def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[i
         return
 
 
-def _score(table: Table, keys: Csv, wanted: Collection[str]) -> tuple[int, float]:
+def _score(table: Table, keys: Csv, columns: Collection[str]) -> tuple[int, float]:
     """How well a delimiter fits: names that are found in one line, and the share of values that look like ones."""
     width = table.width
-    hits = max((names_in(cells, wanted) for _, cells in table.rows if may_name(cells, width)), default=0)
-    hits = max([hits, *(names_in(cells, wanted) for _, cells in table.comments if len(cells) == width)])
+    hits = max((names_in(cells, columns) for _, cells in table.rows if may_name(cells, width)), default=0)
+    hits = max([hits, *(names_in(cells, columns) for _, cells in table.comments if len(cells) == width)])
     full = [cells for _, cells in table.rows if len(cells) == width]
     if width < 2 and not hits:
         return 0, 0.0
@@ -231,13 +231,13 @@ def _score(table: Table, keys: Csv, wanted: Collection[str]) -> tuple[int, float
         return hits, 0.0 if width < 2 else 0.1
     cells = [cell for row in full[1:] for cell in row[: _SCORED // 4]][:_SCORED]
     typed = sum(kind_of(cell, keys.null_words) != "text" for cell in cells) / len(cells)
-    if hits and hits == len(wanted) and len(full) == len(table.rows) and typed:
+    if hits and hits == len(columns) and len(full) == len(table.rows) and typed:
         return hits, 1.0
     return hits, len(full) / len(table.rows) * (0.1 + 0.9 * typed)
 
 
 def _find_numbers(
-    table: Table, layout: Layout, text: str, keys: Csv, is_feature: Callable[[str], bool] | None, *, known: bool
+    table: Table, layout: Layout, text: str, keys: Csv, is_feature: Callable[[str], bool] | None, *, is_known: bool
 ) -> Numbers | None:
     """How numbers are written: by the first rows, or where they do not tell by rows from all over the sample."""
     unsure = None
@@ -248,13 +248,13 @@ def _find_numbers(
     for rows in (layout.data, chain(layout.data, _more_rows(table, text, layout, keys))):
         try:
             cells = _numbers_in(rows, layout, is_feature)
-            if found := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
-                return found
+            if numbers := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
+                return numbers
         except Unsure as error:
             unsure = error
             if unsure.contradicts:
                 break
-    if unsure is not None and not known:
+    if unsure is not None and not is_known:
         raise unsure
     return None
 
@@ -281,7 +281,7 @@ def _numbers_in(rows: Iterable[list[str]], layout: Layout,
                 yield cells[i]
 
 
-def _given(keys: Csv) -> Numbers:
+def _as_given(keys: Csv) -> Numbers:
     decimal = "." if keys.decimal == "auto" else keys.decimal
     thousands = None if keys.thousands in ("auto", decimal) else keys.thousands
     return Numbers("," if decimal == thousands else decimal, thousands)

@@ -54,17 +54,17 @@ def find_dialect(path: str, options: TextOptions) -> Dialect:
 
 @lru_cache(64)
 def _dialect(path: str, size: int, options: TextOptions) -> Dialect:
-    start, whole = read_start(path)
-    return _sniff(path, start, whole, options)
+    start, complete = read_start(path)
+    return _sniff(path, start, complete, options)
 
 
-def _sniff(path: str, start: bytes, whole: bool, options: TextOptions) -> Dialect:
+def _sniff(path: str, start: bytes, complete: bool, options: TextOptions) -> Dialect:
     with naming_the_place(path):
         return sniff(
             start,
             options.keys,
             options.wanted,
-            whole=whole,
+            complete=complete,
             is_feature=options.is_feature,
             numbers=options.numbers,
         )
@@ -82,11 +82,11 @@ def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
       BadInput: if it cannot be read.
       Unsure: if its numbers could be read in two ways.
     """
-    start, whole = read_start(path)
-    dialect = _sniff(path, start, whole, options)
+    start, complete = read_start(path)
+    dialect = _sniff(path, start, complete, options)
     with naming_the_place(path, dialect.first_line):
         return infer(
-            _first_rows(start, whole, dialect),
+            _first_rows(start, complete, dialect),
             dialect,
             lenient=options.lenient,
             is_number=options.number_columns.__contains__,
@@ -104,19 +104,19 @@ def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Ta
 
 def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:
     """The first value of a column that is no number, among the first rows of a file."""
-    start, whole = read_start(path)
-    dialect = _sniff(path, start, whole, options)
+    start, complete = read_start(path)
+    dialect = _sniff(path, start, complete, options)
     try:
-        parse(_first_rows(start, whole, dialect), dialect, {name: pa.float32()})
+        parse(_first_rows(start, complete, dialect), dialect, {name: pa.float32()})
     except BadText as bad:
         return bad.after(dialect.first_line)
     return None
 
 
-def _first_rows(start: bytes, whole: bool, dialect: Dialect) -> bytes:
+def _first_rows(start: bytes, complete: bool, dialect: Dialect) -> bytes:
     """The rows in the first bytes of a file."""
-    lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, whole=whole))
-    if not whole:
+    lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, complete=complete))
+    if not complete:
         lines = lines[: lines.rfind(b"\n") + 1]
     elif dialect.skip_last:
         lines = lines[: end_of_rows(lines, dialect.skip_last)]
@@ -129,8 +129,8 @@ def iter_text(
     """Streams columns of blocks, see `iter_batches`."""
     dialect = find_dialect(path, expected.text)
     require_columns(path, expected.names, dialect.names, expected.optional, dialect.describe())
-    known, there = expected.csv_types, frozenset(dialect.names)
-    types = {name: known[name] for name in names if name in there}
+    csv_types, stored = expected.csv_types, frozenset(dialect.names)
+    types = {name: csv_types[name] for name in names if name in stored}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
         rows = clean(block, dialect, first=first)
@@ -157,15 +157,15 @@ def _without_last(blocks: Iterator[tuple[int, bytes]], lines: int) -> Iterator[t
     if not lines:
         yield from blocks
         return
-    held: tuple[int, bytes] | None = None
+    pending: tuple[int, bytes] | None = None
     for place, block in blocks:
-        if held is not None and len(block) < _TAIL_BYTES:
-            place, block = held[0], held[1] + block
-        elif held is not None:
-            yield held
-        held = place, block
-    if held is not None:
-        place, block = held
+        if pending is not None and len(block) < _TAIL_BYTES:
+            place, block = pending[0], pending[1] + block
+        elif pending is not None:
+            yield pending
+        pending = place, block
+    if pending is not None:
+        place, block = pending
         end = end_of_rows(block, lines)
         if end:
             yield place, block[:end]

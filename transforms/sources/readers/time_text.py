@@ -83,81 +83,81 @@ class TextTimes:
 
 
 @lru_cache
-def pattern_of(how: str) -> str:
+def pattern_of(format_: str) -> str:
     """The regular expression (RE2) of a way of writing times.
 
     Raises:
       ValueError: if a format says something twice, or gives no date.
     """
-    if how in ("ym", "my"):
-        return rf"(?i)^\s*{_DATES[how]}\s*$"
-    if how in ORDERS:
-        compact = f"|[T ]?{_COMPACT}" if how == "ymd" else ""
-        return rf"(?i)^\s*{_DATES[how]}(?:(?:[T ,]+{_CLOCK}{compact}) ?{_ZONE}?)?\s*$"
-    text = re.sub(r"%([TRFD])", lambda found: _SHORT[found[1]], how)
+    if format_ in ("ym", "my"):
+        return rf"(?i)^\s*{_DATES[format_]}\s*$"
+    if format_ in ORDERS:
+        compact = f"|[T ]?{_COMPACT}" if format_ == "ymd" else ""
+        return rf"(?i)^\s*{_DATES[format_]}(?:(?:[T ,]+{_CLOCK}{compact}) ?{_ZONE}?)?\s*$"
+    text = re.sub(r"%([TRFD])", lambda match: _SHORT[match[1]], format_)
     # Files whose seconds are whole and files whose seconds have decimals are written by one and the same program.
     text = re.sub(r"%S[.,]%f", "%S", text)
     letters = _LETTERS if "%f" in text else {**_LETTERS, "S": r"(?P<S>\d{1,2})(?:[.,](?P<f>\d+))?"}
-    found = "".join(
+    pattern = "".join(
         letters[part[1]] if part[0] == "%" else r"\s+" if part.isspace() else re.sub(r"([^\w\s])", r"\\\1", part)
         for part in re.findall(r"%.|\s+|[^%\s]+", text)
     )
-    groups = re.findall(r"\?P<(\w)>", found)
+    groups = re.findall(r"\?P<(\w)>", pattern)
     if twice := [group for group in groups if groups.count(group) > 1]:
-        raise ValueError(f"{how!r} gives the {_WORDS[twice[0]]} twice")
+        raise ValueError(f"{format_!r} gives the {_WORDS[twice[0]]} twice")
     clock, day, month = {*"HMS"} & {*groups}, {*"dj"} & {*groups}, {*"mbj"} & {*groups}
     if "Y" not in groups or (clock and not day) or (day and not month):
-        what = "a day" if clock and not day else "a month"
-        raise ValueError(f"{how!r} gives no date: it needs {what if 'Y' in groups else 'a year'}")
-    return rf"(?i)^\s*{found}\s*$"
+        lacking = "a day" if clock and not day else "a month"
+        raise ValueError(f"{format_!r} gives no date: it needs {lacking if 'Y' in groups else 'a year'}")
+    return rf"(?i)^\s*{pattern}\s*$"
 
 
 _WORDS = {"Y": "year", "m": "month", "b": "month", "d": "day", "j": "day", "H": "hour", "M": "minute", "S": "second",
           "f": "decimals of the second", "p": "half of the day", "z": "zone"}  # fmt: skip
 
 
-def read_times(column: pa.Array, how: str) -> TextTimes:
+def read_times(column: pa.Array, format_: str) -> TextTimes:
     """Reads a column of text, n values, none of them null.
 
     Args:
       column: string [n].
-      how: a format, or an order of a date.
+      format_: a format, or an order of a date.
 
     Raises:
       BadTime: at the first value that is not such a time; 31 February is none.
     """
-    parts = pc.extract_regex(column, pattern_of(how))
+    parts = pc.extract_regex(column, pattern_of(format_))
     if parts.null_count:
-        raise _bad(column, parts.is_null().to_numpy(zero_copy_only=False), how)
-    known = {field.name: parts.field(field.name) for field in parts.type}
-    half = _text(known, "p")
-    hour = _number(known, "H")
+        raise _bad(column, parts.is_null().to_numpy(zero_copy_only=False), format_)
+    fields = {field.name: parts.field(field.name) for field in parts.type}
+    half = _text(fields, "p")
+    hour = _number(fields, "H")
     fine = np.ones(len(column), bool)
     if half is not None:
         named, after = pc.not_equal(half, "").to_numpy(zero_copy_only=False), _starts(half, "p")
         fine &= ~named | ((hour >= 1) & (hour <= 12))
         hour = np.where(named, hour % 12 + 12 * after, hour)
-    day, valid, outside = _days(known)
-    minute, second = _number(known, "M"), _number(known, "S")
+    day, valid, outside = _days(fields)
+    minute, second = _number(fields, "M"), _number(fields, "S")
     fine &= valid & (minute < 60) & (second <= 60) & ((hour < 24) | ((hour == 24) & (minute == 0) & (second == 0)))
-    offset, aware, known_zone = _zone(known, len(column))
+    offset, aware, known_zone = _zone(fields, len(column))
     fine &= known_zone
     if not fine.all():
-        raise _bad(column, ~fine, how, outside)
+        raise _bad(column, ~fine, format_, outside)
     seconds = day * 86_400 + hour * 3600 + minute * 60 + second
-    return TextTimes(seconds * 10**9 + _fraction(known, len(column)), offset, aware)
+    return TextTimes(seconds * 10**9 + _fraction(fields, len(column)), offset, aware)
 
 
-def _text(known: dict[str, pa.Array], name: str) -> pa.Array | None:
+def _text(parts: dict[str, pa.Array], name: str) -> pa.Array | None:
     """What stands for a part; of two places where it may stand, one is empty."""
-    first, second = known.get(name), known.get(f"{name}_")
+    first, second = parts.get(name), parts.get(f"{name}_")
     if first is None or second is None:
         return second if first is None else first
     return pc.binary_join_element_wise(first, second, "")
 
 
-def _number(known: dict[str, pa.Array], name: str) -> np.ndarray:
-    text = _text(known, name)
+def _number(parts: dict[str, pa.Array], name: str) -> np.ndarray:
+    text = _text(parts, name)
     if text is None:
         return np.zeros(1, np.int64)
     return pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -167,28 +167,28 @@ def _starts(column: pa.Array, letter: str) -> np.ndarray:
     return pc.starts_with(column, letter, ignore_case=True).to_numpy(zero_copy_only=False)
 
 
-def _days(known: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _days(parts: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Days since 1970, int64 [n], which of them exist, and which are in a year that is out of range."""
-    written = _text(known, "Y")
-    year = _number(known, "Y")
+    written = _text(parts, "Y")
+    year = _number(parts, "Y")
     short = pc.equal(pc.utf8_length(written), 2).to_numpy(zero_copy_only=False)
     year = np.where(short, year + np.where(year < 69, 2000, 1900), year)
-    one = np.ones(1, np.int64)
-    day = _number(known, "d") if {"d", "d_"} & known.keys() else one
-    month = _number(known, "m") if {"m", "m_", "b"} & known.keys() else one
-    if (name := _text(known, "b")) is not None:
+    ones = np.ones(1, np.int64)
+    day = _number(parts, "d") if {"d", "d_"} & parts.keys() else ones
+    month = _number(parts, "m") if {"m", "m_", "b"} & parts.keys() else ones
+    if (name := _text(parts, "b")) is not None:
         begun = pc.utf8_lower(pc.utf8_slice_codeunits(name, 0, 3))
         named = pc.fill_null(pc.index_in(begun, value_set=pa.array(_MONTHS)), -1).to_numpy(zero_copy_only=False) + 1
         month = np.where(named > 0, named, month)
-    if "q" in known:
-        quarter = _number(known, "q")
+    if "q" in parts:
+        quarter = _number(parts, "q")
         month = np.where(quarter > 0, 3 * quarter - 2, month)
     valid = (year >= FIRST_YEAR) & (year <= LAST_YEAR)
     outside = ~valid
     year = np.where(valid, year, 1970)
-    if "j" in known:
+    if "j" in parts:
         first = (year - 1970).astype("datetime64[Y]")
-        number = _number(known, "j")
+        number = _number(parts, "j")
         valid &= (number >= 1) & (first.astype("datetime64[D]") + (number - 1) < (first + 1).astype("datetime64[D]"))
         return first.astype("datetime64[D]").astype(np.int64) + number - 1, valid, outside
     valid &= (month >= 1) & (month <= 12) & (day >= 1)
@@ -197,17 +197,17 @@ def _days(known: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return first.astype("datetime64[D]").astype(np.int64) + day - 1, valid, outside
 
 
-def _fraction(known: dict[str, pa.Array], rows: int) -> np.ndarray:
-    text = _text(known, "f")
+def _fraction(parts: dict[str, pa.Array], rows: int) -> np.ndarray:
+    text = _text(parts, "f")
     if text is None:
         return np.zeros(rows, np.int64)
     digits = pc.utf8_slice_codeunits(pc.utf8_rpad(text, 9, "0"), 0, 9)
     return digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
-def _zone(known: dict[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _zone(parts: dict[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nanoseconds ahead of UTC int64 [n], whether a zone is written, and whether there is such a one."""
-    text = known.get("z")
+    text = parts.get("z")
     if text is None:
         return np.zeros(rows, np.int64), np.zeros(rows, bool), np.ones(rows, bool)
     aware = pc.not_equal(text, "").to_numpy(zero_copy_only=False)
@@ -234,15 +234,15 @@ def bad_times(column: pa.Array, wrong: np.ndarray, why: Callable[[int, str], str
     return bad[0]
 
 
-def _bad(column: pa.Array, wrong: np.ndarray, how: str, outside: np.ndarray | None = None) -> BadTime:
+def _bad(column: pa.Array, wrong: np.ndarray, format_: str, outside: np.ndarray | None = None) -> BadTime:
     def why(row: int, value: str) -> str | None:
         if not value.strip():
             return None
         if outside is not None and outside[row]:
             return f"is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
-        if how in ORDERS:
-            return f"is not a time with {_SAID[how]}; source.time.format says how times are written"
-        return f"is not a time of source.time.format: {how!r}"
+        if format_ in ORDERS:
+            return f"is not a time with {_SAID[format_]}; source.time.format says how times are written"
+        return f"is not a time of source.time.format: {format_!r}"
 
     return bad_times(column, wrong, why)
 
@@ -274,31 +274,31 @@ def guess_order(values: Iterable[str]) -> Guess:
 
     Where a point stands between them, the day comes first unless a number says otherwise. Some values may be no times.
     """
-    found: set[str] = set()
+    orders: set[str] = set()
     unsure = None
     dotted = True
-    seen = wrong = 0
+    count = wrong = 0
     for value in values:
         if not value or value.isspace():
             continue
-        seen += 1
+        count += 1
         fits = [order for order in ORDERS if re.search(pattern_of(order).replace(r"\pL", r"[^\W\d_]"), value)]
         if not fits:
             wrong += 1
             continue
         numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2", value)
         if "ymd" in fits or numbers is None:
-            found.add(fits[0])
+            orders.add(fits[0])
             continue
         first, second = int(numbers[1]), int(numbers[3])
         if first > 12 or second > 12:
-            found.add("dmy" if first > 12 else "mdy")
+            orders.add("dmy" if first > 12 else "mdy")
         else:
             unsure, dotted = value, dotted and numbers[2] == "."
-    if len(found) > 1 or 2 * wrong >= max(1, seen):
+    if len(orders) > 1 or 2 * wrong >= max(1, count):
         return Guess(None)
-    if found:
-        return Guess(found.pop())
+    if orders:
+        return Guess(orders.pop())
     if unsure is not None and dotted:
         return Guess("dmy")
     return Guess(None, unsure)

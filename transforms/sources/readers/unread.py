@@ -44,9 +44,9 @@ _SUFFIXED = (".parquet", ".arrow", ".avro", ".gz", ".bz2", ".zst")  # such are r
 
 def advice_for(path: str) -> str | None:
     """What to do with a file of this name, where files of its format are not read."""
-    known = (one for one in (*_ADVICE, *_BY_PANDAS) if path.lower().endswith(one))
-    suffix = max(known, key=len, default=None)
-    return None if suffix is None else _told(path, suffix)
+    matches = (suffix_ for suffix_ in (*_ADVICE, *_BY_PANDAS) if path.lower().endswith(suffix_))
+    suffix = max(matches, key=len, default=None)
+    return None if suffix is None else _advice_text(path, suffix)
 
 
 def check_format(path: str) -> None:
@@ -71,10 +71,10 @@ def what_it_is(path: str) -> str | None:
         return "is a zip file, or one of Excel, by its first bytes; give it its suffix: .zip, .xlsx"
     if suffix in _SUFFIXED:
         return f"is a file of {suffix[1:]} by its first bytes; give it a name that ends in {suffix}"
-    return _told(path, suffix)
+    return _advice_text(path, suffix)
 
 
-def _told(path: str, suffix: str) -> str:
+def _advice_text(path: str, suffix: str) -> str:
     name = path.rpartition("/")[2]
     stem = re.sub(rf"(?i){re.escape(suffix)}$", "", name)
     if suffix in _BY_PANDAS:

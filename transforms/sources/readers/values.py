@@ -71,20 +71,20 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
     if pa.types.is_timestamp(type_):
         return _timestamps(text, type_)
     plain = _plain(text, dialect)
-    whole = pa.types.is_integer(type_)
+    is_integer = pa.types.is_integer(type_)
     try:
         return plain.cast(type_)
     except pa.ArrowInvalid:
-        if whole:
+        if is_integer:
             plain = pc.replace_substring_regex(plain, _PLUS, r"\1")
     try:
         return plain.cast(type_)
     except pa.ArrowInvalid:
-        rows = np.flatnonzero(~(_fit(plain, type_) if whole else _match(plain, NUMBER)))
-        if not (len(rows) and (whole or pa.types.is_floating(type_))):
+        rows = np.flatnonzero(~(_fit(plain, type_) if is_integer else _match(plain, NUMBER)))
+        if not (len(rows) and (is_integer or pa.types.is_floating(type_))):
             rows = np.flatnonzero(~_cast_alone(plain, type_))
         row = int(rows[0])
-        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), whole, dialect), rows) from None
+        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), is_integer, dialect), rows) from None
 
 
 def _match(text: pa.StringArray, pattern: str) -> np.ndarray:
@@ -99,9 +99,9 @@ def _fit(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
     sign = "-?" if info.min else ""
     fine = _match(text, rf"^(?:{sign}\d{{1,{digits - 1}}}|0[xX][0-9A-Fa-f]{{1,{info.bits // 4}}})$")
     long = np.flatnonzero(_match(text, rf"^{sign}0*\d{{{digits}}}$") & ~fine)  # the range decides
-    some = text.take(pa.array(long))
-    size = pc.replace_substring_regex(some, rf"^-?0*(\d{{{digits}}})$", r"\1")  # as many digits as the limit
-    limit = pc.if_else(pc.starts_with(some, "-"), str(-int(info.min)), str(info.max))
+    longest = text.take(pa.array(long))
+    size = pc.replace_substring_regex(longest, rf"^-?0*(\d{{{digits}}})$", r"\1")  # as many digits as the limit
+    limit = pc.if_else(pc.starts_with(longest, "-"), str(-int(info.min)), str(info.max))
     fine[long] = pc.less_equal(size, limit).to_numpy(zero_copy_only=False)
     return fine
 
@@ -120,20 +120,20 @@ def _cast_alone(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
 
 def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
     """Times that begin with the year; those of a type with a zone need one of their own."""
-    there = pc.is_valid(text).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(there)
+    valid = pc.is_valid(text).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(valid)
     try:
-        found = read_times(text.drop_null(), "ymd")
+        times = read_times(text.drop_null(), "ymd")
     except BadTime as bad:
-        alike = rows[[one.row for one in (bad, *bad.others) if one.reason == bad.reason]]
-        raise BadValue(int(alike[0]), text[int(alike[0])].as_py(), bad.reason, alike) from None
+        same_fault = rows[[fault.row for fault in (bad, *bad.others) if fault.reason == bad.reason]]
+        raise BadValue(int(same_fault[0]), text[int(same_fault[0])].as_py(), bad.reason, same_fault) from None
     aware = type_.tz is not None
-    if (wrong := found.aware != aware).any():
+    if (wrong := times.aware != aware).any():
         rows = rows[wrong]
         raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), NO_ZONE if aware else A_ZONE, rows)
     ticks = np.zeros(len(text), np.int64)
-    ticks[there] = found.local - found.offset
-    return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~there)
+    ticks[valid] = times.local - times.offset
+    return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~valid)
 
 
 def _plain(text: pa.StringArray, dialect: Dialect) -> pa.StringArray:
@@ -162,16 +162,16 @@ def group_patterns(numbers: Numbers) -> tuple[str, str]:
 
 def _bools(text: pa.StringArray) -> pa.BooleanArray:
     yes = pc.is_in(text, value_set=pa.array(TRUE_WORDS))
-    known = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
-    if not pc.all(known).as_py():
-        rows = np.flatnonzero(~known.to_numpy(zero_copy_only=False))
+    is_bool = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
+    if not pc.all(is_bool).as_py():
+        rows = np.flatnonzero(~is_bool.to_numpy(zero_copy_only=False))
         raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), "is neither true nor false", rows)
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
 
 
-def _reason(value: str, whole: bool, dialect: Dialect) -> str:
-    reason = "is not a whole number" if whole else "is not a number"
-    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (whole and value.count(dialect.decimal) == 1):
+def _reason(value: str, is_integer: bool, dialect: Dialect) -> str:
+    reason = "is not a whole number" if is_integer else "is not a number"
+    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (is_integer and value.count(dialect.decimal) == 1):
         reason += f"; source.csv.decimal is {dialect.decimal!r}"
         if (
             value.count(".") + value.count(",") + value.count("'") + value.count(" ") > 1

@@ -106,9 +106,9 @@ class _Seekable:
 
 
 def _only(path: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    members = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
+    members = [info for info in archive.infolist() if not info.is_dir() and not _is_hidden(info.filename)]
     if len(members) != 1:
-        names = ", ".join(one.filename for one in members[:3])
+        names = ", ".join(info.filename for info in members[:3])
         holds = f"{len(members)} files ({names}{', ...' if len(members) > 3 else ''})" if members else "no file"
         raise BadInput(path, "file", f"is a zip file with {holds}, one is read; unpack it, and name its folder")
     (member,) = members

@@ -13,8 +13,8 @@ _OVER = b"over"  # the key of the file's metadata that says which counts are ove
 
 def write_counts(path: str, counts: Sequence[ValueCounts]) -> None:
     """Writes the counts of some features, one message of Arrow for each."""
-    over = b",".join(str(place).encode() for place, one in enumerate(counts) if one.over)
-    tables = [one.table().combine_chunks() for one in counts]
+    over = b",".join(str(place).encode() for place, counted in enumerate(counts) if counted.over)
+    tables = [counted.table().combine_chunks() for counted in counts]
     schema = tables[0].schema.with_metadata({_OVER: over})
     with storage.open_output(path) as target, pa.ipc.new_stream(target, schema) as writer:
         for table in tables:
@@ -35,7 +35,7 @@ def read_counts(path: str) -> list[ValueCounts]:
 
 def gather_counts(counts: Sequence[ValueCounts], paths: Sequence[str]) -> tuple[ValueCounts, ...]:
     """The sums of counts and of those in files; one file at a time is in memory."""
-    found = list(counts)
+    totals = list(counts)
     for path in paths:
-        found = [one + more for one, more in zip(found, read_counts(path), strict=True)]
-    return tuple(found)
+        totals = [total + more for total, more in zip(totals, read_counts(path), strict=True)]
+    return tuple(totals)

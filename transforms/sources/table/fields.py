@@ -19,35 +19,35 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
     Raises:
       UserError: if two have one name.
     """
-    found: list[Field] = []
+    fields: list[Field] = []
     if names := number_names(schema):
-        found.append(Field(name=NUMBERS, dtype="float32", shape=(len(names),), role="input", columns=names))
+        fields.append(Field(name=NUMBERS, dtype="float32", shape=(len(names),), role="input", columns=names))
     if sizes := category_sizes(statistics, schema):
         columns, counts = map(list, zip(*sizes, strict=True))
         wide = (len(columns),)
-        found.append(Field(name=CATEGORIES, dtype="int64", shape=wide, role="input", columns=columns, sizes=counts))
+        fields.append(Field(name=CATEGORIES, dtype="int64", shape=wide, role="input", columns=columns, sizes=counts))
     for feature in schema.features:
         match feature.section:
             case Text() as section:
                 shape = (None,) if section.length == "ragged" else (section.length,)
                 size = text_size(statistics, feature, schema)
-                found.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
+                fields.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
             case Own():
-                found += feature.fields
+                fields += feature.fields
             case Pass() as section:
                 dtype = "float32" if section.as_ == "number" else "bytes"
-                found.append(Field(name=feature.name, dtype=dtype, role=section.role))
+                fields.append(Field(name=feature.name, dtype=dtype, role=section.role))
     specs = {spec.column: spec for spec in schema.labels}
     for label in labels:
         classes = list(specs[label.column].classes or ()) if label.column else []
         dtype = "float32" if label.classes is None else "int64"
-        found.append(Field(name=label.name, dtype=dtype, role=label.role, classes=classes))
-    for one in found:
-        if same := [name for name in one.columns if one.columns.count(name) > 1]:
+        fields.append(Field(name=label.name, dtype=dtype, role=label.role, classes=classes))
+    for field in fields:
+        if same := [name for name in field.columns if field.columns.count(name) > 1]:
             raise UserError(
-                f"features: two columns of {one.name!r} would be called {same[0]!r}; give a feature its own name"
+                f"features: two columns of {field.name!r} would be called {same[0]!r}; give a feature its own name"
             )
-    names = [one.name for one in found]
+    names = [field.name for field in fields]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"features and labels: two fields would be called {twice[0]!r}; give one its own name")
-    return found
+    return fields

@@ -66,16 +66,16 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Prepr
     """The function that tensorflow-transform traces into the graph."""
 
     def table_of(feature: NamedFeature, place: int, like: tf.Tensor) -> tf.Tensor:
-        def learn(found: TableStatistics, folder: str) -> str:
-            return write_vocabulary(folder, f"{feature.name}_terms", vocabulary(found.counts[place], feature.section))
+        def learn(counted: TableStatistics, folder: str) -> str:
+            return write_vocabulary(folder, f"{feature.name}_terms", vocabulary(counted.counts[place], feature.section))
 
         return known_file(like, statistics, learn, f"Learn {feature.name}", NO_TERM.encode() + b"\n")
 
     def look_up(feature: NamedFeature, terms: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
         """int64: the terms in order, from 1; -1 is unseen."""
-        place = [one.name for one in counted_features(schema)].index(feature.name)
-        found, _ = tf_utils.construct_and_lookup_table(_table_of, table_of(feature, place, like), terms)
-        return found
+        place = [other.name for other in counted_features(schema)].index(feature.name)
+        place_found, _ = tf_utils.construct_and_lookup_table(_table_of, table_of(feature, place, like), terms)
+        return place_found
 
     def transform(inputs: Columns) -> Columns:
         outputs: Columns = {}
@@ -84,20 +84,20 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Prepr
         if numeric:
             first = inputs[numeric[0].columns[0]]
             shape = [3, len(numeric)]
-            rows = known(first, statistics, lambda found, _: number_rows(found, schema), "Learn numbers", shape)
+            rows = known(first, statistics, lambda counted, _: number_rows(counted, schema), "Learn numbers", shape)
             values, missing = scaled(tf.stack([inputs[one.columns[0]] for one in numeric], axis=-1), rows, numeric)
             numbers.append(values)
-            told = [i for i, one in enumerate(numeric) if one.section.indicator]  # type: ignore[attr-defined]
-            if told:
-                numbers.append(tf.cast(tf.gather(missing, told, axis=-1), tf.float32))
+            flagged = [i for i, one in enumerate(numeric) if one.section.indicator]  # type: ignore[attr-defined]
+            if flagged:
+                numbers.append(tf.cast(tf.gather(missing, flagged, axis=-1), tf.float32))
         for feature in schema.features:
             section, values = feature.section, inputs[feature.columns[0]]
             match section:
                 case Categorical():
-                    found = hashed(values, section.hash) if section.hash else None
-                    if found is None:
-                        found = spread(look_up(feature, values, values), values, section.unseen)
-                    categories.append(found)
+                    place_found = hashed(values, section.hash) if section.hash else None
+                    if place_found is None:
+                        place_found = spread(look_up(feature, values, values), values, section.unseen)
+                    categories.append(place_found)
                 case Bucket():
                     edges = tf.constant(section.edges, tf.float32)
                     if section.buckets:
@@ -125,7 +125,7 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Prepr
                 case Pass():
                     outputs[feature.name] = tf.identity(values)
         if numbers:
-            wide = [one if one.shape.rank == 2 else one[:, None] for one in numbers]
+            wide = [part if part.shape.rank == 2 else part[:, None] for part in numbers]
             outputs[NUMBERS] = tf.concat(wide, axis=-1)
         if categories:
             outputs[CATEGORIES] = tf.stack(categories, axis=-1)
@@ -135,12 +135,12 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Prepr
 
 
 def _edges_of(feature: NamedFeature, schema: TableSchema) -> Callable[[TableStatistics, str], np.ndarray]:
-    return lambda found, _: bucket_edges(found, feature, schema)
+    return lambda counted, _: bucket_edges(counted, feature, schema)
 
 
 def _table_of(file: tf.Tensor) -> tf.lookup.StaticHashTable:
-    whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
-    lines = tf.lookup.TextFileInitializer(file, tf.string, whole, tf.int64, number)
+    line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    lines = tf.lookup.TextFileInitializer(file, tf.string, line, tf.int64, number)
     return tf.lookup.StaticHashTable(lines, default_value=-1)
 
 
@@ -171,8 +171,8 @@ def hashed(values: tf.Tensor, size: int) -> tf.Tensor:
 
 def spread(place: tf.Tensor, values: tf.Tensor, unseen: int) -> tf.Tensor:
     """int64 `[batch]`: 0 is missing, then `unseen` numbers, then the terms in order."""
-    other = tf.constant(1, tf.int64) if unseen == 1 else 1 + tf.strings.to_hash_bucket_fast(values, unseen)
-    return tf.where(values == "", tf.constant(0, tf.int64), tf.where(place < 0, other, place + unseen))
+    unseen_place = tf.constant(1, tf.int64) if unseen == 1 else 1 + tf.strings.to_hash_bucket_fast(values, unseen)
+    return tf.where(values == "", tf.constant(0, tf.int64), tf.where(place < 0, unseen_place, place + unseen))
 
 
 def bucket_of(values: tf.Tensor, edges: tf.Tensor) -> tf.Tensor:
@@ -203,5 +203,5 @@ def on_circle(part: tf.Tensor, period: int) -> list[tf.Tensor]:
     """Sine and cosine of each place on a circle, float32 `[batch]`; both are 0 where it is missing."""
     # By a table, as TensorFlow's own sine may differ in its last bit with the place of a value in its batch.
     angles = [2 * math.pi * step / period for step in range(period)]
-    found = ([0.0, *map(of, angles)] for of in (math.sin, math.cos))
-    return [tf.gather(tf.constant(values, tf.float32), part + 1) for values in found]
+    tables = ([0.0, *map(of, angles)] for of in (math.sin, math.cos))
+    return [tf.gather(tf.constant(values, tf.float32), part + 1) for values in tables]

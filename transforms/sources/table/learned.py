@@ -23,22 +23,22 @@ from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
-def number_rows(found: TableStatistics, schema: TableSchema) -> np.ndarray:
+def number_rows(counted: TableStatistics, schema: TableSchema) -> np.ndarray:
     """float32 [3, numeric features]: offset, divisor, and what stands for a missing value before it is scaled."""
     features = numeric_features(schema)
     sampled = [feature.name for feature in sampled_features(schema)]
     quantiles = np.full((len(QUANTILES), len(features)), np.nan)
-    if found.sample is not None:
-        taken = found.sample.quantiles(QUANTILES)
+    if counted.sample is not None:
+        sampled_values = counted.sample.quantiles(QUANTILES)
         for i, feature in enumerate(features):
             if feature.name in sampled:
-                quantiles[:, i] = taken[:, sampled.index(feature.name)]
-    rows, mean = np.empty((3, len(features)), np.float32), found.moments.mean()
+                quantiles[:, i] = sampled_values[:, sampled.index(feature.name)]
+    rows, mean = np.empty((3, len(features)), np.float32), counted.moments.mean()
     for i, feature in enumerate(features):
         section = feature.section
         assert isinstance(section, Numeric)
-        how = "standard" if section.scale == "log" else section.scale
-        rows[:2, i] = Scaling.of(found.moments, how, quantiles).rows[:, i]
+        method = "standard" if section.scale == "log" else section.scale
+        rows[:2, i] = Scaling.of(counted.moments, method, quantiles).rows[:, i]
         if section.missing == "mean":
             rows[2, i] = mean[i]
         elif section.scale == "log":
@@ -48,15 +48,15 @@ def number_rows(found: TableStatistics, schema: TableSchema) -> np.ndarray:
     return rows
 
 
-def bucket_edges(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> np.ndarray:
+def bucket_edges(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> np.ndarray:
     """float32 [edges], rising: where one bucket ends and the next begins."""
     assert isinstance(feature.section, Bucket)
     if not feature.section.buckets:
         return np.array(feature.section.edges, np.float32)
-    assert found.sample is not None
-    at = [one.name for one in sampled_features(schema)].index(feature.name)
+    assert counted.sample is not None
+    at = [other.name for other in sampled_features(schema)].index(feature.name)
     shares = tuple(np.arange(1, feature.section.buckets) / feature.section.buckets)
-    edges = found.sample.quantiles(shares)[:, at]
+    edges = counted.sample.quantiles(shares)[:, at]
     edges = np.unique(edges[np.isfinite(edges)].astype(np.float32))
     return edges if len(edges) else np.zeros(1, np.float32)
 
@@ -67,7 +67,7 @@ def vocabulary(counts: ValueCounts, section: Section) -> list[str]:
     return counts.frequent(section.min_count, section.max_size)
 
 
-def category_sizes(found: TableStatistics, schema: TableSchema) -> list[tuple[str, int]]:
+def category_sizes(counted: TableStatistics, schema: TableSchema) -> list[tuple[str, int]]:
     """The names of the columns of `categories`, in order, and how many numbers each may have."""
     sizes: list[tuple[str, int]] = []
     for feature in schema.features:
@@ -75,10 +75,10 @@ def category_sizes(found: TableStatistics, schema: TableSchema) -> list[tuple[st
             case Categorical() as section if section.hash:
                 sizes.append((feature.name, 1 + section.hash))
             case Categorical() as section:
-                terms = len(vocabulary(_counts_of(found, feature, schema), section))
+                terms = len(vocabulary(_counts_of(counted, feature, schema), section))
                 sizes.append((feature.name, 1 + section.unseen + terms))
             case Bucket():
-                sizes.append((feature.name, 2 + len(bucket_edges(found, feature, schema))))
+                sizes.append((feature.name, 2 + len(bucket_edges(counted, feature, schema))))
             case DateParts() as section if not section.cyclic:
                 sizes += [(f"{feature.name}_{part}", 1 + DATE_PARTS[part]) for part in section.parts]
             case Cross() as section:
@@ -86,9 +86,9 @@ def category_sizes(found: TableStatistics, schema: TableSchema) -> list[tuple[st
     return sizes
 
 
-def text_size(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> int:
+def text_size(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> int:
     """How many numbers words of a text may have."""
-    return 2 + len(vocabulary(_counts_of(found, feature, schema), feature.section))
+    return 2 + len(vocabulary(_counts_of(counted, feature, schema), feature.section))
 
 
 def number_names(schema: TableSchema) -> list[str]:
@@ -102,5 +102,5 @@ def number_names(schema: TableSchema) -> list[str]:
     return names
 
 
-def _counts_of(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> ValueCounts:
-    return found.counts[[one.name for one in counted_features(schema)].index(feature.name)]
+def _counts_of(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> ValueCounts:
+    return counted.counts[[other.name for other in counted_features(schema)].index(feature.name)]

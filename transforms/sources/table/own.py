@@ -12,7 +12,7 @@ from tensorflow_transform import impl_helper
 from beamfeed.contract.config.features import Own
 from beamfeed.contract.dataset.fields import Dtype, Field, is_field_name
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.own_code import import_own, told
+from beamfeed.contract.own_code import import_own, one_line
 from beamfeed.transforms.sources.table.schema import NamedFeature
 from beamfeed.transforms.sources.table.staged import Run, read_runs
 
@@ -31,25 +31,25 @@ def call_own(feature: NamedFeature, inputs: dict[str, tf.Tensor]) -> dict[str, t
     key = f"features.{feature.name}.function"
     function = import_own(section.function, key)
     try:
-        found = function({name: inputs[name] for name in section.columns})
+        outputs = function({name: inputs[name] for name in section.columns})
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"{key}: {section.function} fails: {told(error)}") from error
-    if not isinstance(found, dict) or not found:
-        raise UserError(f"{key}: {section.function} gives a {type(found).__name__}, it must give a dict of tensors")
-    for name, tensor in found.items():
-        what = f"{key}: {section.function} gives {name!r}"
+        raise UserError(f"{key}: {section.function} fails: {one_line(error)}") from error
+    if not isinstance(outputs, dict) or not outputs:
+        raise UserError(f"{key}: {section.function} gives a {type(outputs).__name__}, it must give a dict of tensors")
+    for name, tensor in outputs.items():
+        message = f"{key}: {section.function} gives {name!r}"
         if not isinstance(name, str) or not is_field_name(name):
-            raise UserError(f"{what}, and the name of a field is of letters, digits and _")
+            raise UserError(f"{message}, and the name of a field is of letters, digits and _")
         if not isinstance(tensor, tf.Tensor):
-            raise UserError(f"{what} as a {type(tensor).__name__}, it must be a tensor [batch, ...]")
+            raise UserError(f"{message} as a {type(tensor).__name__}, it must be a tensor [batch, ...]")
         if tensor.dtype not in _DTYPES:
-            kinds = ", ".join(one.name for one in _DTYPES)
-            raise UserError(f"{what} as {tensor.dtype.name}, it must be one of {kinds}")
+            kinds = ", ".join(dtype.name for dtype in _DTYPES)
+            raise UserError(f"{message} as {tensor.dtype.name}, it must be one of {kinds}")
         if tensor.shape.rank is None or tensor.shape.rank < 1 or None in tensor.shape[1:]:
-            raise UserError(f"{what} of shape {tensor.shape}, it must be [batch, ...] with sizes that are known")
-    return found
+            raise UserError(f"{message} of shape {tensor.shape}, it must be [batch, ...] with sizes that are known")
+    return outputs
 
 
 def own_fields(feature: NamedFeature) -> list[Field]:
@@ -66,8 +66,8 @@ def own_fields(feature: NamedFeature) -> list[Field]:
             lambda inputs: call_own(feature, inputs), specs, use_tf_compat_v1=False, base_temp_dir=folder
         )
     return [
-        Field(name=name, dtype=_DTYPES[one.dtype], shape=tuple(one.shape[1:]), role="input")
-        for name, one in sorted(outputs.items())
+        Field(name=name, dtype=_DTYPES[tensor.dtype], shape=tuple(tensor.shape[1:]), role="input")
+        for name, tensor in sorted(outputs.items())
     ]
 
 

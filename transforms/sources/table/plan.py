@@ -68,16 +68,16 @@ def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str, most
     if groups is None:
         groups = _groups_of(path, schema, None)
     rows = sum(group.rows for group in groups)
-    kept = tuple(groups) if divides(path, schema) else ()
-    return TableFile(name, path, rows, file=file, groups=kept, scratch=scratch)
+    listed = tuple(groups) if divides(path, schema) else ()
+    return TableFile(name, path, rows, file=file, groups=listed, scratch=scratch)
 
 
 def _groups_of(path: str, schema: TableSchema, groups: list[Group] | None) -> list[Group]:
     """The groups of a text, with their rows."""
-    found: dict[int, Group] = {}
+    by_place: dict[int, Group] = {}
     for group, _, _ in iter_batches(path, schema, [*schema.names[:1], BAD], groups):
-        found[group.place] = group
-    return list(found.values())
+        by_place[group.place] = group
+    return list(by_place.values())
 
 
 def _scan_parts(file: FileStat, name: str, schema: TableSchema, scratch: str, most: int) -> TableFile | None:

@@ -58,13 +58,13 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
 
 def types_of(looks: Mapping[str, Look]) -> dict[str, set[pa.DataType]]:
     """The types that columns have in some files, those of dictionaries by their values, but for columns of nulls."""
-    found: dict[str, set[pa.DataType]] = defaultdict(set)
+    by_name: dict[str, set[pa.DataType]] = defaultdict(set)
     for look in looks.values():
         for name, type_ in zip(look.schema.names, look.schema.types, strict=True):
             plain = type_.value_type if pa.types.is_dictionary(type_) else type_
             if not pa.types.is_null(plain):
-                found[name].add(plain)
-    return found
+                by_name[name].add(plain)
+    return by_name
 
 
 def _has_spellings(type_: pa.DataType) -> bool:
@@ -72,7 +72,7 @@ def _has_spellings(type_: pa.DataType) -> bool:
     return pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_temporal(type_)
 
 
-def _most_common(found: Iterable[Numbers]) -> Numbers:
+def _most_common(numbers: Iterable[Numbers]) -> Numbers:
     """How most files write their numbers."""
-    counts = Counter(found)
+    counts = Counter(numbers)
     return counts.most_common(1)[0][0] if counts else Numbers(".")

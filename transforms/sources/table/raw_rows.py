@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.paths import key_columns
-from beamfeed.transforms.sources.readers import BAD, Look, has_types, is_csv, iter_batches, told
+from beamfeed.transforms.sources.readers import BAD, Look, faults_of, has_types, is_csv, iter_batches
 from beamfeed.transforms.sources.readers.values import group_patterns
 from beamfeed.transforms.sources.record_block import Ragged, Values
 from beamfeed.transforms.sources.table.raw import types_of
@@ -111,7 +111,7 @@ def _usable(rows: TableRows, written: pa.RecordBatch, schema: TableSchema) -> in
     """How many rows from the first one on are right in both readings, have times of years that are written, and fit."""
     wrong = [len(rows), written.num_rows, *rows.wrong]
     if BAD in written.schema.names:
-        wrong += told(written.column(BAD))
+        wrong += faults_of(written.column(BAD))
     for name in schema.dated:
         seconds = rows.columns.column(name).to_numpy()
         far = (seconds != NO_TIME) & ((seconds < YEARS_WRITTEN[0]) | (seconds >= YEARS_WRITTEN[1]))

@@ -42,28 +42,28 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     of_path = key_columns(files[0].path)
     key = source.key if split.by == "key" else None
     time = source.time if split.by == "time" else None
-    wanted = _named(job)
+    columns = _named(job)
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = [name for name in (source.key, split.column, *classes) if name]
     options = TextOptions(
-        source.csv, tuple(wanted), texts=tuple(texts), lenient=True, number_columns=_number_columns(job)
+        source.csv, tuple(columns), texts=tuple(texts), lenient=True, number_columns=_number_columns(job)
     )
     looks, text = look_at_sample(files, options)
-    seen = column_types([look.schema for look in looks.values()], set(wanted).__contains__)
-    in_files = frozenset(seen)
-    seen |= {name: [pa.string()] for name in of_path if name not in seen}
-    types = {name: most_common(_known(found)) for name, found in seen.items()}
+    found_types = column_types([look.schema for look in looks.values()], set(columns).__contains__)
+    in_files = frozenset(found_types)
+    found_types |= {name: [pa.string()] for name in of_path if name not in found_types}
+    types = {name: most_common(_known(found)) for name, found in found_types.items()}
     has = ", ".join(types)
-    asked: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
-    asked += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
-    for key_, name in asked:
+    keys: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
+    keys += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
+    for key_, name in keys:
         if name is not None and name not in types:
             raise UserError(f"{key_}: {name!r} is not a column{near_miss(name, list(types))} (the files have: {has})")
     if split.by == "key" and source.key is None:
         raise UserError("split.by: key needs source.key, the column whose rows belong together")
     if split.by == "time" and source.time is None:
         raise UserError("split.by: time needs source.time, the column of times")
-    labels = resolve_labels(job.label, seen)
+    labels = resolve_labels(job.label, found_types)
     if split.stratify and (not labels or labels[0].classes is None):
         raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
@@ -72,7 +72,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         for label in labels:
             if label.column in feature.columns and not isinstance(feature.section, Pass):
                 raise UserError(f"features: {feature.name!r} reads the label's column {label.column!r}")
-    numbers, others, dates = _by_reading(features)
+    numbers, texts_read, dates = _by_reading(features)
     wrong = [name for name in numbers if not is_number(types[name]) and name not in of_path]
     if wrong:
         raise UserError(f"features: column {wrong[0]!r} is {types[wrong[0]]}, a number is needed")
@@ -81,7 +81,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     schema = TableSchema(
         features=tuple(features),
         numbers=numbers,
-        texts=others,
+        texts=texts_read,
         times=times,
         labels=labels,
         key=key,
@@ -89,7 +89,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         time=time,
         partitions=tuple(job.output.partition_by),
         stratify=split.stratify,
-        booleans=frozenset(name for name, found in seen.items() if any(map(pa.types.is_boolean, found))),
+        booleans=frozenset(name for name, found in found_types.items() if any(map(pa.types.is_boolean, found))),
         of_path=frozenset(of_path) - in_files,
         text=text,
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
@@ -109,24 +109,24 @@ def _named(job: Job) -> list[str]:
     """The columns that the job names."""
     source = job.source
     assert isinstance(source, TableSource)
-    found = [name for name in (source.key, source.time, job.split.column, *job.output.partition_by) if name]
+    names = [name for name in (source.key, source.time, job.split.column, *job.output.partition_by) if name]
     for name, section in job.features.items():
         columns = [getattr(section, "column", None) or name]
         if isinstance(section, Cross | Own):
             columns = list(section.of if isinstance(section, Cross) else section.columns)
-        found += [column for column in columns if not any(c in column for c in "*?")]
-    return list(dict.fromkeys([*found, *(label.column for label in job.label if label.column)]))
+        names += [column for column in columns if not any(c in column for c in "*?")]
+    return list(dict.fromkeys([*names, *(label.column for label in job.label if label.column)]))
 
 
 def _number_columns(job: Job) -> tuple[str, ...]:
     """The columns that the job names, and reads as numbers."""
-    found = [label.column for label in job.label if label.column and label.classes is None]
+    names = [label.column for label in job.label if label.column and label.classes is None]
     for name, section in job.features.items():
         if isinstance(section, Own):
-            found += [column for column in section.columns if reading_of(section, column) == "number"]
+            names += [column for column in section.columns if reading_of(section, column) == "number"]
         elif isinstance(section, Feature) and reading_of(section, name) == "number":
-            found.append(section.column or name)
-    return tuple(dict.fromkeys(found))
+            names.append(section.column or name)
+    return tuple(dict.fromkeys(names))
 
 
 def resolve_features(
@@ -144,35 +144,35 @@ def resolve_features(
     """
     columns = list(types)
     named = [name for name in sections if name in types]
-    found: list[NamedFeature] = []
+    features: list[NamedFeature] = []
     for name, section in sections.items():
         if isinstance(section, Cross):
             for column in section.of:
                 _require(column, types, f"features.{name}.of")
-            found.append(NamedFeature(field_name(name), section, tuple(section.of)))
+            features.append(NamedFeature(field_name(name), section, tuple(section.of)))
             continue
         if isinstance(section, Own):
             for column in section.columns:
                 _require(column, types, f"features.{name}.columns")
-            found.append(NamedFeature(field_name(name), section, tuple(section.columns)))
+            features.append(NamedFeature(field_name(name), section, tuple(section.columns)))
             continue
         assert isinstance(section, Feature)
         if section.column is not None:
             _require(section.column, types, f"features.{name}.column")
-            found.append(NamedFeature(field_name(name), section, (section.column,)))
+            features.append(NamedFeature(field_name(name), section, (section.column,)))
             continue
         matched = match_features([name], columns, [*never, *named])
         if name not in types and section.reads == "number":
-            matched = [one for one in matched if is_number(types[one])]
+            matched = [matching for matching in matched if is_number(types[matching])]
         if not matched:
             near = near_miss(name, columns)
             raise UserError(f"features: no column matches {name!r}{near} (the files have: {', '.join(columns)})")
-        found += [NamedFeature(field_name(one), section, (one,)) for one in matched]
-    for name, count in Counter(feature.name for feature in found).items():
+        features += [NamedFeature(field_name(matching), section, (matching,)) for matching in matched]
+    for name, count in Counter(feature.name for feature in features).items():
         if count > 1:
-            same = [feature.columns[0] for feature in found if feature.name == name]
+            same = [feature.columns[0] for feature in features if feature.name == name]
             raise UserError(f"features: {' and '.join(same)} would both be called {name!r}; give one its own name")
-    return found
+    return features
 
 
 def _require(column: str, types: Mapping[str, pa.DataType], key: str) -> None:
@@ -221,15 +221,15 @@ def _time_units(
     """
     order = None
     if is_text(type_):
-        some = [] if of_path is None else [of_path]
-        for path in (path for path, look in looks.items() if name in look.schema.names and not some):
+        values = [] if of_path is None else [of_path]
+        for path in (path for path, look in looks.items() if name in look.schema.names and not values):
             nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
-            some = [value for value in peek(path, [name], text) if value.strip() not in nothing]
-        guess = guess_order(some)
+            values = [value for value in peek(path, [name], text) if value.strip() not in nothing]
+        guess = guess_order(values)
         if guess.how is None:
-            told = guess.unsure or next((value for value in some if value), "")
-            what = "which may begin with the day or the month" if guess.unsure else "which is no time that is known"
-            raise UserError(f"features: column {name!r} holds text such as {told!r}, {what}")
+            example = guess.unsure or next((value for value in values if value), "")
+            problem = "which may begin with the day or the month" if guess.unsure else "which is not a known format"
+            raise UserError(f"features: column {name!r} holds text such as {example!r}, {problem}")
         order = guess.how
     units = TimeUnits.of(type_, None, text=order)
     if units is None or units.kind != "timestamp":

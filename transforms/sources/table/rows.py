@@ -15,7 +15,7 @@ from beamfeed.transforms.sources.columns.numbers import is_text, to_float32
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.descriptors import Unit
-from beamfeed.transforms.sources.readers import BAD, iter_batches, told
+from beamfeed.transforms.sources.readers import BAD, faults_of, iter_batches
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -92,7 +92,7 @@ def to_rows(
     of_path: dict[str, str],
 ) -> TableRows:  # fmt: skip
     """The rows of a batch of a file."""
-    unread = told(batch.column(BAD))
+    unread = faults_of(batch.column(BAD))
     wrong = {row: reason for row, (_, reason) in unread.items()}
 
     def column(name: str) -> pa.Array:
@@ -103,19 +103,19 @@ def to_rows(
             raise BadInput(path, "path", f"has no folder {name}=...")
         return pa.repeat(pa.scalar(None if value == NOTHING else value, pa.string()), batch.num_rows)
 
-    found: dict[str, pa.Array] = {}
+    read: dict[str, pa.Array] = {}
     nothing = schema.null_words(path)
 
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
         return lowered(without(to_text(column(name), name, wrong), missing), is_bool=name in schema.booleans)
 
     for name in schema.numbers:
-        found[name] = pa.array(_numbers(name, column(name), nothing, wrong))
+        read[name] = pa.array(_numbers(name, column(name), nothing, wrong))
     for name in schema.texts:
-        found[name] = text(name, () if name in schema.prose else nothing)
+        read[name] = text(name, () if name in schema.prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
-            found[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
+            read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
     for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
         values = column(label.column)
         if label.classes is not None:
@@ -125,10 +125,10 @@ def to_rows(
             values = lowered(values, is_bool=label.column in schema.booleans)
         values = read_label(values, label)
         _check_label(values, label, section, wrong)
-        found[label_name(label)] = values
+        read[label_name(label)] = values
     for feature in schema.features:
         if feature.required:
-            _check_there(found, feature.columns[0], wrong)
+            _check_there(read, feature.columns[0], wrong)
     key = None if schema.key is None else text(schema.key)
     if key is not None:
         # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.
@@ -144,9 +144,9 @@ def to_rows(
     folder = None
     if schema.partitions:
         folder = folders_of(schema.partitions, [text(name) for name in schema.partitions])
-    first_label = found[label_name(schema.labels[0])] if schema.stratify else None
+    first_label = read[label_name(schema.labels[0])] if schema.stratify else None
     places = {row: place for row, (place, _) in unread.items()}
-    columns = pa.RecordBatch.from_pydict(found)
+    columns = pa.RecordBatch.from_pydict(read)
     return TableRows(path, first, columns, key, split, time, folder, first_label, wrong, places)
 
 
@@ -231,38 +231,38 @@ def _ticks(
     """int64 [n] nanoseconds; NO_TIME where one is missing, or cannot be read, which is told in `wrong`."""
     if pa.types.is_null(column.type):
         return np.full(len(column), NO_TIME)
-    there = column.is_valid().to_numpy(zero_copy_only=False).copy()
+    is_time = column.is_valid().to_numpy(zero_copy_only=False).copy()
     if pa.types.is_string(column.type):
         words = pa.array(["", *nothing], pa.string())
-        there &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
-    found = np.full(len(column), NO_TIME)
+        is_time &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
+    ticks = np.full(len(column), NO_TIME)
     count = 0
     while count < _MOST_BAD_TIMES:
-        rows = np.flatnonzero(there)
+        rows = np.flatnonzero(is_time)
         try:
-            found[rows] = units.ticks(column.take(pa.array(rows)))
-            return found
+            ticks[rows] = units.ticks(column.take(pa.array(rows)))
+            return ticks
         except BadTime as first:
             for bad in (first, *first.others):
-                there[rows[bad.row]] = False
+                is_time[rows[bad.row]] = False
                 if "NaT" not in bad.what:
                     wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.what}")
                 count += 1
-    raise BadInput(path, f"column {name}", f"more than {_MOST_BAD_TIMES} values are no times")
+    raise BadInput(path, f"column {name}", f"more than {_MOST_BAD_TIMES} values are not times")
 
 
 def _check_label(values: pa.Array, label: LabelColumn, section: Label, wrong: dict[int, str]) -> None:
     if label.classes is None or label.auto:
         return
-    known = pc.is_in(values, value_set=pa.array(label.classes, pa.string()))
-    bad = pc.and_(values.is_valid(), pc.invert(known)).to_numpy(zero_copy_only=False)
+    is_class = pc.is_in(values, value_set=pa.array(label.classes, pa.string()))
+    bad = pc.and_(values.is_valid(), pc.invert(is_class)).to_numpy(zero_copy_only=False)
     for at in np.flatnonzero(bad).tolist():
         allowed = ", ".join(label.classes)
         wrong.setdefault(at, f"{label.column} is {values[at].as_py()!r}, which is not in label.classes ({allowed})")
 
 
-def _check_there(found: dict[str, pa.Array], name: str, wrong: dict[int, str]) -> None:
-    column = found[name]
+def _check_there(columns: dict[str, pa.Array], name: str, wrong: dict[int, str]) -> None:
+    column = columns[name]
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(column.type):
         missing = missing | np.isnan(column.to_numpy(zero_copy_only=False))

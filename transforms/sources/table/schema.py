@@ -85,9 +85,9 @@ class TableSchema:
     @property
     def columns(self) -> list[str]:
         """All columns that are read, each once, also those that paths tell."""
-        others = [name for name in (self.key, self.split, self.time) if name is not None]
+        keys = [name for name in (self.key, self.split, self.time) if name is not None]
         labels = [label.column for label in self.labels]
-        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *others, *self.partitions]))
+        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *keys, *self.partitions]))
 
     @property
     def names(self) -> list[str]:
@@ -97,12 +97,12 @@ class TableSchema:
     @property
     def dated(self) -> frozenset[str]:
         """Columns of times that features read."""
-        return frozenset(column for one in self.features for column in one.columns) & frozenset(self.times)
+        return frozenset(column for feature in self.features for column in feature.columns) & frozenset(self.times)
 
     @property
     def prose(self) -> frozenset[str]:
         """Columns of texts, in which no word stands for a missing value."""
-        return frozenset(one.columns[0] for one in self.features if isinstance(one.section, Text))
+        return frozenset(feature.columns[0] for feature in self.features if isinstance(feature.section, Text))
 
     def null_words(self, path: str) -> tuple[str, ...]:
         """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""
@@ -124,9 +124,9 @@ class TableSchema:
 
     def with_classes(self, counts: Sequence[ValueCounts]) -> "TableSchema":
         """The same with the classes of labels known that are `auto`: those that were counted."""
-        known = iter(counts)
+        counted = iter(counts)
         labels = [
-            replace(label, classes=in_order(value for value, _ in next(known).items())) if label.auto else label
+            replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
             for label in self.labels
         ]
         return replace(self, labels=tuple(labels))

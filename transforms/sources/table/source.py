@@ -67,8 +67,8 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Table":
         for label in job.label:
             if label.column is None or label.at != "end":
-                what = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
-                raise UserError(f"label: {what} is for series; a row of a table has the label of its own column")
+                setting = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
+                raise UserError(f"label: {setting} is for series; a table needs label.column")
         if job.split.by == "time" and (job.split.eval_from, job.split.test_from) == (None, None):
             raise UserError("split.by: time of a table needs eval_from or test_from, the times of the cuts")
         columns = [label.column for label in job.label]
@@ -86,8 +86,8 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
             schema = replace(
                 schema,
                 features=tuple(
-                    replace(one, fields=tuple(own_fields(one))) if isinstance(one.section, Own) else one
-                    for one in schema.features
+                    replace(feature, fields=tuple(own_fields(feature))) if isinstance(feature.section, Own) else feature
+                    for feature in schema.features
                 ),
             )
         record_fields(schema, job.label, TableStatistics.zero(schema))  # whether names go together
@@ -196,10 +196,10 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows
-        there = read_schema(assets[0].piece.path, schema.text).names if assets else ()
+        names = read_schema(assets[0].piece.path, schema.text).names if assets else ()
         return Overview(
             tuple(schema.columns),
-            tuple(name for name in there if name not in schema.columns),
+            tuple(name for name in names if name not in schema.columns),
             tuple(
                 Lacking(name, count, rows)
                 for name, count in zip(value_columns(schema), statistics.missing, strict=True)

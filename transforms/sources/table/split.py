@@ -39,8 +39,8 @@ class TimeCuts:
             for key in ("train_from", "eval_from", "test_from")
             for value in [getattr(split, key)]
         }
-        there = [(key, when) for key, when in cut.items() if when is not None]
-        for (key, when), (after, later) in pairwise(there):
+        given = [(key, when) for key, when in cut.items() if when is not None]
+        for (key, when), (after, later) in pairwise(given):
             if when >= later:
                 raise UserError(
                     f"split.{after}: {getattr(split, after)} is not after split.{key}: {getattr(split, key)}"
@@ -68,14 +68,14 @@ class Stratifier:
     def places(self, labels: pa.StringArray) -> np.ndarray:
         """Float64 [n] in [0, 1), of the next rows of the unit."""
         encoded = labels.dictionary_encode(null_encoding="encode")
-        codes, found = encoded.indices.to_numpy(), np.empty(len(labels))
+        codes, drawn = encoded.indices.to_numpy(), np.empty(len(labels))
         for code, name in enumerate(encoded.dictionary.to_pylist()):
             rows = np.flatnonzero(codes == code)
             first = self._seen.get(name, 0)
             self._seen[name] = first + len(rows)
             start = seeded_hash(self._seed, "stratify", self._unit, name)
-            found[rows] = (start + (first + np.arange(len(rows))) * _GOLDEN) % 1
-        return found
+            drawn[rows] = (start + (first + np.arange(len(rows))) * _GOLDEN) % 1
+        return drawn
 
 
 def split_rows(
@@ -123,21 +123,21 @@ def _by_place(place: np.ndarray, split: Split) -> np.ndarray:
 
 
 def _by_time(time: np.ndarray, cuts: TimeCuts) -> np.ndarray:
-    found = np.zeros(len(time), np.int8)
+    places = np.zeros(len(time), np.int8)
     if cuts.train is not None:
-        found[time < cuts.train] = NONE
+        places[time < cuts.train] = NONE
     if cuts.train_end is not None:
-        found[time >= cuts.train_end] = NONE
+        places[time >= cuts.train_end] = NONE
     if cuts.eval is not None:
-        found[time >= cuts.eval] = 1
+        places[time >= cuts.eval] = 1
     if cuts.test is not None:
-        found[time >= cuts.test] = 2
-    return found
+        places[time >= cuts.test] = 2
+    return places
 
 
 def _by_value(values: pa.StringArray, split: Split) -> np.ndarray:
-    found = np.full(len(values), NONE, np.int8)
+    places = np.full(len(values), NONE, np.int8)
     for place, name in enumerate(SPLITS):
         listed = pa.array(getattr(split, name), pa.string())
-        found[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
-    return found
+        places[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
+    return places

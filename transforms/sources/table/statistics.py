@@ -64,8 +64,8 @@ class TableStatistics:
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
-        def sums(one: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
-            return tuple(a + b for a, b in zip(one, two, strict=True))
+        def sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
+            return tuple(a + b for a, b in zip(first, two, strict=True))
 
         sample = None if self.sample is None or other.sample is None else self.sample + other.sample
         return TableStatistics(
@@ -111,13 +111,13 @@ def counted_features(schema: TableSchema) -> list[NamedFeature]:
 
 
 def add_rows(
-    found: TableStatistics, training: pa.RecordBatch, elsewhere: pa.RecordBatch, schema: TableSchema, asset: str,
+    before: TableStatistics, training: pa.RecordBatch, elsewhere: pa.RecordBatch, schema: TableSchema, asset: str,
     positions: np.ndarray,
 ) -> TableStatistics:  # fmt: skip
     """The statistics with some rows more.
 
     Args:
-      found: of the rows before.
+      before: of the rows before.
       training: rows that train, as `TableRows.columns` has them.
       elsewhere: rows of the other splits, of which labels count.
       schema: of the job.
@@ -126,22 +126,22 @@ def add_rows(
     """
     sampled = sampled_features(schema)
     sample = None
-    if found.sample is not None:
-        sample = found.sample.extend(_matrix(training, sampled, log=False), asset, positions)
+    if before.sample is not None:
+        sample = before.sample.extend(_matrix(training, sampled, log=False), asset, positions)
     auto = [label_name(label) for label in schema.labels if label.auto]
     return TableStatistics(
-        found.moments + Moments.of(_matrix(training, numeric_features(schema), log=True)),
+        before.moments + Moments.of(_matrix(training, numeric_features(schema), log=True)),
         sample,
         tuple(
             _count_terms(counts, training, feature)
-            for counts, feature in zip(found.counts, counted_features(schema), strict=True)
+            for counts, feature in zip(before.counts, counted_features(schema), strict=True)
         ),
-        _add_labels(found.labels, training, auto),
-        _add_labels(found.elsewhere, elsewhere, auto),
-        found.folders,
+        _add_labels(before.labels, training, auto),
+        _add_labels(before.elsewhere, elsewhere, auto),
+        before.folders,
         tuple(
             count + _count_missing(training.column(name))
-            for count, name in zip(found.missing, value_columns(schema), strict=True)
+            for count, name in zip(before.missing, value_columns(schema), strict=True)
         ),
     )
 
@@ -155,19 +155,19 @@ def _count_missing(column: pa.Array) -> int:
     return int(column.null_count)
 
 
-def _add_labels(found: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:
+def _add_labels(before: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:
     columns = (ValueCounts.of(rows.column(name), MOST_CLASSES) for name in names)
-    return tuple(counts + more for counts, more in zip(found, columns, strict=True))
+    return tuple(counts + more for counts, more in zip(before, columns, strict=True))
 
 
 def _matrix(rows: pa.RecordBatch, features: Sequence[NamedFeature], *, log: bool) -> np.ndarray:
     """float32 [rows, features]."""
-    found = np.empty((rows.num_rows, len(features)), np.float32)
+    matrix = np.empty((rows.num_rows, len(features)), np.float32)
     for i, feature in enumerate(features):
         values = rows.column(feature.columns[0]).to_numpy(zero_copy_only=False)
         takes_log = log and isinstance(feature.section, Numeric) and feature.section.scale == "log"
-        found[:, i] = np.sign(values) * np.log1p(np.abs(values)) if takes_log else values
-    return found
+        matrix[:, i] = np.sign(values) * np.log1p(np.abs(values)) if takes_log else values
+    return matrix
 
 
 def _count_terms(counts: ValueCounts, rows: pa.RecordBatch, feature: NamedFeature) -> ValueCounts:
@@ -185,8 +185,8 @@ def _count_terms(counts: ValueCounts, rows: pa.RecordBatch, feature: NamedFeatur
 
 def _terms(column: pa.Array) -> pa.Array:
     """The values that count for a vocabulary; what has a line break in it has no place in its file, nor NO_TERM."""
-    none = pc.or_(pc.match_substring_regex(column, r"[\r\n]"), pc.equal(column, NO_TERM))
-    return column.filter(pc.invert(none)) if pc.any(none).as_py() else column
+    unusable = pc.or_(pc.match_substring_regex(column, r"[\r\n]"), pc.equal(column, NO_TERM))
+    return column.filter(pc.invert(unusable)) if pc.any(unusable).as_py() else column
 
 
 def check_partitions(folders: ValueCounts, schema: TableSchema) -> None:
@@ -198,33 +198,33 @@ def check_partitions(folders: ValueCounts, schema: TableSchema) -> None:
         )
 
 
-def check_counts(found: TableStatistics, schema: TableSchema) -> None:
+def check_counts(statistics: TableStatistics, schema: TableSchema) -> None:
     """Refuses what can be no vocabulary, and labels that cannot be learned.
 
     Raises:
       JobFailed: with the feature or the label.
     """
-    for counts, feature in zip(found.counts, counted_features(schema), strict=True):
+    for counts, feature in zip(statistics.counts, counted_features(schema), strict=True):
         if counts.over:
             raise JobFailed(
                 f"features.{feature.name}: {feature.columns[0]!r} has more than {MOST_TERMS:,} different values in "
                 "training rows; give it 'hash: 100000', or leave it out"
             )
-    check_partitions(found.folders, schema)
-    check_classes([label for label in schema.labels if label.auto], found.labels, found.elsewhere)
+    check_partitions(statistics.folders, schema)
+    check_classes([label for label in schema.labels if label.auto], statistics.labels, statistics.elsewhere)
 
 
-def to_json(found: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:
+def to_json(statistics: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:
     """For stats.json: of each feature what was counted."""
-    missing = dict(zip(value_columns(schema), found.missing, strict=True))
+    missing = dict(zip(value_columns(schema), statistics.missing, strict=True))
     features: dict[str, dict[str, Any]] = {
         feature.name: {"count": rows - missing[feature.columns[0]], "missing": missing[feature.columns[0]]}
         for feature in schema.features
         if len(feature.columns) == 1
     }
-    features |= found.moments.describe([feature.name for feature in numeric_features(schema)])
-    for counts, feature in zip(found.counts, counted_features(schema), strict=True):
+    features |= statistics.moments.describe([feature.name for feature in numeric_features(schema)])
+    for counts, feature in zip(statistics.counts, counted_features(schema), strict=True):
         top = counts.frequent(1, 20)
-        known = dict(counts.items())
-        features[feature.name] |= {"different": len(counts), "most_frequent": {value: known[value] for value in top}}
+        by_value = dict(counts.items())
+        features[feature.name] |= {"different": len(counts), "most_frequent": {value: by_value[value] for value in top}}
     return {"rows": rows, "features": features}

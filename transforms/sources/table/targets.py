@@ -46,21 +46,21 @@ def parts_of(
 def label_values(rows: pa.RecordBatch, labels: Sequence[Label], specs: Sequence[LabelColumn]) -> dict[str, np.ndarray]:
     """The values of each label by its name, `[rows]`."""
     numbers = label_numbers([rows.column(label_name(spec)) for spec in specs], specs, rows.num_rows)
-    found = {}
+    by_name = {}
     for k, label in enumerate(labels):
         column = numbers[:, k]
         if label.cap is not None:
             column = np.minimum(column, np.float32(label.cap))
-        found[label.name] = column if label.classes is None else column.astype(np.int64)
-    return found
+        by_name[label.name] = column if label.classes is None else column.astype(np.int64)
+    return by_name
 
 
 def numbers_passed(rows: pa.RecordBatch, schema: TableSchema) -> dict[str, Values]:
     """What some rows give without the transform graph: the numbers that it only passes on."""
     return {
-        one.name: rows.column(one.columns[0]).to_numpy()
-        for one in schema.features
-        if isinstance(one.section, Pass) and one.section.as_ == "number"
+        feature.name: rows.column(feature.columns[0]).to_numpy()
+        for feature in schema.features
+        if isinstance(feature.section, Pass) and feature.section.as_ == "number"
     }
 
 

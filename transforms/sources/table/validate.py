@@ -100,18 +100,18 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                     wrong.append(Reject(asset.name, rows.path, place, rows.wrong[row], of_row=True))
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
                 for split, chosen in zip(SPLITS, by_split, strict=True):
-                    for folder, some in _by_folder(rows.folder, chosen):
-                        staging.add(split, pick(rows.columns, some), folder)
+                    for folder, picked in _by_folder(rows.folder, chosen):
+                        staging.add(split, pick(rows.columns, picked), folder)
                 if rows.folder is not None:
                     folders += ValueCounts.of(rows.folder.take(pa.array(np.flatnonzero(usable))), MOST_PARTITIONS)
                     check_partitions(folders, schema)
-                others = np.flatnonzero(usable & (places > 0))
+                held_out = np.flatnonzero(usable & (places > 0))
                 statistics = add_rows(
-                    statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, below,
+                    statistics, pick(rows.columns, by_split[0]), pick(rows.columns, held_out), schema, below,
                     rows.first + by_split[0],
                 )  # fmt: skip
-        except BadInput as found:
-            reject = found.reject(asset.name)
+        except BadInput as fault:
+            reject = fault.reject(asset.name)
     statistics = replace(statistics, folders=folders)
     if statistics.counts:
         write_counts(path + ".counts", statistics.counts)

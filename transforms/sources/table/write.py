@@ -18,8 +18,8 @@ class Transformer:
 
     def __call__(self, rows: pa.RecordBatch) -> dict[str, Values]:
         """The fields of some rows, by name."""
-        found = self._model.transform_fn({name: _tensor(rows.column(name)) for name in self._inputs})
-        return {name: _values(one) for name, one in found.items()}
+        outputs = self._model.transform_fn({name: _tensor(rows.column(name)) for name in self._inputs})
+        return {name: _values(tensor) for name, tensor in outputs.items()}
 
 
 @lru_cache(maxsize=2)
@@ -34,9 +34,9 @@ def _tensor(column: pa.Array) -> tf.Tensor:
     return tf.constant(column.to_numpy(zero_copy_only=False))
 
 
-def _values(found: tf.Tensor | tf.RaggedTensor) -> Values:
-    if isinstance(found, tf.RaggedTensor):
-        return Ragged(found.flat_values.numpy(), found.row_lengths().numpy())
-    if found.dtype == tf.string:
-        return pa.array(found.numpy().ravel().tolist(), pa.binary())
-    return found.numpy()
+def _values(tensor: tf.Tensor | tf.RaggedTensor) -> Values:
+    if isinstance(tensor, tf.RaggedTensor):
+        return Ragged(tensor.flat_values.numpy(), tensor.row_lengths().numpy())
+    if tensor.dtype == tf.string:
+        return pa.array(tensor.numpy().ravel().tolist(), pa.binary())
+    return tensor.numpy()

@@ -10,8 +10,8 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 
 def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:
     """The columns that a path tells: keys of `key=value` folders, and the named groups of `asset.pattern`."""
-    found = re.search(asset.pattern, path) if asset.pattern else None
-    groups = found.groupdict() if found else {}
+    match = re.search(asset.pattern, path) if asset.pattern else None
+    groups = match.groupdict() if match else {}
     return {**key_columns(path), **{name: value for name, value in groups.items() if value is not None}}
 
 
@@ -32,13 +32,13 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
     """
     if asset.pattern or asset.column is not None:
         return
-    seen: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for path in paths:
-        other = seen.setdefault(TimeseriesSource.stem(path), path)
-        if other == path:
+        first = by_name.setdefault(TimeseriesSource.stem(path), path)
+        if first == path:
             continue
-        keys = [key for key, value in path_columns(path, asset).items() if path_columns(other, asset).get(key) != value]
-        same = path.rpartition("/")[0] == other.rpartition("/")[0]
+        keys = [key for key, value in path_columns(path, asset).items() if path_columns(first, asset).get(key) != value]
+        same = path.rpartition("/")[0] == first.rpartition("/")[0]
         folders = r"'(?P<asset>[^/]+)/[^/]+$'"
         hint = (
             f"source.asset={{column: {keys[0]}}}"
@@ -49,8 +49,8 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
         )
         name = TimeseriesSource.stem(path)
         raise UserError(
-            f"source.asset: {other} and {path} would both be the asset {name!r}; if they are two, write {hint}; "
+            f"source.asset: {first} and {path} would both be the asset {name!r}; if they are two, write {hint}; "
             "if they are one, give a pattern whose group 'asset' is the same for both"
             if not same
-            else f"source.asset: {other} and {path} would both be the asset {name!r}; {hint}"
+            else f"source.asset: {first} and {path} would both be the asset {name!r}; {hint}"
         )

@@ -45,13 +45,13 @@ class SeenClasses:
         )
 
 
-def add_names(one: Names, other: Names) -> Names:
+def add_names(left: Names, right: Names) -> Names:
     """The classes of both; the first in order where there are too many."""
-    return tuple(frozenset(sorted(a | b)[:_KEPT]) for a, b in zip(one, other, strict=True))
+    return tuple(frozenset(sorted(a | b)[:_KEPT]) for a, b in zip(left, right, strict=True))
 
 
-def _first(found: Mapping[str, Place]) -> dict[str, Place]:
-    return {name: found[name] for name in sorted(found)[:_KEPT]}
+def _first(places: Mapping[str, Place]) -> dict[str, Place]:
+    return {name: places[name] for name in sorted(places)[:_KEPT]}
 
 
 def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndarray, used: np.ndarray) -> SeenClasses:
@@ -67,21 +67,21 @@ def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndar
       BadInput: at a value that the job's list of classes does not hold.
     """
     path = chunk.path
-    seen = SeenClasses.zero(labels)
-    names, elsewhere = list(seen.training), list(seen.elsewhere)
+    classes = SeenClasses.zero(labels)
+    names, elsewhere = list(classes.training), list(classes.elsewhere)
     for k, (column, label) in enumerate(zip(chunk.labels, labels, strict=True)):
         if label.auto:
             names[k] = frozenset(_first_rows(column, training))
             elsewhere[k] = {name: (path, chunk.row(at)) for name, at in _first_rows(column, used & ~training).items()}
         elif label.classes is not None:
-            known = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
-            bad = used & column.is_valid().to_numpy(zero_copy_only=False) & ~known.to_numpy(zero_copy_only=False)
+            is_known = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
+            bad = used & column.is_valid().to_numpy(zero_copy_only=False) & ~is_known.to_numpy(zero_copy_only=False)
             if bad.any():
                 at = int(bad.argmax())
                 allowed = ", ".join(label.classes)
                 reason = f"{label.column} is {column[at].as_py()!r}, which is not in label.classes ({allowed})"
                 raise BadInput(path, f"row {chunk.row(at)}", reason)
-    return SeenClasses(tuple(names), tuple(elsewhere)) + seen
+    return SeenClasses(tuple(names), tuple(elsewhere)) + classes
 
 
 def _first_rows(column: pa.Array, mask: np.ndarray) -> dict[str, int]:
@@ -97,10 +97,10 @@ def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
     """Refuses columns that hardly name classes.
 
     Raises:
-      JobFailed: if there are more classes than can be told apart.
+      JobFailed: if there are more classes than are supported.
     """
-    for found, label in zip(names, labels, strict=True):
-        if len(found) > MOST_CLASSES:
+    for classes, label in zip(names, labels, strict=True):
+        if len(classes) > MOST_CLASSES:
             raise JobFailed(
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
                 f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"

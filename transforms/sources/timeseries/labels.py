@@ -37,8 +37,8 @@ def label_windows(
             values[:, k] = next(columns)[start + last + label.ahead]
         if label.cap is not None:
             np.minimum(values[:, k], np.float32(label.cap), out=values[:, k])
-    known = np.asarray(~np.isnan(values).any(axis=1))
-    return (runs, values) if known.all() else (runs.keep(known, windowing.stride), values[known])
+    is_known = np.asarray(~np.isnan(values).any(axis=1))
+    return (runs, values) if is_known.all() else (runs.keep(is_known, windowing.stride), values[is_known])
 
 
 def _highest(labels: np.ndarray, length: int) -> np.ndarray:

@@ -36,7 +36,7 @@ class _Seen:
 def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
     """What the asset and time columns hold; and whether no group of rows mixes assets."""
     assert schema.asset is not None
-    seen: dict[str, _Seen] = {}
+    assets: dict[str, _Seen] = {}
     owner: dict[int, str] = {}
     pure = schema.wide is None
     with naming_the_file(path):
@@ -53,16 +53,16 @@ def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], b
             lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
             highs = np.maximum.reduceat(ticks[order], starts)
             for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
-                one = seen.setdefault(name, _Seen())
-                one.rows += int(count)
-                one.first, one.last = min(one.first, int(low)), max(one.last, int(high))
-                one.groups[group.place] = group
+                asset = assets.setdefault(name, _Seen())
+                asset.rows += int(count)
+                asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
+                asset.groups[group.place] = group
                 place = group.place if divides(path, schema) else 0
                 pure &= owner.setdefault(place, name) == name
-    for one in seen.values():
-        if one.last == NO_TIME:  # no row has a time
-            one.first = one.last = 0
-    return seen, pure
+    for asset in assets.values():
+        if asset.last == NO_TIME:  # no row has a time
+            asset.first = asset.last = 0
+    return assets, pure
 
 
 def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:
@@ -78,7 +78,7 @@ def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: s
 
     The rows of a run are put in order in memory; where there are several runs, they wait in temporary files.
     """
-    found: dict[str, list[Group]] = {name: [] for name in names}
+    groups: dict[str, list[Group]] = {name: [] for name in names}
     with ExitStack() as stack:
         runs = []
         for table, is_only in _tables(path, schema):
@@ -95,26 +95,26 @@ def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: s
             ):
                 place, message = target.tell(), batch.serialize()
                 target.write(message)
-                found[name].append(Group(row, batch.num_rows, place, message.size))
+                groups[name].append(Group(row, batch.num_rows, place, message.size))
                 row += batch.num_rows
-    return found
+    return groups
 
 
 def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
     """The rows of a file in tables of about RUN_BYTES, each with whether it is the only one."""
-    held: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     size, is_only = 0, True
     for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
         plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
         rows = pa.array(np.arange(row, row + batch.num_rows))
-        held.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))
-        size += held[-1].nbytes
+        batches.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))
+        size += batches[-1].nbytes
         if size >= RUN_BYTES:
             is_only = False
-            yield pa.Table.from_batches(held), is_only
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held), is_only
+            yield pa.Table.from_batches(batches), is_only
+            batches, size = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches), is_only
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ def look_over(assets: Sequence[SeriesAsset], statistics: SeriesStatistics, spec:
     """
     schema, moments = spec.schema, statistics.moments
     columns = tuple(schema.names)
-    there = read_schema(assets[0].pieces[0].path, schema.text).names if assets else ()
+    names = read_schema(assets[0].pieces[0].path, schema.text).names if assets else ()
     if schema.wide is not None:
-        times = frozenset(schema.wide.columns_of(assets[0].pieces[0].path, there)) if assets else ()
-        there = [name for name in there if name not in times]
+        times = frozenset(schema.wide.columns_of(assets[0].pieces[0].path, names)) if assets else ()
+        names = [name for name in names if name not in times]
     return Overview(
         columns,
-        tuple(name for name in there if name not in columns),
+        tuple(name for name in names if name not in columns),
         tuple(Lacking(name, moments.rows - moments.count[i], moments.rows) for i, name in enumerate(schema.features)),
         moments.rows,
         look_at_times(assets, spec),
@@ -44,11 +44,11 @@ def look_over(assets: Sequence[SeriesAsset], statistics: SeriesStatistics, spec:
 def look_at_times(assets: Sequence[SeriesAsset], spec: PreprocessSpec) -> Times | None:
     """When the rows of some assets are; None where there are none."""
     units, every = spec.schema.time_units, chain.from_iterable(_steps(asset, spec) for asset in assets)
-    begin, held = [], 0
+    begin, count = [], 0
     for steps in every:
         begin.append(steps)
-        held += len(steps)
-        if held > TELLING_STEPS:
+        count += len(steps)
+        if count > TELLING_STEPS:
             break
     if not begin:
         return None
@@ -62,12 +62,12 @@ def look_at_times(assets: Sequence[SeriesAsset], spec: PreprocessSpec) -> Times 
         decreases += int((steps < 0).sum())
         longest = max(longest, int(steps.max(initial=0)))
     return Times(
-        first=units.tell(min(piece.first for asset in assets for piece in asset.pieces)),
-        last=units.tell(max(piece.last for asset in assets for piece in asset.pieces)),
-        step=None if usual is None else units.tell_span(usual),
+        first=units.format(min(piece.first for asset in assets for piece in asset.pieces)),
+        last=units.format(max(piece.last for asset in assets for piece in asset.pieces)),
+        step=None if usual is None else units.format_span(usual),
         pauses=pauses,
-        pause=units.tell_span(pause),
-        longest=units.tell_span(longest) if longest else None,
+        pause=units.format_span(pause),
+        longest=units.format_span(longest) if longest else None,
         repeats=repeats,
         decreases=decreases,
     )

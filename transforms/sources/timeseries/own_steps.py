@@ -24,7 +24,7 @@ Types = Mapping[str, Sequence[pa.DataType]]
 
 
 def try_steps(
-    job: Job, schema: SeriesSchema, types: Mapping[str, pa.DataType], seen: Types, paths: Sequence[str]
+    job: Job, schema: SeriesSchema, types: Mapping[str, pa.DataType], types_seen: Types, paths: Sequence[str]
 ) -> tuple[SeriesSchema, dict[str, list[pa.DataType]]]:
     """Runs the steps on the first rows of a file, to see what columns they give.
 
@@ -32,11 +32,11 @@ def try_steps(
       job: with `prepare.steps`.
       schema: of the files; without features.
       types: of the files' columns.
-      seen: their types in each of some files.
+      types_seen: their types in each of some files.
       paths: of these files.
 
     Returns:
-      the schema with the columns that steps get, and `seen` with those that they give.
+      the schema with the columns that steps get, and `types_seen` with those that they give.
 
     Raises:
       UserError: if a step fails, or no file has rows to try it on.
@@ -49,15 +49,15 @@ def try_steps(
             for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
                 batch = batch.filter(batch.column(BAD).is_null()).select(schema.names)
                 if batch.num_rows:
-                    some, where = _of_one_asset(batch, schema).slice(0, TRIED), f"of {path}"
-                    if some.num_rows == min(TRIED, batch.num_rows):
-                        where = f"rows {row:,} to {row + some.num_rows - 1:,} {where}"
+                    rows, place = _of_one_asset(batch, schema).slice(0, TRIED), f"of {path}"
+                    if rows.num_rows == min(TRIED, batch.num_rows):
+                        place = f"rows {row:,} to {row + rows.num_rows - 1:,} {place}"
                     else:
-                        where = f"{some.num_rows:,} rows of an asset from row {row:,} on {where}"
-                    some = inputs.fitted(some)
-                    made = steps.try_out(some, where)
-                    given = pa.schema(list(zip(some.schema.names, some.schema.types, strict=True)))
-                    return schema, _seen_after(made, given, seen)
+                        place = f"{rows.num_rows:,} rows of an asset from row {row:,} on {place}"
+                    rows = inputs.fitted(rows)
+                    result = steps.try_out(rows, place)
+                    inputs_schema = pa.schema(list(zip(rows.schema.names, rows.schema.types, strict=True)))
+                    return schema, _seen_after(result, inputs_schema, types_seen)
         except BadInput:  # set aside later on, with a reason
             continue
     raise UserError(f"{STEPS}: none of the {len(paths)} files that were looked at has rows to try them on")
@@ -98,14 +98,14 @@ def resolve_inputs(
 
 def _seen_after(made: pa.Schema, given: pa.Schema, seen: Types) -> dict[str, list[pa.DataType]]:
     """Types of what steps give: of a column that they passed on, as the files have it."""
-    found, there = {}, frozenset(given.names)
+    result, given_names = {}, frozenset(given.names)
     for name, type_ in zip(made.names, made.types, strict=True):
-        passed = name in seen and name in there and given.field(name).type.equals(type_)
-        found[name] = list(seen[name]) if passed else [type_]
-    return found
+        passed = name in seen and name in given_names and given.field(name).type.equals(type_)
+        result[name] = list(seen[name]) if passed else [type_]
+    return result
 
 
-def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, where: str) -> pa.RecordBatch:
+def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, place: str) -> pa.RecordBatch:
     """The rows as the steps give them.
 
     Raises:
@@ -113,13 +113,13 @@ def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, where: str) -> pa
     """
     assert schema.inputs is not None
     steps = schema.inputs.steps
-    made = steps.apply(schema.inputs.fitted(batch), where)
+    result = steps.apply(schema.inputs.fitted(batch), place)
     last = f"{STEPS}: {steps.paths[-1]}"
-    there = frozenset(made.schema.names)
+    names = frozenset(result.schema.names)
     for name in (*schema.features, *(label.column for label in schema.labels)):
-        if name not in there:
-            raise UserError(f"{last} gives no column {name!r} on {where} (it gives: {', '.join(made.schema.names)})")
+        if name not in names:
+            raise UserError(f"{last} gives no column {name!r} on {place} (it gives: {', '.join(result.schema.names)})")
     for name in schema.features:
-        if not is_number(type_ := made.schema.field(name).type):
-            raise UserError(f"{last} gives {name!r} as {type_} on {where}, a number is needed")
-    return made
+        if not is_number(type_ := result.schema.field(name).type):
+            raise UserError(f"{last} gives {name!r} as {type_} on {place}, a number is needed")
+    return result

@@ -80,16 +80,16 @@ class SeriesAsset(Asset[FileSlice]):
 
 
 def gather(
-    name: str, slices: Sequence[FileSlice], split: SplitName | None, job: Job, time_units: TimeUnits, *, apart: bool
+    name: str, slices: Sequence[FileSlice], split: SplitName | None, job: Job, time_units: TimeUnits, *, merged: bool
 ) -> SeriesAsset | Reject:
     """The asset that some slices make up; a reject if it cannot give a window."""
-    some = sorted((piece for piece in slices if piece.rows), key=lambda piece: (piece.first, piece.path))
+    ordered = sorted((piece for piece in slices if piece.rows), key=lambda piece: (piece.first, piece.path))
     if time_units.kind == "row":
-        some = in_order_of_paths(some, time_units)
-    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(some))
+        ordered = in_order_of_paths(ordered, time_units)
+    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(ordered))
     rows = sum(piece.rows for piece in pieces)
     last = max((piece.last for piece in pieces), default=0)
-    asset = SeriesAsset(name, pieces, split, total=rows, last=last, apart=apart, empty=len(slices) - len(pieces))
+    asset = SeriesAsset(name, pieces, split, total=rows, last=last, apart=merged, empty=len(slices) - len(pieces))
     length, ahead = job.windows.length, max((label.ahead for label in job.label), default=0)
     if not rows:
         return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
@@ -104,12 +104,12 @@ def gather(
 
 def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> list[FileSlice]:
     """The slices of an asset whose rows count on from file to file."""
-    found, row = [], 0
+    slices, row = [], 0
     for piece in sorted(pieces, key=lambda piece: piece.path):
         first, last = time_units.rows(row, 1)[0], time_units.rows(row + piece.rows - 1, 1)[0]
-        found.append(replace(piece, first=int(first), last=int(last)))
+        slices.append(replace(piece, first=int(first), last=int(last)))
         row += piece.rows
-    return found
+    return slices
 
 
 def check_cuts(split: Split, time_units: TimeUnits) -> None:
@@ -157,23 +157,23 @@ def split_by_path(asset: SeriesAsset, split: Split) -> SeriesAsset | Reject:
     for piece in named:
         if piece.split is None:
             continue
-        for name, one in ends.items():
-            if name != piece.split and piece.first <= one.last:
-                reason = f"is {piece.split} and overlaps in time with {one.path}, which is {name}"
+        for name, end in ends.items():
+            if name != piece.split and piece.first <= end.last:
+                reason = f"is {piece.split} and overlaps in time with {end.path}, which is {name}"
                 return Reject(asset.name, piece.path, "path", reason)
         if piece.split not in ends or piece.last > ends[piece.split].last:
             ends[piece.split] = piece
     used = [piece for piece in named if piece.split is not None]
-    kept = [
+    inside = [
         piece
         for piece in named
-        if piece.split is not None or not any(one.first <= piece.last and piece.first <= one.last for one in used)
+        if piece.split is not None or not any(end.first <= piece.last and piece.first <= end.last for end in used)
     ]
-    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(kept))
+    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(inside))
     total, last = sum(piece.rows for piece in pieces), max(piece.last for piece in pieces)
-    left = tuple(piece for piece in named if piece.split is None)
+    unlisted = tuple(piece for piece in named if piece.split is None)
     only = used[0].split if len({piece.split for piece in used}) == 1 else None
-    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, only=only, left_out=left_out(left))
+    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, only=only, left_out=left_out(unlisted))
 
 
 def left_out(pieces: Sequence[FileSlice]) -> tuple[tuple[str, int], ...]:
@@ -212,8 +212,8 @@ class GroupIndex:
         for number, groups in by_piece.items():
             piece = self.asset.pieces[number]
             if piece.groups:
-                kept = tuple(piece.groups[group] for group in groups)
-                piece = replace(piece, groups=kept, rows=sum(group.rows for group in kept))
+                chosen = tuple(piece.groups[group] for group in groups)
+                piece = replace(piece, groups=chosen, rows=sum(group.rows for group in chosen))
             pieces.append(piece)
         return replace(self.asset, pieces=tuple(pieces), offset=int(self.starts[low]))
 

@@ -71,10 +71,10 @@ def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | 
     """
     unit = work.unit
     chunks = in_order(unit.asset, spec, unit.start, unit.end)
-    for found in find_all(chunks, unit.asset, work.split, spec, work.owned, scaler):
-        segments = cut_segments(found.runs, spec.windowing)
+    for block in find_all(chunks, unit.asset, work.split, spec, work.owned, scaler):
+        segments = cut_segments(block.runs, spec.windowing)
         if len(segments):
-            yield record_block(unit.asset.name, found.rows, found.values, segments, spec.job.label, found.labels)
+            yield record_block(unit.asset.name, block.rows, block.values, segments, spec.job.label, block.labels)
 
 
 def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
@@ -82,8 +82,8 @@ def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int 
     if asset.divides:
         return read_chunks(asset, spec.schema, start, end)
     chunks = read_sorted(asset, spec.schema) if asset.sort else read_chunks(asset, spec.schema)
-    how = spec.job.prepare.duplicates
-    return merge_duplicates(chunks, how) if asset.merge and how != "reject" else chunks
+    method = spec.job.prepare.duplicates
+    return merge_duplicates(chunks, method) if asset.merge and method != "reject" else chunks
 
 
 def find_all(
@@ -102,16 +102,16 @@ def find_all(
     """
     windowing, job = spec.windowing, spec.job
     in_split = to_rows(chunks, asset, name, job.split, spec.max_gap, spec.schema.labels)
-    rows: Iterator[Rows] = (some for some in in_split if len(some))
+    rows: Iterator[Rows] = (block for block in in_split if len(block))
     if scaler is not None:
-        rows = (replace(some, values=scaler(some.values, asset.name)) for some in rows)
+        rows = (replace(block, values=scaler(block.values, asset.name)) for block in rows)
     if spec.every is not None:
         assert job.prepare.resample is not None
         limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
         rows = resample_stream(rows, spec.every, job.prepare.resample.how, limit)
-    for block, own in iter_blocks(rows, windowing, owned):
+    for block, range_ in iter_blocks(rows, windowing, owned):
         values, valid = impute(block, job.prepare.missing)
-        runs, labels = find_windows(block, valid, windowing, own), None
+        runs, labels = find_windows(block, valid, windowing, range_), None
         if job.label:
             runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(asset))
         if len(runs.row):

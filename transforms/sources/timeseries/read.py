@@ -115,9 +115,9 @@ def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: i
 
 def _filled(time: np.ndarray, before: int) -> np.ndarray:
     """Times, those that are not known as in the row before; `before` is that of the row before the first."""
-    there = time != NO_TIME
-    place = np.maximum.accumulate(np.where(there, np.arange(len(time)), -1))
-    first = time[there.argmax()] if before == NO_TIME else before
+    has_time = time != NO_TIME
+    place = np.maximum.accumulate(np.where(has_time, np.arange(len(time)), -1))
+    first = time[has_time.argmax()] if before == NO_TIME else before
     return np.where(place < 0, first, time[place])
 
 
@@ -173,7 +173,7 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
         )
     try:
         packed = pack(batch, schema.features)
-        labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels)
+        labels = tuple(read_label(batch.column(label.column), label) for label in schema.labels)
     except pa.ArrowException as error:  # such as a number that no float32 can hold
         raise BadInput(path, f"row {first}", f"cannot be read as numbers: {error}") from None
     if wrong:
@@ -213,17 +213,17 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     wrong: Wrong = {}
     for chunk in read_chunks(asset, schema):
         wrong |= {chunk.position + row: why for row, why in chunk.wrong.items()}
-        here = slice(chunk.position, chunk.position + len(chunk))
-        time[here], values[here] = chunk.time, chunk.values
-        file_row[here] = np.arange(len(chunk)) + chunk.file_row if isinstance(chunk.file_row, int) else chunk.file_row
+        span = slice(chunk.position, chunk.position + len(chunk))
+        time[span], values[span] = chunk.time, chunk.values
+        file_row[span] = np.arange(len(chunk)) + chunk.file_row if isinstance(chunk.file_row, int) else chunk.file_row
         outside += chunk.outside
         if chunk.part is not None:
             part = np.empty(rows, np.int64) if part is None else part
-            part[here] = chunk.part
+            part[span] = chunk.part
         splits.append(chunk.split)
         labels.append(chunk.labels)
     split = None if schema.split is None else pa.chunked_array(splits).combine_chunks()
-    told = [pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True)]
+    sorted_labels = [pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True)]
     del splits, labels
     order = np.argsort(time, kind="stable")
     step = batch_rows(features)
@@ -237,7 +237,7 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
             values[picked],
             outside if at == 0 else np.zeros_like(outside),
             None if split is None else split.take(pa.array(picked)),
-            tuple(column.take(pa.array(picked)) for column in told),
+            tuple(column.take(pa.array(picked)) for column in sorted_labels),
             None if part is None else part[picked],
             taken(wrong, picked),
         )
@@ -257,8 +257,8 @@ def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) ->
         assert chunk.part is not None
         parts = [piece.number for piece in asset.pieces if piece.split == name]
         return np.isin(chunk.part, parts)
-    wanted = pc.is_in(chunk.split, value_set=pa.array(getattr(split, name), pa.string()))
-    return pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)
+    mask = pc.is_in(chunk.split, value_set=pa.array(getattr(split, name), pa.string()))
+    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
 
 
 def to_rows(

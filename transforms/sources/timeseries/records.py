@@ -20,10 +20,10 @@ ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time"
 
 def check_names(labels: Sequence[Label]) -> None:
     """Raises UserError if a label has the name of another field."""
-    taken = (ASSET, FIRST_TIME, LAST_TIME, START, VALUES)
+    reserved = (ASSET, FIRST_TIME, LAST_TIME, START, VALUES)
     for label in labels:
-        if label.name in taken:
-            raise UserError(f"label.name: {label.name!r} is a field of every series (taken: {', '.join(taken)})")
+        if label.name in reserved:
+            raise UserError(f"label.name: {label.name!r} is a field of every series (taken: {', '.join(reserved)})")
 
 
 def record_fields(
@@ -46,8 +46,8 @@ def record_fields(
     ]
     values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
     classes = iter(columns)
-    told = [_label_field(label, next(classes).classes if label.column else None) for label in labels]
-    return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values, *told]
+    label_fields = [_label_field(label, next(classes).classes if label.column else None) for label in labels]
+    return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values, *label_fields]
 
 
 def _label_field(label: Label, classes: Sequence[str] | None) -> Field:
@@ -69,10 +69,10 @@ def record_block(
       labels: of the job.
       label_values: float32 [windows, labels] of all windows of the segments, in order.
     """
-    told = {}
+    by_label = {}
     for k, label in enumerate(labels):
         assert label_values is not None
-        told[label.name] = label_values[:, k].astype(np.float32 if label.classes is None else np.int64)
+        by_label[label.name] = label_values[:, k].astype(np.float32 if label.classes is None else np.int64)
     last = segments.first + segments.rows - 1
     return RecordBlock(
         asset,
@@ -84,6 +84,6 @@ def record_block(
             LAST_TIME: rows.time[last],
             START: rows.position[segments.first],
             VALUES: values,
-            **told,
+            **by_label,
         },
     )

@@ -53,17 +53,17 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     }
     stored = source.features if source.reshape is None else source.reshape.patterns
     named = [name for name in stored if not any(c in name for c in "*?")]
-    wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
+    columns = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
     numbers = [*source.time.columns, *named, *(one.column for one in job.label if one.column and one.classes is None)]
     options = TextOptions(
-        source.csv, tuple(wanted), tuple(stored), texts=texts, lenient=True, number_columns=tuple(numbers)
+        source.csv, tuple(columns), tuple(stored), texts=texts, lenient=True, number_columns=tuple(numbers)
     )
     looks, text = look_at_sample(files, options)
     rare = source.features if source.missing_columns == "missing" else named
     seen = column_types([look.schema for look in looks.values()], lambda name: bool(match_features(rare, [name], ())))
-    types = {name: most_common(found) for name, found in seen.items()}
+    types = {name: most_common(types_) for name, types_ in seen.items()}
     has = f"{', '.join(types)}{read_with(looks)}"
     for name, key in keys.items():
         if name not in types:
@@ -76,9 +76,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     else:
         labelled = (label.column for label in job.label if label.column)
         wide, time = resolve_wide(source, looks, [*keys, *labelled], text)
-        seen = {name: found for name, found in seen.items() if not match_features(wide.patterns, [name], wide.never)}
+        seen = {name: types_ for name, types_ in seen.items() if not match_features(wide.patterns, [name], wide.never)}
         seen[wide.value] = [pa.float32()]
-        types = {name: most_common(found) for name, found in seen.items()}
+        types = {name: most_common(types_) for name, types_ in seen.items()}
     remarks = [f"source.csv: {line}" for line in described(looks)] + list(time.remarks)
     files_schema = SeriesSchema(
         time=source.time.columns[0] if source.time.columns else None,
@@ -94,7 +94,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     )
     if job.prepare.steps:
         files_schema, seen = try_steps(job, files_schema, types, seen, list(looks))
-        types = {name: most_common(found) for name, found in seen.items()}
+        types = {name: most_common(types_) for name, types_ in seen.items()}
         has = f"{', '.join(types)}, as {STEPS} gives them"
     labels = resolve_labels(job.label, seen)
     for label in labels:
@@ -130,19 +130,19 @@ def resolve_wide(
     assert source.reshape is not None
     if not never or never[0] != source.asset.column:
         raise UserError(
-            f"source.asset.column: {source.asset.column!r} is told by the paths; with reshape.wide it must be "
-            "a column, which says whose series a row holds"
+            f"source.asset.column: {source.asset.column!r} comes from the paths; with reshape.wide it must "
+            "be a column that names each row's asset"
         )
     patterns, (value,) = source.reshape.patterns, source.features
     every = {path: match_features(patterns, look.schema.names, never) for path, look in looks.items()}
     written = {path: names for path, names in every.items() if names}
     there = dict.fromkeys(name for look in looks.values() for name in look.schema.names)
     if not written:
-        asked = " and ".join(map(repr, patterns))
-        raise UserError(f"source.reshape.wide: no column matches {asked} (the files have: {', '.join(there)})")
-    for key, made in (("source.time.column", source.time.columns), ("source.features", (value,))):
-        if taken := [name for name in made if name in there]:
-            raise UserError(f"{key}: {taken[0]!r} is a column of the files; with reshape it is a name for a new one")
+        patterns_text = " and ".join(map(repr, patterns))
+        raise UserError(f"source.reshape.wide: no column matches {patterns_text} (the files have: {', '.join(there)})")
+    for key, given in (("source.time.column", source.time.columns), ("source.features", (value,))):
+        if clashes := [name for name in given if name in there]:
+            raise UserError(f"{key}: {clashes[0]!r} is a column of the files; with reshape it is a name for a new one")
     type_ = name_type([name for names in written.values() for name in names])
     time = resolve_time(source.time, dict.fromkeys(source.time.columns, type_), looks, text, written)
     wide = Wide(patterns, tuple(never), next(iter(source.time.columns), None), value, type_, time.units)

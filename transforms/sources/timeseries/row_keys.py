@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.time_units import BadTime, SkippedHour
-from beamfeed.transforms.sources.readers import BAD, place_of_row, read_times, told
+from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row, read_times
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 
@@ -32,21 +32,21 @@ def read_ticks(
     Raises:
       BadInput: at a time that makes the others doubtful.
     """
-    wrong: Wrong = told(batch.column(BAD))
+    wrong: Wrong = faults_of(batch.column(BAD))
     if schema.time is None:
         return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
     columns = [batch.column(name) for name in schema.time_columns]
-    there = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
-    for at in np.flatnonzero(~there).tolist():
+    has_time = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    for at in np.flatnonzero(~has_time).tolist():
         wrong.setdefault(at, ("", "the time is missing"))
     ticks = np.full(batch.num_rows, NO_TIME)
     count = 0
     while count < _MOST_BAD_TIMES:
-        rows = np.flatnonzero(there)
-        some = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
+        rows = np.flatnonzero(has_time)
+        parts = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
         try:
             if len(rows):
-                ticks[rows] = schema.time_units.ticks(*some)
+                ticks[rows] = schema.time_units.ticks(*parts)
             return ticks, wrong
         except BadTime as first:
             for bad in (first, *first.others):
@@ -54,10 +54,10 @@ def read_ticks(
                 if _is_doubtful(bad, schema):
                     place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
                     raise BadInput(path, place, bad.what) from None
-                there[at] = False
+                has_time[at] = False
                 wrong.setdefault(at, ("", bad.what))
                 count += 1
-    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are no times: {wrong[at][1]}")
+    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are not times: {wrong[at][1]}")
 
 
 def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
@@ -86,7 +86,7 @@ def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> 
     try:
         names.validate(full=True)
     except pa.ArrowInvalid as error:
-        found = re.search(r"at string index (\d+)", str(error))
-        place = place_in_file(path, row + int(found[1]), schema) if found else name
+        match = re.search(r"at string index (\d+)", str(error))
+        place = place_in_file(path, row + int(match[1]), schema) if match else name
         raise BadInput(path, place, "the name of the asset is not UTF-8") from None
     return names

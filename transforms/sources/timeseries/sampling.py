@@ -39,8 +39,8 @@ def training_rows(asset: SeriesAsset) -> int:
 def part_of_rows(asset: SeriesAsset, features: int, job: Job) -> float:
     """The part of the hashes of an asset's rows that its units look at."""
     if job.prepare.scale.per == "asset":  # of one that is in eval or test as a whole, all rows count
-        whole = asset.split is not None or asset.only is not None
-        return share(asset.rows if whole else training_rows(asset), features, _SPARE_ASSET)
+        is_undivided = asset.split is not None or asset.only is not None
+        return share(asset.rows if is_undivided else training_rows(asset), features, _SPARE_ASSET)
     return share(asset.fleet_rows, features, _SPARE_FLEET)
 
 
@@ -55,18 +55,18 @@ def settle(sample: RowSample | None, asset: SeriesAsset, features: int, job: Job
     return sample.settle(QUANTILES, share(asset.fleet_rows, features, _SPARE_FLEET))
 
 
-def scaling_of(moments: Moments, sample: RowSample | None, how: str, *, settled: bool = False) -> Scaling:
+def scaling_of(moments: Moments, sample: RowSample | None, method: str, *, settled: bool = False) -> Scaling:
     """What statistics are scaled by.
 
     Args:
       moments: of the rows.
       sample: of the same rows; None where there are none, or none is needed.
-      how: of the job's section prepare.scale.
+      method: of the job's section prepare.scale.
       settled: by the quantiles of an asset that were taken when it was whole.
     """
     quantiles = None
-    if how == "robust":
+    if method == "robust":
         sample = RowSample.zero(len(moments.count)) if sample is None else sample
         quantiles = sample.settled if settled else None
         quantiles = sample.quantiles(QUANTILES) if quantiles is None else quantiles
-    return Scaling.of(moments, how, quantiles)
+    return Scaling.of(moments, method, quantiles)

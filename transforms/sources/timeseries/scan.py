@@ -77,13 +77,13 @@ def scan_file(
         return _slices_by_column(file, schema, split_value, scratch)
     name = asset_of_path(path, asset)
     if name is None:
-        what = "source.asset.pattern finds no 'asset' in it" if asset.pattern else f"has no folder {asset.column}=..."
-        raise BadInput(path, "path", what)
+        flaw = "source.asset.pattern finds no 'asset' in it" if asset.pattern else f"has no folder {asset.column}=..."
+        raise BadInput(path, "path", flaw)
     groups, span = _parquet_span(path, schema) if is_parquet(path) else _read_span(path, schema)
     rows = sum(group.rows for group in groups)
-    kept = groups if divides(path, schema) else ()
+    listed = groups if divides(path, schema) else ()
     first, last = span if rows else (0, 0)
-    return [FileSlice(name, path, rows, first, last, tuple(kept), split_value=split_value, file=file)]
+    return [FileSlice(name, path, rows, first, last, tuple(listed), split_value=split_value, file=file)]
 
 
 def _slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str) -> list[FileSlice]:
@@ -98,20 +98,20 @@ def _slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | N
     Raises:
       BadInput: if the file cannot be used at all.
     """
-    path, seen, pure = file.path, *look_at_assets(file.path, schema)
+    path, assets, pure = file.path, *look_at_assets(file.path, schema)
     copies: dict[str, list[Group]] = {}
     copy = None
     if not pure:
         copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
-        copies = copy_in_order(path, schema, sorted(seen), copy)
-    found = []
-    for name, one in sorted(seen.items()):
-        groups = copies.get(name) or (list(one.groups.values()) if divides(path, schema) else [])
-        found.append(
-            FileSlice(name, path, one.rows, one.first, one.last, tuple(groups), copy=copy, split_value=split_value,
+        copies = copy_in_order(path, schema, sorted(assets), copy)
+    slices = []
+    for name, rows in sorted(assets.items()):
+        groups = copies.get(name) or (list(rows.groups.values()) if divides(path, schema) else [])
+        slices.append(
+            FileSlice(name, path, rows.rows, rows.first, rows.last, tuple(groups), copy=copy, split_value=split_value,
                       file=None if copy else file)
         )  # fmt: skip
-    return found
+    return slices
 
 
 def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
@@ -149,12 +149,12 @@ def _span_of_footer(
 
 
 def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
-    found: dict[int, Group] = {}
+    groups: dict[int, Group] = {}
     lows, highs = [], []
     with naming_the_file(path):
         first_wrong: tuple[str, str] | None = None
         for group, row, batch in iter_batches(path, schema, [*(schema.time_columns or schema.names[:1]), BAD]):
-            found[group.place] = group
+            groups[group.place] = group
             ticks, wrong = read_ticks(path, batch, schema, row)
             if wrong and first_wrong is None:
                 at = min(wrong)
@@ -164,7 +164,7 @@ def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int,
                 highs.append(int(ticks.max()))
         if first_wrong is not None and not lows:
             raise BadInput(path, first_wrong[0], f"{first_wrong[1]}; no row has a time")
-    return list(found.values()), (min(lows, default=0), max(highs, default=0))
+    return list(groups.values()), (min(lows, default=0), max(highs, default=0))
 
 
 def _stored_type(type_: pa.DataType) -> pa.DataType | None:

@@ -28,20 +28,20 @@ class Inputs:
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column that the steps get is of another kind than in the other files."""
-        there = frozenset(schema.names)
-        for name, wanted in self.types:
-            if name not in there or (found := schema.field(name).type).equals(wanted) or pa.types.is_null(found):
+        names = frozenset(schema.names)
+        for name, expected in self.types:
+            if name not in names or (type_ := schema.field(name).type).equals(expected) or pa.types.is_null(type_):
                 continue
-            if not any(kind(found) and kind(wanted) for kind in (is_number, is_text)):
-                raise BadInput(path, f"column {name}", f"is {found}, the other files have {wanted}")
+            if not any(kind(type_) and kind(expected) for kind in (is_number, is_text)):
+                raise BadInput(path, f"column {name}", f"is {type_}, the other files have {expected}")
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with columns that hold nothing in the type that the other files have."""
         types, columns = dict(self.types), []
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            wanted = types.get(name, column.type)
-            nothing = column.null_count == len(column) and not column.type.equals(wanted)
-            columns.append(pa.nulls(len(column), wanted) if nothing else column)
+            type_ = types.get(name, column.type)
+            nothing = column.null_count == len(column) and not column.type.equals(type_)
+            columns.append(pa.nulls(len(column), type_) if nothing else column)
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
@@ -71,11 +71,11 @@ class Wide:
         Raises:
           BadInput: if none is.
         """
-        found = match_features(self.patterns, names, self.never)
-        if not found:
+        columns = match_features(self.patterns, names, self.never)
+        if not columns:
             has = ", ".join(name for name in names if name)[:200]
             raise BadInput(path, "file", f"no column matches source.reshape.wide; the file has {has}")
-        return found
+        return columns
 
     def times_of(self, path: str, columns: Sequence[str]) -> pa.Array | None:
         """The times of some columns, by their names; None where they count.
@@ -90,7 +90,7 @@ class Wide:
             ticks = self.units.ticks(times)
         except pa.ArrowInvalid:
             bad = next(name for name in columns if not _is(self.type, name))
-            raise BadInput(path, f"column {bad}", "its name is no number, those of the other files are") from None
+            raise BadInput(path, f"column {bad}", "its name is not a number, unlike in the other files") from None
         except BadTime as wrong:
             raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.what}") from None
         return pa.array(ticks).cast(pa.timestamp("ns")) if self.units.kind == "timestamp" else times
@@ -212,17 +212,17 @@ class SeriesSchema:
         if self.time is not None:
             types = [schema.field(name).type for name in self.time_columns]
             if fault := self.time_units.fault(*types):
-                told = "" if "zone" in fault else f", the other files have {self.time_type} for the time"
-                raise BadInput(path, f"column {self.time}", fault + told)
+                hint = "" if "zone" in fault else f", the other files have {self.time_type} for the time"
+                raise BadInput(path, f"column {self.time}", fault + hint)
         for key in filter(None, (self.asset, self.split)):
             if not is_name(schema.field(key).type):
                 raise BadInput(path, f"column {key}", f"is {schema.field(key).type}, text is needed")
         if self.inputs is not None:
             self.inputs.check(path, schema)
             return
-        there = frozenset(schema.names)
+        names = frozenset(schema.names)
         for name in self.features:
-            if name in there and not is_number(schema.field(name).type):
+            if name in names and not is_number(schema.field(name).type):
                 raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
         for label in self.labels:
             if fault := label.fault(schema.field(label.column).type):

@@ -106,7 +106,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
                 f"label.derive: {derived[0].derive} needs all rows of each asset, and {lost[0].file} may hold the last "
                 f"ones of any: {lost[0].reason}; mend the file or leave it out"
             )
-        return gather(name, pieces, split, self.job, self._spec.schema.time_units, apart=bool(lost))
+        return gather(name, pieces, split, self.job, self._spec.schema.time_units, merged=bool(lost))
 
     def plan(self, name: str, pieces: Sequence[FileSlice], lost: Sequence[Reject] = ()) -> SeriesAsset | Reject | None:
         """As every kind does; the files of an asset may be in several splits by their paths."""
@@ -145,9 +145,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
-        seen = driver.map("DropMoments", verdicts, lambda verdict: replace(verdict, statistics=None))
+        light = driver.map("DropMoments", verdicts, lambda verdict: replace(verdict, statistics=None))
         unseen = driver.map(
-            "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(seen)
+            "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(light)
         )
         nothing = SeenClasses.zero(labels)
         return driver.map("SetAside", verdicts, set_aside, driver.single(unseen), self.zero, nothing)
@@ -184,8 +184,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return statistics, driver.graph("BuildTransform", fleet, lambda: build(named))
 
     def _own_scaling(self, verdict: SeriesVerdict) -> _AssetScaling:
-        found, how = verdict.statistics, self.job.prepare.scale.how
-        scaling = scaling_of(found.moments, found.sample, how, settled=True)
+        statistics, method = verdict.statistics, self.job.prepare.scale.how
+        scaling = scaling_of(statistics.moments, statistics.sample, method, settled=True)
         return _AssetScaling(verdict.asset.name, verdict.trains, scaling)
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
@@ -217,7 +217,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
         least = self.job.prepare.scale.min_divisor
         return [
-            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.min_divisor ({least:g} "
+            f"{name}: the scale of {lifted:,} of {assets:,} assets is under prepare.scale.min_divisor ({least:g} "
             "times the usual one), so they become flat; min_divisor: 0 takes each as it is"
             for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_min[1:], strict=False)
             if lifted > MANY_FLAT * assets

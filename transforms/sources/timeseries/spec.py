@@ -25,8 +25,8 @@ class PreprocessSpec:
     def with_classes(self, names: Names) -> "PreprocessSpec":
         """With the classes that were found, for labels with classes: auto."""
         labels = tuple(
-            replace(label, classes=in_order(found)) if label.auto else label
-            for label, found in zip(self.schema.labels, names, strict=True)
+            replace(label, classes=in_order(classes)) if label.auto else label
+            for label, classes in zip(self.schema.labels, names, strict=True)
         )
         return replace(self, schema=replace(self.schema, labels=labels))
 

@@ -143,8 +143,8 @@ class Survey:
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
         # An asset's own scale needs its own rows, also where it is there to test with.
-        own = asset.split or asset.only if self._job.prepare.scale.per == "asset" else None
-        train = rows.get(own or "train")
+        only = asset.split or asset.only if self._job.prepare.scale.per == "asset" else None
+        train = rows.get(only or "train")
         if train is not None and train.any():
             self._add_values_of(chunk, train)
         if self._schema.labels:
@@ -163,8 +163,8 @@ class Survey:
         for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.found.wrong)]:
             place, reason = chunk.wrong[row]
             if not place:
-                few = len(self.found.wrong) < _PLACES
-                place = place_in_file(chunk.path, chunk.row(row), self._schema) if few else f"row {chunk.row(row)}"
+                is_cheap = len(self.found.wrong) < _PLACES
+                place = place_in_file(chunk.path, chunk.row(row), self._schema) if is_cheap else f"row {chunk.row(row)}"
             reject = Reject(self._asset.name, chunk.path, place, reason, of_row=True)
             if reject not in self.found.wrong[-1:]:  # a row whose columns are times stands behind many
                 self.found.wrong.append(reject)
@@ -177,10 +177,10 @@ class Survey:
             self.found.sample = self.found.sample.extend(values, self._asset.name, positions, self._part)
 
     def _add_span(self, name: SplitName, mask: np.ndarray, position: int) -> None:
-        some = np.flatnonzero(mask)
-        if not len(some):
+        rows_in = np.flatnonzero(mask)
+        if not len(rows_in):
             return
-        start, end, rows = position + int(some[0]), position + int(some[-1]) + 1, len(some)
+        start, end, rows = position + int(rows_in[0]), position + int(rows_in[-1]) + 1, len(rows_in)
         before = self.found.spans.get(name)
         self.found.spans[name] = (
             Span(start, end, rows) if before is None else Span(before.start, end, before.rows + rows)
@@ -188,13 +188,13 @@ class Survey:
 
     def _add_values(self, values: pa.Array) -> None:
         unlisted = self.found.unlisted
-        for one in pc.value_counts(values).to_pylist():
-            value = one["values"]
+        for entry in pc.value_counts(values).to_pylist():
+            value = entry["values"]
             if value is not None and split_of_value(value, self._job.split) is not None:
                 self.found.listed.add(value)
                 continue
             name = "missing" if value is None else value
-            unlisted[name if name in unlisted or len(unlisted) < _UNLISTED else "others"] += one["counts"]
+            unlisted[name if name in unlisted or len(unlisted) < _UNLISTED else "others"] += entry["counts"]
 
     def _check_order(self, chunk: Chunk) -> None:
         if not len(chunk):

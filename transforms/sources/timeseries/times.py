@@ -64,22 +64,22 @@ def resolve_time(
         raise UserError("source.time.unit: does not go with several columns")
     if len(names) > 2 or (len(names) == 2 and time.format is None and all(map(_is_whole, map(types.get, names)))):
         return _of_parts(time, types)
-    how = time.format
+    text_format = time.format
     remarks: tuple[str, ...] = ()
     needs_text = is_text(first) or (len(names) == 2 and (is_text(types[names[1]]) or not _is_clock(types[names[1]])))
     values = {} if not needs_text else written if written is not None else _values(names, looks, text)
-    if how is None and needs_text:
-        how = _find_order(names, values)
-        remarks = (f"source.time: times are {_ORDERS[how]}",) if how in _ORDERS else ()
+    if text_format is None and needs_text:
+        text_format = _find_order(names, values)
+        remarks = (f"source.time: times are {_ORDERS[text_format]}",) if text_format in _ORDERS else ()
     # Where text is joined of two columns, the first may be of any type that text can be made of.
     type_ = pa.string() if needs_text and len(names) == 2 else first
-    units = TimeUnits.of(type_, time.unit, text=how, zone=time.zone)
+    units = TimeUnits.of(type_, time.unit, text=text_format, zone=time.zone)
     if units is None:
         raise UserError(
             f"source.time.column: {names[0]!r} is {first}, it must be timestamp, integer, float, or text that is a time"
         )
     if units.kind != "timestamp" and (time.zone is not None or len(names) == 2):
-        raise UserError(f"source.time.column: {names[0]!r} is {first}, which is no date")
+        raise UserError(f"source.time.column: {names[0]!r} is {first}, which is not a date")
     if needs_text and units.zone is None:
         units = replace(units, aware=_are_aware(values, units.text))
     return Times(first, units, remarks)
@@ -109,14 +109,14 @@ def _is_clock(type_: pa.DataType) -> bool:
 
 def _values(names: Sequence[str], looks: Mapping[str, Look], text: TextOptions) -> dict[str, list[str]]:
     """Times as they are written, of each sampled file that has them."""
-    found = {}
+    values = {}
     for path, look in looks.items():
         if all(look.schema.names.count(name) == 1 for name in names):
             try:
-                found[path] = [value for value in peek(path, names, text) if value.strip()]
+                values[path] = [value for value in peek(path, names, text) if value.strip()]
             except (BadInput, pa.ArrowException):  # set aside later on, with a reason
                 continue
-    return found
+    return values
 
 
 def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> str:
@@ -127,36 +127,36 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
       UserError: if they hold no dates.
     """
     key = f"source.time.column: {' and '.join(map(repr, names))}"
-    guesses = {path: guess_order(some) for path, some in values.items()}
-    found = Counter(guess.how for guess in guesses.values() if guess.how)
-    if {"dmy", "mdy"} <= found.keys():
-        paths = [next(path for path, guess in guesses.items() if guess.how == how) for how in ("dmy", "mdy")]
+    guesses = {path: guess_order(texts) for path, texts in values.items()}
+    orders = Counter(guess.how for guess in guesses.values() if guess.how)
+    if {"dmy", "mdy"} <= orders.keys():
+        paths = [next(path for path, guess in guesses.items() if guess.how == order) for order in ("dmy", "mdy")]
         raise UserError(
             f"{key}: the day is first in {paths[0]} and the month in {paths[1]}; source.time.format says which is right"
         )
-    if found:
-        how = found.most_common(1)[0][0]
-        assert how is not None
-        return how
+    if orders:
+        order = orders.most_common(1)[0][0]
+        assert order is not None
+        return order
     unsure = next((guess.unsure for guess in guesses.values() if guess.unsure), None)
     if unsure is not None:
         raise OpenDate(
             f"{key}: {unsure!r} may begin with the day or the month; give source.time.format, such as "
             f"'%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'"
         )
-    example = next((value for some in values.values() for value in some), None)
+    example = next((value for texts in values.values() for value in texts), None)
     if example is None:
         raise UserError(f"{key} holds no times in the files that were looked at")
     raise UserError(f"{key} holds text such as {example!r}; give source.time.format, such as '%d.%m.%Y %H:%M:%S'")
 
 
-def _are_aware(values: Mapping[str, Sequence[str]], how: str) -> bool:
+def _are_aware(values: Mapping[str, Sequence[str]], order: str) -> bool:
     """Whether times say their zone, in most of the files."""
     votes = Counter[bool]()
-    for some in values.values():
+    for texts in values.values():
         try:
-            if some:
-                votes[bool(read_times(pa.array(some, pa.string()), how).aware[0])] += 1
+            if texts:
+                votes[bool(read_times(pa.array(texts, pa.string()), order).aware[0])] += 1
         except BadTime:
             continue
     return votes[True] > votes[False]

@@ -88,8 +88,8 @@ def survey_rows(
     names = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
     windows, looked = set(), set()
     for number, name in enumerate(names):
-        held = 0 if ends or spec.every is None else 1
-        if any(found.ends_before(held, spec.windowing) for found in find_all(again(), asset, name, spec)):
+        margin = 0 if ends or spec.every is None else 1
+        if any(found.ends_before(margin, spec.windowing) for found in find_all(again(), asset, name, spec)):
             windows.add(name)
         elif number == 0:
             looked.add(name)
@@ -108,13 +108,13 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     founds = [report.found for report in ordered]
 
     def reject(*why: Reject) -> SeriesVerdict:
-        seen = sum((found.seen for found in founds), SeenClasses.zero(spec.schema.labels))
-        return SeriesVerdict(asset, SeriesStatistics.zero(spec.schema), rejects=why, seen=seen)
+        classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
+        return SeriesVerdict(asset, SeriesStatistics.zero(spec.schema), rejects=why, seen=classes)
 
     if broken := [report.reject for report in ordered if report.reject is not None]:
         return reject(*broken)
-    wrong = tuple(row for found in founds for row in found.wrong)
-    count = sum(found.rejected for found in founds)
+    wrong = tuple(row for each in founds for row in each.wrong)
+    count = sum(each.rejected for each in founds)
     if wrong and count == asset.rows:
         return reject(replace(wrong[0], of_row=False, reason=f"no row can be used: {wrong[0].reason}"))
     decrease, repeat = _disorder(asset, ordered)
@@ -139,13 +139,13 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
             windows, looked = survey_rows(survey, in_order(asset, spec), asset, spec)
         except BadInput as bad:
             return reject(bad.reject(asset.name))
-        whole = survey.found
-        if whole.repeat is not None and not merges:
-            place = whole.repeat.file, f"row {whole.repeat.row}"
+        survey_found = survey.found
+        if survey_found.repeat is not None and not merges:
+            place = survey_found.repeat.file, f"row {survey_found.repeat.row}"
             return reject(Reject(asset.name, *place, "has the time of another row of its asset"))
-        merged = asset.rows - whole.rows
-        asset = replace(asset, total=whole.rows)
-        facts, founds = [UnitFacts(0, asset.end, whole.first_time, whole.spans)], [whole]
+        merged = asset.rows - survey_found.rows
+        asset = replace(asset, total=survey_found.rows)
+        facts, founds = [UnitFacts(0, asset.end, survey_found.first_time, survey_found.spans)], [survey_found]
     else:
         merged = 0
         windows = frozenset().union(*(report.windows for report in ordered))
@@ -153,7 +153,7 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         facts = _with_times(ordered)
     windows |= _look_again(asset, facts, windows | looked, spec)
     notes = [*_notes(asset, founds, merged, spec)]
-    values = frozenset().union(*(found.listed | set(found.unlisted) for found in founds))
+    values = frozenset().union(*(each.listed | set(each.unlisted) for each in founds))
     if not any(fact.spans for fact in facts):  # all rows have values in no list of split
         return replace(
             reject(), left_out=True, notes=tuple(notes), split_values=values, row_rejects=wrong, rejected_rows=count
@@ -163,18 +163,18 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         if count:
             reason += f"; {count} rows were set aside, such as {wrong[0].file}: {wrong[0].place}: {wrong[0].reason}"
         return replace(reject(Reject(asset.name, asset.files, "file", reason)), split_values=values)
-    wanted = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
+    splits = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
     by_column = spec.job.split.by == "column"  # there a split that an asset has no rows of is nothing to speak of
-    rows_of = {name for fact in facts for name in fact.spans} if by_column else set(wanted)
-    notes += [Note(f"without a window in {name}", asset.name) for name in wanted if name in rows_of - windows]
-    seen = sum((found.seen for found in founds), SeenClasses.zero(spec.schema.labels))
+    rows_of = {name for fact in facts for name in fact.spans} if by_column else set(splits)
+    notes += [Note(f"without a window in {name}", asset.name) for name in splits if name in rows_of - windows]
+    classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
     if "train" not in windows:
-        seen = replace(seen, training=SeenClasses.zero(spec.schema.labels).training)
-    statistics = sum((found.statistics for found in founds), SeriesStatistics.zero(spec.schema))
+        classes = replace(classes, training=SeenClasses.zero(spec.schema.labels).training)
+    statistics = sum((each.statistics for each in founds), SeriesStatistics.zero(spec.schema))
     sample = founds[0].sample if len(founds) == 1 else statistics.sample  # a sum has nothing settled
     statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
     return SeriesVerdict(
-        asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts),
+        asset, statistics, notes=tuple(notes), split_values=values, seen=classes, splits=windows, units=tuple(facts),
         row_rejects=wrong, rejected_rows=count,
     )  # fmt: skip
 
@@ -202,42 +202,42 @@ def why_empty(spec: PreprocessSpec) -> str:
 
 
 def _look_again(
-    asset: SeriesAsset, facts: Sequence[UnitFacts], known: frozenset[SplitName], spec: PreprocessSpec
+    asset: SeriesAsset, facts: Sequence[UnitFacts], known_splits: frozenset[SplitName], spec: PreprocessSpec
 ) -> frozenset[SplitName]:
     """The other splits that have a window, where one may reach from one unit into the next: all rows are read again."""
-    found = set()
-    for name in {name for fact in facts for name in fact.spans} - known:
+    splits = set()
+    for name in {name for fact in facts for name in fact.spans} - known_splits:
         spans = [fact.spans[name] for fact in facts if name in fact.spans]
         if spec.every is None and sum(span.rows for span in spans) < spec.windowing.length + spec.windowing.ahead:
             continue
         chunks = in_order(asset, spec, spans[0].start, spans[-1].end)
         if next(find_all(chunks, asset, name, spec), None) is not None:
-            found.add(name)
-    return frozenset(found)
+            splits.add(name)
+    return frozenset(splits)
 
 
 def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: PreprocessSpec) -> Iterator[Note]:
     prepare, column = spec.job.prepare, spec.job.split.column
-    outside = sum((found.outside for found in founds), np.zeros(len(spec.schema.features), np.int64))
+    outside = sum((each.outside for each in founds), np.zeros(len(spec.schema.features), np.int64))
     if merged:
         yield Note(
             f"rows of a time that another row has, made one (duplicates: {prepare.duplicates})", asset.name, merged
         )
     for place, low, high in spec.schema.ranges:
         if outside[place]:
-            what = f"values of {spec.schema.features[place]} outside of [{low:g}, {high:g}], now missing"
-            yield Note(what, asset.name, int(outside[place]))
+            text = f"values of {spec.schema.features[place]} outside of [{low:g}, {high:g}], now missing"
+            yield Note(text, asset.name, int(outside[place]))
     if asset.apart and len(asset.pieces) > 1:
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
-    kept = sum(found.rows - found.rejected for found in founds)  # what is set aside is told as such
-    none = kept - sum(span.rows for found in founds for span in found.spans.values())
-    if none and spec.job.split.by in ("rows", "time"):
-        yield Note("rows in no split, left out", asset.name, none)
-    for label, count in sum((found.unlabelled for found in founds), Counter[str]()).items():
+    remaining = sum(each.rows - each.rejected for each in founds)  # what is set aside is told as such
+    unused = remaining - sum(span.rows for each in founds for span in each.spans.values())
+    if unused and spec.job.split.by in ("rows", "time"):
+        yield Note("rows in no split, left out", asset.name, unused)
+    for label, count in sum((each.unlabelled for each in founds), Counter[str]()).items():
         yield Note(f"rows without a value of the label {label}", asset.name, count)
     if asset.empty:
         yield Note("files without rows", asset.name, asset.empty)
-    unlisted = sum((found.unlisted for found in founds), Counter(dict(asset.left_out)))
+    unlisted = sum((each.unlisted for each in founds), Counter(dict(asset.left_out)))
     for value, count in sorted(unlisted.items()):
         yield Note(f"rows left out, as {column} is {value!r}, in no list of split", asset.name, count)
 
@@ -246,15 +246,15 @@ def _disorder(
     asset: SeriesAsset, ordered: Sequence[SeriesReport]
 ) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
     """The file and row of the first decrease and of the first repeat, inside units and from one to the next."""
-    found = []
+    faults = []
     ordered = [report for report in ordered if report.found.timed]
     for i, report in enumerate(ordered):
         if i and report.found.first_time <= (before := ordered[i - 1].found.last_time):
-            found.append((report.found.first_time < before, *_place_of(asset, report.facts.start)))
-        for one in (report.found.decrease, report.found.repeat):
-            if one is not None:
-                found.append((one.decreases, one.file, f"row {one.row}"))
-    places = [next(((file, row) for less, file, row in found if less is wanted), None) for wanted in (True, False)]
+            faults.append((report.found.first_time < before, *_place_of(asset, report.facts.start)))
+        for step in (report.found.decrease, report.found.repeat):
+            if step is not None:
+                faults.append((step.decreases, step.file, f"row {step.row}"))
+    places = [next(((file, row) for less, file, row in faults if less is wanted), None) for wanted in (True, False)]
     return places[0], places[1]
 
 

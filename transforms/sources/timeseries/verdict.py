@@ -73,7 +73,7 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
             continue  # the unit before, or the next one, owns the windows that begin in it
         start, end = unit.start, _end(number, begins, verdict, spec) if more else asset.end
         for name in sorted(verdict.splits):
-            spans = [one.spans[name] for one in units[number:] if name in one.spans and one.start < end]
+            spans = [later.spans[name] for later in units[number:] if name in later.spans and later.start < end]
             low = min((max(span.start, start) for span in spans), default=end)
             high = max((min(span.end, end) for span in spans), default=start)
             if low >= high or (spec.every is None and high - low < windowing.length + windowing.ahead):
@@ -92,11 +92,11 @@ def _begin(unit: UnitFacts, spec: PreprocessSpec) -> int:
 
 def _end(number: int, begins: list[int], verdict: SeriesVerdict, spec: PreprocessSpec) -> int:
     """The row after the last one that a unit's windows need."""
-    needed = begins[number + 1] + spec.windowing.after
+    last = begins[number + 1] + spec.windowing.after
     if spec.every is None:
-        return min(needed, verdict.asset.end)
+        return min(last, verdict.asset.end)
     for unit in verdict.units[number + 1 :]:
-        if unit.first_time // spec.every > needed:
+        if unit.first_time // spec.every > last:
             return unit.start
     return verdict.asset.end
 
@@ -107,24 +107,24 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
     Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
 
     Raises:
-      JobFailed: if there are more classes than can be told apart.
+      JobFailed: if there are more classes than are supported.
     """
-    left = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
-    check_most(sum(left.values(), SeenClasses.zero(labels)).training, labels)
-    found: dict[str, Reject] = {}
+    remaining = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
+    check_most(sum(remaining.values(), SeenClasses.zero(labels)).training, labels)
+    rejects: dict[str, Reject] = {}
     while True:
-        known = SeenClasses.zero(labels).training
-        for seen in left.values():
-            known = add_names(known, seen.training)
-        more = {name: reject for name, seen in left.items() if (reject := _unseen(name, seen, known, labels))}
+        trained = SeenClasses.zero(labels).training
+        for seen in remaining.values():
+            trained = add_names(trained, seen.training)
+        more = {name: reject for name, seen in remaining.items() if (reject := _unseen(name, seen, trained, labels))}
         if not more:
-            return found
-        found |= more
-        left = {name: seen for name, seen in left.items() if name not in more}
+            return rejects
+        rejects |= more
+        remaining = {name: seen for name, seen in remaining.items() if name not in more}
 
 
-def _unseen(asset: str, seen: SeenClasses, known: Names, labels: Sequence[LabelColumn]) -> Reject | None:
-    for elsewhere, names, label in zip(seen.elsewhere, known, labels, strict=True):
+def _unseen(asset: str, classes: SeenClasses, trained: Names, labels: Sequence[LabelColumn]) -> Reject | None:
+    for elsewhere, names, label in zip(classes.elsewhere, trained, labels, strict=True):
         for name in sorted(elsewhere.keys() - names):
             path, row = elsewhere[name]
             return Reject(asset, path, f"row {row}", f"{label.column} is {name!r}, which is in no training row")

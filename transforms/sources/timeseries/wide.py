@@ -38,8 +38,8 @@ class _AsStored:
 
     @property
     def names(self) -> list[str]:
-        made = _made(self.schema)
-        return [*(name for name in self.schema.names if name not in made), *self.columns]
+        melted = _melted_names(self.schema)
+        return [*(name for name in self.schema.names if name not in melted), *self.columns]
 
     @property
     def optional(self) -> frozenset[str]:
@@ -67,7 +67,7 @@ class _AsStored:
                 raise BadInput(path, f"column {label.column}", fault)
 
 
-def _made(schema: SeriesSchema) -> frozenset[str]:
+def _melted_names(schema: SeriesSchema) -> frozenset[str]:
     """The columns that are made of those of the files."""
     assert schema.wide is not None
     return frozenset(name for name in (schema.wide.time, schema.wide.value) if name)
@@ -84,13 +84,13 @@ def iter_rows(
         return
     stored = _as_stored(path, schema)
     times = wide.times_of(path, stored.columns)
-    made = _made(schema)
-    wanted = [name for name in names if name not in made]
+    melted = _melted_names(schema)
+    read_names = [name for name in names if name not in melted]
     if wide.value in names:
-        wanted += stored.columns
+        read_names += stored.columns
     count = len(stored.columns)
     step = max(1, BATCH_ROWS // count)
-    for group, row, batch in iter_batches(path, stored, wanted or list(stored.columns[:1]), groups, last_rows):
+    for group, row, batch in iter_batches(path, stored, read_names or list(stored.columns[:1]), groups, last_rows):
         for at in range(0, batch.num_rows, step):
             yield group, (row + at) * count, melt(batch.slice(at, step), stored.columns, names, wide, times)
 
@@ -112,15 +112,15 @@ def melt(
     """
     count = len(columns)
     every = pa.array(np.repeat(np.arange(batch.num_rows), count))
-    found = []
+    columns_out = []
     for name in dict.fromkeys(names):
         if name == wide.time and times is not None:
-            found.append(times.take(pa.array(np.tile(np.arange(count), batch.num_rows))))
+            columns_out.append(times.take(pa.array(np.tile(np.arange(count), batch.num_rows))))
         elif name == wide.value:
-            found.append(pa.array(pack(batch, columns).reshape(-1)))
+            columns_out.append(pa.array(pack(batch, columns).reshape(-1)))
         else:
-            found.append(batch.column(name).take(every))
-    return pa.RecordBatch.from_arrays(found, names=list(dict.fromkeys(names)))
+            columns_out.append(batch.column(name).take(every))
+    return pa.RecordBatch.from_arrays(columns_out, names=list(dict.fromkeys(names)))
 
 
 def place_in_file(path: str, row: int, schema: SeriesSchema) -> str:

@@ -73,12 +73,12 @@ class Windowing:
         rows = min(max(SEGMENT_BYTES // row, 16 * windows.length), max(MAX_SEGMENT_BYTES // row, windows.length))
         per_segment = 1 if single else max(1, count_windows(rows, windows.length, windows.stride))
         span = per_segment * windows.stride
-        wanted = max(BLOCK_BYTES // row, 4 * (windows.length + ahead + 2 * fill_rows))
+        least = max(BLOCK_BYTES // row, 4 * (windows.length + ahead + 2 * fill_rows))
         return cls(
             length=windows.length,
             stride=windows.stride,
             windows_per_segment=per_segment,
-            block=max(1, wanted // span) * span,
+            block=max(1, least // span) * span,
             before=fill_rows,
             after=windows.length - 1 + ahead + (fill_rows if linear else 0),
             resampled=resampled,
@@ -123,19 +123,19 @@ class WindowRuns:
     number: np.ndarray  # int64 [runs], of the first window, counted from position 0
     windows: np.ndarray  # int64 [runs], at least 1
 
-    def _each(self) -> tuple[np.ndarray, np.ndarray]:
+    def _repeated(self) -> tuple[np.ndarray, np.ndarray]:
         """For each window, int64 [windows] each: its run, and its place in the run."""
         run = np.repeat(np.arange(len(self.row)), self.windows)
         return run, np.arange(len(run)) - np.repeat(np.cumsum(self.windows) - self.windows, self.windows)
 
     def starts(self, stride: int) -> tuple[np.ndarray, np.ndarray]:
         """For each window, int64 [windows] each: the row of the block, and the position, that it starts at."""
-        run, nth = self._each()
+        run, nth = self._repeated()
         return self.row[run] + nth * stride, first_row(self.number[run] + nth, stride)
 
     def keep(self, keep: np.ndarray, stride: int) -> "WindowRuns":
         """Some of the windows, bool [windows]; a run ends where one is left out."""
-        run, nth = self._each()
+        run, nth = self._repeated()
         joined = keep[1:] & keep[:-1] & (run[1:] == run[:-1])
         first = np.flatnonzero(keep & ~np.append(False, joined))
         last = np.flatnonzero(keep & ~np.append(joined, False))
@@ -143,15 +143,15 @@ class WindowRuns:
         return WindowRuns(self.row[run] + nth * stride, self.number[run] + nth, last - first + 1)
 
 
-def find_windows(rows: Rows, valid: np.ndarray, windowing: Windowing, own: tuple[int, int]) -> WindowRuns:
+def find_windows(rows: Rows, valid: np.ndarray, windowing: Windowing, owned: tuple[int, int]) -> WindowRuns:
     """All windows that start at a position in [own[0], own[1]), with the rows behind them that labels need."""
     starts, ends = find_runs(rows, valid)
     stride, position = windowing.stride, rows.position[starts]
-    low = first_window(np.maximum(position, own[0]), stride)
+    low = first_window(np.maximum(position, owned[0]), stride)
     end = position + (ends - starts) - windowing.ahead
-    high = np.minimum(end_window(end, windowing.length, stride), first_window(own[1], stride))
-    some = high > low
-    return WindowRuns((starts + first_row(low, stride) - position)[some], low[some], (high - low)[some])
+    high = np.minimum(end_window(end, windowing.length, stride), first_window(owned[1], stride))
+    full = high > low
+    return WindowRuns((starts + first_row(low, stride) - position)[full], low[full], (high - low)[full])
 
 
 def cut_segments(runs: WindowRuns, windowing: Windowing) -> Segments:
@@ -202,31 +202,31 @@ def _until(stream: Iterator[Rows], position: int) -> Iterator[Rows]:
 def _iter_blocks(
     stream: Iterator[Rows], windowing: Windowing, start: int | None
 ) -> Iterator[tuple[Rows, tuple[int, int]]]:
-    held: list[Rows] = []
+    pending: list[Rows] = []
     number: int | None = None  # of the next block
     for chunk in stream:
         if not len(chunk):
             continue
-        held.append(chunk)
+        pending.append(chunk)
         if number is None:
             number = int(chunk.position[0] if start is None else max(start, chunk.position[0])) // windowing.block
         if chunk.position[-1] >= (number + 1) * windowing.block + windowing.after:
-            number, rest = yield from _cut_blocks(Rows.concatenate(held), number, windowing, ended=False)
-            held = [rest]
+            number, rest = yield from _cut_blocks(Rows.concatenate(pending), number, windowing, ended=False)
+            pending = [rest]
     if number is not None:
-        yield from _cut_blocks(Rows.concatenate(held), number, windowing, ended=True)
+        yield from _cut_blocks(Rows.concatenate(pending), number, windowing, ended=True)
 
 
 def _cut_blocks(
-    held: Rows, number: int, windowing: Windowing, ended: bool
+    rows: Rows, number: int, windowing: Windowing, ended: bool
 ) -> Generator[tuple[Rows, tuple[int, int]], None, tuple[int, Rows]]:
-    """Yields the blocks that `held` completes; returns the next block's number and the rows that it needs."""
-    while len(held):
-        own = number * windowing.block, (number + 1) * windowing.block
-        if held.position[-1] < (own[0] if ended else own[1] + windowing.after):
+    """Yields the blocks that `rows` completes; returns the next block's number and the rows that it needs."""
+    while len(rows):
+        owned = number * windowing.block, (number + 1) * windowing.block
+        if rows.position[-1] < (owned[0] if ended else owned[1] + windowing.after):
             break
-        yield held.between(own[0] - windowing.before, own[1] + windowing.after), own
-        rest = held.between(own[1], None)
+        yield rows.between(owned[0] - windowing.before, owned[1] + windowing.after), owned
+        rest = rows.between(owned[1], None)
         number = int(rest.position[0]) // windowing.block if len(rest) else number + 1  # jumps over a long gap
-        held = held.between(number * windowing.block - windowing.before, None)
-    return number, held
+        rows = rows.between(number * windowing.block - windowing.before, None)
+    return number, rows

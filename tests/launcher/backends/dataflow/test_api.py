@@ -85,7 +85,7 @@ def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
     assert run_stage(stage) == 1
     told = capsys.readouterr().err
-    assert "job a-name was submitted by somebody else, following it" in told
+    assert "job a-name was submitted elsewhere, following it" in told
     assert "the job was cancelled" in told
 
 

@@ -164,6 +164,6 @@ def test_no_more_is_unpacked_than_is_asked_for(tmp_path, order):
 def test_no_more_is_unpacked_than_the_head_tells_of(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", x=np.zeros(1_000_000))
     stored = replace(find_array(storage.stat(str(tmp_path / "a.npz")), "x", None), shape=(4,))
-    with pytest.raises(BadInput, match="x: has more values than its head tells of"):
+    with pytest.raises(BadInput, match="x: has more values than its header says"):
         unpack(stored, str(tmp_path / "scratch"), 4)
     assert not [path for path in (tmp_path / "scratch").rglob("*") if path.stat().st_size > 32]

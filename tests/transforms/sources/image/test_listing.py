@@ -33,7 +33,7 @@ def album(tmp_path):
 def gather(album: Album, **source: object) -> pd.DataFrame:
     """What is known of each image, by its name below the folder; also `left_out` in the frame's `attrs`."""
     job, files = job_of(album, **source)
-    found = gather_images(job, resolve_images(job, files), files, whole=True)
+    found = gather_images(job, resolve_images(job, files), files, complete=True)
     frame = found.table.to_pandas().set_index("name")
     frame["split"] = [listing.SPLITS[place] if place >= 0 else None for place in found.place]
     frame.attrs["left_out"] = dict(found.left_out)
@@ -157,7 +157,7 @@ def test_a_path_without_a_file_is_told_with_its_row(album):
     }
     assert found["split"]["train/birds/b.jpg"]  # it comes to a run, which tells it
     job, files = job_of(album)
-    partly = gather_images(job, resolve_images(job, files), files, whole=False)
+    partly = gather_images(job, resolve_images(job, files), files, complete=False)
     assert len(partly.table) == 6
 
 
@@ -229,7 +229,7 @@ def crowd(tmp_path):
 
 def splits_of(album: Album) -> dict[str, str]:
     job = Job.model_validate(album.job)
-    found = gather_images(job, resolve_images(job, album.files), album.files, whole=True)
+    found = gather_images(job, resolve_images(job, album.files), album.files, complete=True)
     names = found.table["name"].to_pylist()
     return {name: listing.SPLITS[place] for name, place in zip(names, found.place, strict=True)}
 
@@ -263,7 +263,7 @@ def test_stratified_splits_have_each_class_s_share(crowd):
 def test_what_is_in_no_split_is_counted(crowd):
     crowd.job["split"] = {"by": "column", "column": "folder", "train": ["0", "1"], "eval": ["2"]}
     job = Job.model_validate(crowd.job)
-    found = gather_images(job, resolve_images(job, crowd.files), crowd.files, whole=True)
+    found = gather_images(job, resolve_images(job, crowd.files), crowd.files, complete=True)
     assert found.left_out[UNUSED] == sum(int(name[0]) > 2 for name in many(4000)[0])
 
 
@@ -290,7 +290,7 @@ def test_runs_hold_each_image_once_in_an_order_of_chance(crowd, tmp_path, monkey
 def test_runs_are_cut_by_bytes(crowd, monkeypatch):
     monkeypatch.setattr(listing, "RUN_BYTES", 20_000)
     job = Job.model_validate(crowd.job)
-    images = gather_images(job, resolve_images(job, crowd.files), crowd.files, whole=True)
+    images = gather_images(job, resolve_images(job, crowd.files), crowd.files, complete=True)
     runs = list(cut_runs(images, 7))
     assert sum(len(rows) for _, rows in runs) == 4000
     assert max(facts.size for facts, _ in runs) < 20_200

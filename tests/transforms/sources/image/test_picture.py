@@ -162,7 +162,7 @@ def bomb(format_: str) -> bytes:
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "header: is an SVG"),
         (b"II*\0\x08\0\0\0", "header: is a TIFF; JPEG, PNG"),
         (b"\0\0\0\x18ftypheic\0\0", "header: is a HEIC"),
-        (b"just text", "header: is no image that is known; it begins with 'just text'"),
+        (b"just text", "header: is not a known image format; it begins with 'just text'"),
         (b"version https://git-lfs.github.com/spec/v1", "header: is a pointer of Git LFS"),
         (JPEG[:10], "header: ends before its pixels"),
         (JPEG[: JPEG.index(b"\xff\xc0") + 5], "header: is cut off"),
@@ -255,9 +255,7 @@ def second_size(format_: str) -> bytes:
     return data[:8] + chunk(b"IHDR", struct.pack(">IIBBBBB", 10, 10, 8, 0, 0, 0, 0)) + data[8:]
 
 
-@pytest.mark.parametrize(
-    ("format_", "told"), [("png", "has two chunks IHDR, of which"), ("jpeg", "has two frames, of which")]
-)
+@pytest.mark.parametrize(("format_", "told"), [("png", "has two chunks IHDR, each"), ("jpeg", "has two frames, each")])
 def test_a_second_size_does_not_get_past_the_most_pixels(format_, told):
     with pytest.raises(BadImage, match=told):
         make_picture(second_size(format_), ORIGINAL, 1000)

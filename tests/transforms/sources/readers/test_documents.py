@@ -83,9 +83,9 @@ def test_json_in_any_form_reads_like_lines(tmp_path, expected, form, monkeypatch
         (json.dumps({"a": RECORDS, "b": RECORDS}), r"holds several arrays of records \(a, b\); save the one"),
         ("[" * 100_000, "record 1: cannot be read as JSON"),
         ("17", r"line 1: is not a JSON object, such as \{...\}"),
-        (json.dumps(RECORDS) + "garbage", "record 201: text stands behind the array"),
-        (json.dumps(RECORDS) + '\n{"t": 200}', "record 201: text stands behind the array"),
-        (json.dumps(RECORDS) + "]", "record 201: text stands behind the array"),
+        (json.dumps(RECORDS) + "garbage", "record 201: text follows the array"),
+        (json.dumps(RECORDS) + '\n{"t": 200}', "record 201: text follows the array"),
+        (json.dumps(RECORDS) + "]", "record 201: text follows the array"),
         (json.dumps([]) + json.dumps(RECORDS)[:-1], "record 201: the file ends before its array does"),
     ],
 )

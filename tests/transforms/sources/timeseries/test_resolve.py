@@ -108,7 +108,7 @@ def test_rows_count_on_from_file_to_file(tmp_path):
     schema = resolve_schema(job, files)
     assert schema.names == ["x0"]
     pieces = [piece for file in files for piece in scan_file(file, job.source.asset, schema, None, "")]
-    asset = gather("all", pieces, "train", job, schema.time_units, apart=False)
+    asset = gather("all", pieces, "train", job, schema.time_units, merged=False)
     assert [piece.path.rpartition("/")[2][0] for piece in asset.pieces] == list("abcd")
     assert [(piece.first, piece.last) for piece in asset.pieces] == [(0, 4), (5, 9), (10, 14), (15, 17)]
     assert np.concatenate([chunk.time for chunk in read_chunks(asset, schema)]).tolist() == list(range(18))
@@ -252,7 +252,7 @@ REFUSED = {
     "a column of text": (["t,x0\n1,2\n2,abc\n"], "t", {"features": ["x0"]},
                          r"'x0' is string \(line 3 of .*0.csv: 'abc' is not a number"),
     "two columns of a name": (["t,x0,x0\n1,2,3\n"], "t", {}, "0.csv has 2 columns of the name 'x0'"),
-    "a zone of numbers": (["t,x0\n1,2\n"], {"column": "t", "zone": "UTC"}, {}, "'t' is int64, which is no date"),
+    "a zone of numbers": (["t,x0\n1,2\n"], {"column": "t", "zone": "UTC"}, {}, "'t' is int64, which is not a date"),
     "names that do not fit": (["1,2,3\n"], "t", {"csv": {"names": ["t", "x0"]}},
                               "line 1: has 3 values, and source.csv.names 2 names"),
     "another encoding": (["t,x0,ü\n1,2,3\n"], "t", {"csv": {"encoding": "ascii"}},

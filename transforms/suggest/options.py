@@ -9,7 +9,7 @@ NO_LABEL = "none"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `beamfeed init`; None where it is to guess.
 
     Attributes:
@@ -37,7 +37,7 @@ class Asked:
         for option, name in self.columns.items():
             if name not in columns:
                 has = f"the files have: {', '.join(columns)}"
-                raise UserError(f"--{option} {name}: is no column of the files{near_miss(name, columns)} ({has})")
+                raise UserError(f"--{option} {name}: is not a column of the files{near_miss(name, columns)} ({has})")
         names = list(self.columns.values())
         if twice := [name for name in names if names.count(name) > 1]:
             first, second = [option for option, name in self.columns.items() if name == twice[0]][:2]

@@ -23,7 +23,7 @@ NEW_YEAR = int(np.datetime64("2025-01-01", "ns").astype(np.int64))
     ],
 )
 def test_a_time_is_told_as_its_column_has_it(units, tick, told):
-    assert units.tell(tick) == told
+    assert units.format(tick) == told
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_time_is_told_as_its_column_has_it(units, tick, told):
     ],
 )
 def test_a_span_has_a_unit_where_its_column_has_one(units, ticks, told):
-    assert units.tell_span(ticks) == told
+    assert units.format_span(ticks) == told
