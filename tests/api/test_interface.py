@@ -115,7 +115,7 @@ def test_paths_may_be_objects(pumps):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"split": "trian"}, "split is 'trian', it must be one of train, eval, test"),
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
@@ -124,8 +124,8 @@ def test_paths_may_be_objects(pumps):
         ({"epochs": 0}, "epochs is 0"),
     ],
 )
-def test_wrong_arguments_of_load_dataset_are_told(arguments, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_arguments_of_load_dataset_are_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
         beamfeed.load_dataset("nowhere", **{"split": "train", "batch_size": 2, **arguments})
 
 

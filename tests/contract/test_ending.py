@@ -34,7 +34,7 @@ def start(root, tmp_path, undo: str = 'open("undone", "a").write("last ")', igno
 
 
 @pytest.mark.parametrize(
-    ("sent", "ignored", "told"),
+    ("sent", "ignored", "message"),
     [
         (signal.SIGINT, None, "interrupted\n"),
         (signal.SIGINT, signal.SIGINT, "interrupted\n"),
@@ -42,11 +42,11 @@ def start(root, tmp_path, undo: str = 'open("undone", "a").write("last ")', igno
         (signal.SIGHUP, None, ""),
     ],
 )
-def test_a_signal_ends_it_and_undoes_what_it_holds(root, tmp_path, sent, ignored, told):
+def test_a_signal_ends_it_and_undoes_what_it_holds(root, tmp_path, sent, ignored, message):
     with start(root, tmp_path, ignored=ignored) as process:
         process.send_signal(sent)
         _, error = process.communicate(timeout=20)
-    assert (process.returncode, error) == (128 + sent, told)
+    assert (process.returncode, error) == (128 + sent, message)
     assert (tmp_path / "undone").read_text() == "last first"
 
 

@@ -84,7 +84,7 @@ def test_what_is_none_of_ours_is_not_found(text):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (UserError("a: is wrong\nb: is too"), ("a: is wrong\nb: is too", 2)),
         (JobFailed("too many"), ("job failed: too many", 1)),
@@ -98,8 +98,8 @@ def test_what_is_none_of_ours_is_not_found(text):
         (ValueError("two\nlines"), ("job failed: ValueError: two", 1)),
     ],
 )  # fmt: skip
-def test_every_exception_is_told(error, told):
-    assert failure_of(error) == told
+def test_every_exception_is_told(error, message):
+    assert failure_of(error) == message
 
 
 def test_a_message_is_text_that_every_runner_can_send():

@@ -68,7 +68,7 @@ def test_the_same_files_are_the_same_wheel(kit, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda folder: folder / "none", "does not exist"),
         (lambda folder: folder, "has no __init__.py, so it is no package"),
@@ -79,8 +79,8 @@ def test_the_same_files_are_the_same_wheel(kit, tmp_path):
         (lambda folder: "gs://bucket/kit", "is in a bucket, where only wheels"),
     ],
 )
-def test_what_is_no_package_is_one_line(tmp_path, make, told):
-    with pytest.raises(UserError, match=f"^launch.preprocess.packages: .*{told}"), fetched([str(make(tmp_path))]):
+def test_what_is_no_package_is_one_line(tmp_path, make, message):
+    with pytest.raises(UserError, match=f"^launch.preprocess.packages: .*{message}"), fetched([str(make(tmp_path))]):
         pass
 
 

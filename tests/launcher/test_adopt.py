@@ -108,7 +108,7 @@ def test_it_does_nothing_else(lake):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ("windows: {length: 3}", "windows: does not go with a job without a source"),
         ("source: {kind: none}", "kind 'none' is not allowed"),
@@ -116,9 +116,9 @@ def test_it_does_nothing_else(lake):
         ("split: {by: key}", "split.by: key does not go with a job without a source"),
     ],
 )
-def test_what_needs_a_source_is_refused(lake, more, told):
+def test_what_needs_a_source_is_refused(lake, more, message):
     (lake.parent / "job.yaml").write_text(JOB + more + "\n")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         make_plan("job.yaml", names=(TRAIN,))
 
 

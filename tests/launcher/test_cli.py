@@ -118,7 +118,7 @@ def test_beam_options_follow_two_dashes(job_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (("windows:", "window:"), "windows"),
         (("length: 8", "length: eight"), "length"),
@@ -126,12 +126,12 @@ def test_beam_options_follow_two_dashes(job_path):
         (("name: small", "name: [small"), "is not YAML"),
     ],
 )
-def test_a_wrong_job_is_told_without_a_traceback(job_path, tmp_path, change, told):
+def test_a_wrong_job_is_told_without_a_traceback(job_path, tmp_path, change, message):
     text = (tmp_path / "job.yaml").read_text()
     (tmp_path / "job.yaml").write_text(text.replace(*change))
     result = beamfeed("run", job_path)
     assert result.returncode == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert all(line.startswith("beamfeed: ") for line in result.stderr.splitlines())
     assert result.stdout == ""
 
@@ -142,7 +142,7 @@ def test_a_job_file_that_is_not_there():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "the following arguments are required: COMMAND (try beamfeed --help)"),
         (["run"], "the following arguments are required: JOB (try beamfeed run --help)"),
@@ -158,10 +158,10 @@ def test_a_job_file_that_is_not_there():
         (["run", "j.yaml", "k.yaml"], "run: unexpected argument 'k.yaml'"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments, told):
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments, message):
     result = beamfeed(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"beamfeed: {told}")
+    assert result.stderr.startswith(f"beamfeed: {message}")
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -252,18 +252,18 @@ def test_what_does_not_go_with_looking_for_a_learning_rate(job_path, more, capsy
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("train.writers=[mlflow]", "train.writers: mlflow needs the address of a tracking server"),
         ("train.init={from: nowhere}", "train.init.from: nowhere is neither the train.workdir of a finished run nor"),
     ],
 )
-def test_what_training_needs_is_told_before_anything_runs(job_path, override, told, monkeypatch, capfd):
+def test_what_training_needs_is_told_before_anything_runs(job_path, override, message, monkeypatch, capfd):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     stand_in(monkeypatch, preprocess="print('preparing')", train="print('training')")
     assert cli.main(["run", job_path, "--set", override]) == 2
     out, err = capfd.readouterr()
-    assert (out, err.startswith(f"beamfeed: {told}"), err.count("\n")) == ("", True, 1)
+    assert (out, err.startswith(f"beamfeed: {message}"), err.count("\n")) == ("", True, 1)
 
 
 def test_what_nobody_foresaw_is_one_line_and_a_log(job_path, monkeypatch, capfd, tmp_path):

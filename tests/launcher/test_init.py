@@ -86,17 +86,17 @@ def test_a_job_that_cannot_run_is_not_praised(beamfeed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["nowhere"], "nowhere: there is no such file or folder"),
         (["pumps", "--ou", "x.yaml", "--frce"], "init: --frce: unknown option; did you mean '--force'? "),
     ],
 )
-def test_a_mistake_is_told_to_programs(beamfeed, arguments, told):
+def test_a_mistake_is_told_to_programs(beamfeed, arguments, message):
     done = beamfeed(*arguments, "--json")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     found = json.loads(done.stdout)
     assert (found["event"], found["code"]) == ("error", 2)
-    assert found["message"].startswith(told)
+    assert found["message"].startswith(message)
     assert f"beamfeed: {found['message']}\n" == done.stderr

@@ -120,7 +120,7 @@ def test_nothing_is_complete_at_first(job_path):
 
 
 @pytest.mark.parametrize(
-    ("state", "same", "told"),
+    ("state", "same", "message"),
     [
         ({"epoch": 0, "step": 177, "done": 177}, True, "continuing {workdir} at step 177 (epoch 1 of 4)"),
         ({"epoch": 2, "step": 177, "done": 0}, True, "continuing {workdir} at step 177 (epoch 2 of 4)"),
@@ -128,7 +128,7 @@ def test_nothing_is_complete_at_first(job_path):
         (None, True, "no finished training run in {workdir}"),
     ],
 )
-def test_a_run_that_was_begun_is_continued_in_words(job_path, state, same, told):
+def test_a_run_that_was_begun_is_continued_in_words(job_path, state, same, message):
     data = fingerprint_of(job_path)
     publish(job_path, data)
     train = load_job(job_path).train
@@ -136,7 +136,7 @@ def test_a_run_that_was_begun_is_continued_in_words(job_path, state, same, told)
     storage.write_text(names.run, json.dumps({"fingerprint": run_fingerprint(train, data) if same else "x"}))
     if state is not None:
         storage.write_text(f"{names.checkpoints}/step-000000177.json", json.dumps(state))
-    assert reasons(job_path)[TRAIN] == told.format(workdir=train.workdir)
+    assert reasons(job_path)[TRAIN] == message.format(workdir=train.workdir)
 
 
 def test_commands_carry_the_job_and_its_overrides(job_path):

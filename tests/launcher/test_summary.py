@@ -166,7 +166,7 @@ def test_a_good_run_has_no_notes():
 
 
 @pytest.mark.parametrize(
-    ("result", "splits", "told"),
+    ("result", "splits", "message"),
     [
         ({"last_loss": 0.499}, {}, "the train loss does not fall (0.5 -> 0.499)"),
         ({"last_loss": 0.75}, {}, "beamfeed train my.yaml --find-lr"),
@@ -182,9 +182,9 @@ def test_a_good_run_has_no_notes():
         ({}, {"eval": {"model": {"loss": 1.0}}}, "on eval, training does not beat a trivial guess"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(result, splits, told):
+def test_what_is_wrong_is_said_in_words(result, splits, message):
     (line,) = findings(RESULT.model_copy(update=result), review_of(**splits), "my.yaml")
-    assert told in line
+    assert message in line
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,17 @@ KILLED = FAILING.replace("sys.exit(1)", "os.kill(os.getpid(), 9)")
 
 
 @pytest.mark.parametrize(
-    ("code", "expected", "told"),
+    ("code", "expected", "message"),
     [
         (FAILING, 1, []),
         (KILLED, 128 + 9, ["beamfeed: preprocess was ended by SIGKILL, as a system does that runs out of memory"]),
     ],
 )
-def test_a_stage_that_fails(code, expected, told):
+def test_a_stage_that_fails(code, expected, message):
     with start(code, TRAINING, columns=120) as terminal:
         lines = terminal.finish()
     assert terminal.code == expected
-    assert lines == ["preprocess: is to be done", "job failed: the disk is full", *told]
+    assert lines == ["preprocess: is to be done", "job failed: the disk is full", *message]
     check_areas(terminal)
 
 

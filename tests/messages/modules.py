@@ -20,12 +20,12 @@ INSPECT, PROFILE = f"{TOOLS}inspect_dataset", f"{TOOLS}profile_dataset"
 FIND_RATE, CHECKPOINTS = f"{TOOLS}find_rate", f"{TOOLS}list_checkpoints"
 
 
-def preprocess(told: list[str], *sets: str, code: int = 2) -> Case:
-    return Case(PREPROCESS, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], told, code=code)
+def preprocess(message: list[str], *sets: str, code: int = 2) -> Case:
+    return Case(PREPROCESS, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], message, code=code)
 
 
-def train(told: list[str], *sets: str, **env: str) -> Case:
-    return Case(TRAIN, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], told, env)
+def train(message: list[str], *sets: str, **env: str) -> Case:
+    return Case(TRAIN, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], message, env)
 
 
 def model(name: str) -> str:

@@ -164,17 +164,17 @@ def test_what_is_said_of_an_odd_table_is_what_is_in_it(tmp_path, seed):
         run_as_foretold(job, checked, told)
 
 
-def run_as_foretold(job: str, checked, told: Told) -> None:
+def run_as_foretold(job: str, checked, message: Told) -> None:
     """The run publishes the same counts, and says the same of missing values."""
     assert preprocess.main(["--job", job]) == 0
     manifest = read_manifest(checked.job.output.path)
     assert manifest.counts == checked.manifest.counts
     assert manifest.notes == checked.manifest.notes
     for name, split in manifest.splits.items():
-        assert (split.windows, split.targets) == (told.splits[name], checked.manifest.splits[name].targets)
+        assert (split.windows, split.targets) == (message.splits[name], checked.manifest.splits[name].targets)
     stats = json.loads(Path(manifest.data_layout(checked.job.output.path).stats).read_text())["features"]
-    assert {name: one["missing"] for name, one in stats.items()} == told.missing
-    assert {one["count"] + one["missing"] for one in stats.values()} == {told.splits["train"]}
+    assert {name: one["missing"] for name, one in stats.items()} == message.missing
+    assert {one["count"] + one["missing"] for one in stats.values()} == {message.splits["train"]}
 
 
 def test_rows_of_series_that_no_split_takes_are_told(fleet):

@@ -291,7 +291,7 @@ def test_empty_lists_of_another_type(tmp_path, capfd):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--target", "lable"], "--target lable: no such feature; did you mean 'label'?"),
         (["--target", "tags"], "--target tags: has the shape [any]"),
@@ -308,11 +308,11 @@ def test_empty_lists_of_another_type(tmp_path, capfd):
         (["--no_such_option=1"], "--no_such_option: Beam has no such option"),
     ],
 )
-def test_a_mistake_is_one_line(folder, tmp_path, capfd, arguments, told):
+def test_a_mistake_is_one_line(folder, tmp_path, capfd, arguments, message):
     arguments = [one.format(tmp=tmp_path) for one in arguments]
     assert adopt.main([str(folder), "--out", str(tmp_path / "out"), ONE_THREAD, *arguments]) == 2
     error = capfd.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 

@@ -121,17 +121,17 @@ def test_code_that_would_stay_on_this_machine_is_told_before_anything_is_submitt
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({}, "--job: is missing"),
         ({"job": "gs://made/jobs/none.yaml"}, "there is no such job file"),
         ({"job": "gs://made/jobs/small.yaml", "set": "windows.strid=4"}, "did you mean 'stride'?"),
     ],
 )
-def test_a_mistake_is_one_line(cloud, launch, parameters, told):
+def test_a_mistake_is_one_line(cloud, launch, parameters, message):
     result = launch(**parameters)
     assert result.returncode == 2, result.stderr
-    assert told in result.stderr.splitlines()[-1]
+    assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
     assert cloud.dataflow.submitted == []
 

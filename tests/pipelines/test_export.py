@@ -276,15 +276,15 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_told_in_a_line(series, tmp_path, capsys, arguments, told):
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_told_in_a_line(series, tmp_path, capsys, arguments, message):
     arguments = [one.format(folder=tmp_path, data=series.folder) for one in arguments]
     for option, value in (("--to", "parquet"), ("--out", str(tmp_path / "out"))):
         if option not in arguments:
             arguments[1:1] = [option, value]
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 

@@ -184,19 +184,19 @@ def test_raw_pixels_of_a_list_with_several_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         (3, "of the rows were rejected, limits.max_rejected_fraction is 1.0%"),
         (24, "100.0% of the rows were rejected"),
     ],
 )
-def test_too_many_broken_images_end_the_job(tmp_path, capsys, broken, told):
+def test_too_many_broken_images_end_the_job(tmp_path, capsys, broken, message):
     album = Album(tmp_path)
     album.fill(12)
     for path in sorted(album.files.rglob("*.jpg"))[:broken]:
         path.write_bytes(b"broken")
     assert album.preprocess("split={train: 1, eval: 0, test: 0}") == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (album.output / "manifest.json").exists()
 
 

@@ -24,14 +24,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize("runner", [[], ["--runner=DirectRunner"], ["--runner=DataflowRunner"]])
-@pytest.mark.parametrize(("argv", "told"), WRONG)
-def test_a_wrong_option_is_one_line(argv, told, runner, capfd):
+@pytest.mark.parametrize(("argv", "message"), WRONG)
+def test_a_wrong_option_is_one_line(argv, message, runner, capfd):
     if any(one.startswith("--runner") for one in argv) and runner:
         pytest.skip("it names its own")
     assert main([*runner, *argv]) == 2
     out, error = capfd.readouterr()
     assert (out, len(error.splitlines())) == ("", 1)
-    assert error.startswith(told)
+    assert error.startswith(message)
 
 
 SERVERS_OWN = ["--parallelism=2", "--checkpointing_intervall", "100", "--spark_thing", "--x=1"]

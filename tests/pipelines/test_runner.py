@@ -109,7 +109,7 @@ def test_which_runner(argv, workers, runner, threads):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("NoRunner", "--runner: 'NoRunner' is none of DataflowRunner, "),
         ("FlinkRuner", "; did you mean 'FlinkRunner'?"),
@@ -117,8 +117,8 @@ def test_which_runner(argv, workers, runner, threads):
         ("os.NoRunner", "--runner: 'os.NoRunner' cannot be loaded: module 'os' has no attribute 'NoRunner'"),
     ],
 )
-def test_an_unknown_runner_is_told_in_one_line(name, told):
+def test_an_unknown_runner_is_told_in_one_line(name, message):
     with pytest.raises(UserError) as caught:
         choose_runner(PipelineOptions([f"--runner={name}"]), 1)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1

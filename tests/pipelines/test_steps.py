@@ -119,14 +119,14 @@ def power(table):
 
 
 @pytest.mark.parametrize(
-    ("late", "told"),
+    ("late", "message"),
     [
         ("raise ValueError('no such pump')", "own_power:power fails on rows 1,500 to 1,999 of "),
         ("return table", "own_power:power gives no column 'power' on rows"),
         ("return table.append_column('power', pa.array(['x'] * len(table)))", "gives 'power' as string on rows"),
     ],
 )
-def test_a_mistake_that_is_met_late_is_one_line(fleet, own, capfd, late, told):
+def test_a_mistake_that_is_met_late_is_one_line(fleet, own, capfd, late, message):
     own.write_text(LATE.format(late=late))
     for number in range(3):
         table = make_table(2000, seed=number, features=1).rename_columns(["t", "volt"])
@@ -135,12 +135,12 @@ def test_a_mistake_that_is_met_late_is_one_line(fleet, own, capfd, late, told):
     assert fleet.preprocess(*job, f"launch.preprocess.packages=['{own}']") == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("prepare.steps: ")
-    assert told in line
+    assert message in line
     assert not (fleet.output / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("job", "told"),
+    ("job", "message"),
     [
         (["prepare.step_columns=[amp]"], "step_columns: there are no steps that could get them"),
         (["prepare={steps: ['own_power:power'], step_columns: [ampere]}"], "no column matches 'ampere'"),
@@ -152,13 +152,13 @@ def test_a_mistake_that_is_met_late_is_one_line(fleet, own, capfd, late, told):
         ),
     ],
 )
-def test_mistakes_in_the_job(fleet, own, capfd, job, told):
+def test_mistakes_in_the_job(fleet, own, capfd, job, message):
     for name, table in tables(50).items():
         fleet.write(f"{name}.parquet", table)
     package = f"launch.preprocess.packages=['{own}']"
     assert fleet.preprocess("source.features=[volt, power]", package, *job) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert told in line
+    assert message in line
 
 
 ONE_ASSET = """

@@ -51,7 +51,7 @@ def test_template_run_passes_the_parameters(make):
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("template",), "PROJECT is not set"),
         (("template", "PROJECT=p"), "REGION is not set"),
@@ -60,8 +60,8 @@ def test_template_run_passes_the_parameters(make):
         (("template", *GIVEN, "GCLOUD=no-such-gcloud"), "gcloud is not installed"),
     ],
 )
-def test_what_is_missing_is_one_line(make, args, told):
+def test_what_is_missing_is_one_line(make, args, message):
     result, calls = make(*args)
     assert result.returncode == 2
-    assert told in result.stderr.splitlines()[0]
+    assert message in result.stderr.splitlines()[0]
     assert calls == []

@@ -122,9 +122,9 @@ PLANS = [
 ]  # fmt: skip
 
 
-def parse(argv: list[str] | None, told: str | None) -> argparse.Namespace:
+def parse(argv: list[str] | None, message: str | None) -> argparse.Namespace:
     """The command line of programs that kill."""
-    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=message, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--docs", help="write what was measured into this page")

@@ -64,15 +64,15 @@ def test_what_cannot_be_used_is_told_with_its_place(tmp_path, table, case, suffi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"features": "x0"}, "features is 'x0', it must be a list"),
         ({"features": []}, "features is \\[\\], it must be a list"),
         ({"time_unit": "year"}, "time_unit is 'year', it must be one of ns, us"),
     ],
 )
-def test_wrong_arguments_are_told_at_once(arguments, told):
-    with pytest.raises(UserError, match=told):
+def test_wrong_arguments_are_told_at_once(arguments, message):
+    with pytest.raises(UserError, match=message):
         ReadTimeseries(**{"time": "t", "features": ["x0"], "windows": WINDOWS, **arguments})
 
 

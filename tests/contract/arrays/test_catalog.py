@@ -100,7 +100,7 @@ def write(folder):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "message"),
     [
         ({"x": "three.npy", "y": "four.npy"}, "same number of rows: source.inputs.x has 3, source.inputs.y has 4"),
         ({"x": "three.npy wide.npy"}, "wide.npy has rows of the shape [5], {}/three.npy [2]; the files of an array"),
@@ -125,11 +125,11 @@ def write(folder):
         ({"x": "strings.h5"}, "strings.h5 holds Python objects"),
     ],
 )
-def test_what_cannot_be_used_is_one_line(find, tmp_path, wanted, told):
+def test_what_cannot_be_used_is_one_line(find, tmp_path, wanted, message):
     write(tmp_path)
     with pytest.raises(UserError) as caught:
         find(**wanted)
-    assert told.replace("{}", str(tmp_path)) in str(caught.value)
+    assert message.replace("{}", str(tmp_path)) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

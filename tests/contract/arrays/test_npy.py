@@ -56,7 +56,7 @@ WHOLE = saved(np.zeros(3))
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"", "is empty"),
         (b"PK\x03\x04 something else", "is not a NumPy array"),
@@ -70,8 +70,8 @@ WHOLE = saved(np.zeros(3))
         (b"\x93NUMPY\x02\x00" + (1 << 30).to_bytes(4, "little"), "which is broken"),
     ],
 )
-def test_what_is_no_head_is_told(data, told):
-    with pytest.raises(BadArray, match=told):
+def test_what_is_no_head_is_told(data, message):
+    with pytest.raises(BadArray, match=message):
         read_head(io.BytesIO(data).read)
 
 

@@ -100,7 +100,7 @@ def test_tf_config_as_vertex_writes_it():
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         ({"TF_CONFIG": "{"}, "'{', which is not JSON"),
         ({"TF_CONFIG": "[" * 5000}, "not JSON"),
@@ -136,8 +136,8 @@ def test_tf_config_as_vertex_writes_it():
         (tf_config({"worker": ["a:1", "b:1"]}, index=None), "task.index must be from 0 to 1"),
     ],
 )
-def test_a_wrong_tf_config_is_told_in_one_line(environ, told):
-    with pytest.raises(UserError, match=rf"^TF_CONFIG: .*{told}") as caught:
+def test_a_wrong_tf_config_is_told_in_one_line(environ, message):
+    with pytest.raises(UserError, match=rf"^TF_CONFIG: .*{message}") as caught:
         read_worker_info(environ)
     assert "\n" not in str(caught.value)
 
@@ -164,7 +164,7 @@ def test_torchrun_and_kubeflow_trainer(environ, worker):
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         ({**TORCHRUN, "RANK": "4"}, "^RANK: is '4', it must be a whole number from 0 to 3$"),
         ({**TORCHRUN, "RANK": "one"}, "^RANK: is 'one'"),
@@ -182,8 +182,8 @@ def test_torchrun_and_kubeflow_trainer(environ, worker):
         ({"PET_MASTER_ADDR": "node0"}, "^PET_MASTER_ADDR: is 'node0', so PET_NNODES and PET_NODE_RANK must be set"),
     ],
 )
-def test_wrong_torchrun_variables_are_told_in_one_line(environ, told):
-    with pytest.raises(UserError, match=told) as caught:
+def test_wrong_torchrun_variables_are_told_in_one_line(environ, message):
+    with pytest.raises(UserError, match=message) as caught:
         read_worker_info(environ)
     assert "\n" not in str(caught.value)
 
@@ -224,7 +224,7 @@ def test_slurm_reserved_ports_come_first():
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "message"),
     [
         (slurm(3), "^SLURM_PROCID: is '3', it must be a whole number from 0 to 2$"),
         (slurm(0, SLURM_PROCID=None), "^SLURM_PROCID: is not set"),
@@ -248,8 +248,8 @@ def test_slurm_reserved_ports_come_first():
         (slurm(1, SLURM_STEP_RESV_PORTS="some"), "^SLURM_STEP_RESV_PORTS: is 'some', it must be like"),
     ],
 )
-def test_wrong_slurm_variables_are_told_in_one_line(environ, told):
-    with pytest.raises(UserError, match=told) as caught:
+def test_wrong_slurm_variables_are_told_in_one_line(environ, message):
+    with pytest.raises(UserError, match=message) as caught:
         read_worker_info(environ)
     assert "\n" not in str(caught.value)
 

@@ -49,7 +49,7 @@ def test_a_section_is_the_same_when_it_is_written_and_read_again():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("scale: standard", "scale: standart", "7: source.inputs.sums.scale: 'standart'"),
         ("scale: standard", "scal: standard", "7: source.inputs.sums.scal: unknown key; did you mean 'scale'?"),
@@ -70,11 +70,11 @@ def test_a_section_is_the_same_when_it_is_written_and_read_again():
          "train.task: is missing: the job has outputs"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(tmp_path, old, new, told):
+def test_mistakes_are_one_line(tmp_path, old, new, message):
     assert old in JOB
     (tmp_path / "job.yaml").write_text(JOB.replace(old, new, 1))
     with pytest.raises(UserError) as caught:
         load_job(str(tmp_path / "job.yaml"), [])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert "job.yaml" in str(caught.value)

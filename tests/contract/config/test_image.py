@@ -27,7 +27,7 @@ def test_what_is_not_said():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("source.store.format=rwa", "source.store.format: 'rwa' is not allowed; did you mean 'raw'"),
         ("source.store={size: 8}", "source.store: size goes with format: jpeg, png or raw; original bytes stay"),
@@ -56,8 +56,8 @@ def test_what_is_not_said():
         ("output.partition_by=[a]", "output.partition_by: does not go with source.kind: image"),
     ],
 )
-def test_mistakes(change, told):
-    with pytest.raises(UserError, match=told) as caught:
+def test_mistakes(change, message):
+    with pytest.raises(UserError, match=message) as caught:
         parse_job(JOB, [change], name="job.yaml")
     assert "\n" not in str(caught.value)
 

@@ -22,7 +22,7 @@ def test_a_section_of_a_field():
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("train.inputs.image.size=64",
          "size: 64 is not allowed, it must be a list of 2 values, each a whole number from 1 to 8,192"),
@@ -42,11 +42,11 @@ def test_a_section_of_a_field():
         ("train.inputs={Image: {}}", "'Image' is not allowed as a name, it must be small letters"),
     ],
 )  # fmt: skip
-def test_mistakes(override, told):
+def test_mistakes(override, message):
     with pytest.raises(UserError) as caught:
         parse_job(JOB, [override])
     (line,) = str(caught.value).splitlines()
-    assert told in line
+    assert message in line
     assert f"--set {override}" in line
 
 

@@ -26,7 +26,7 @@ def check(fields, **inputs):
 
 
 @pytest.mark.parametrize(
-    ("fields", "inputs", "told"),
+    ("fields", "inputs", "message"),
     [
         ([ENCODED], {}, "train.inputs.image: is missing: the field holds encoded images"),
         ([ENCODED], {"image": {}}, "train.inputs.image.size: is missing, it must be height and width, such as"),
@@ -39,10 +39,10 @@ def check(fields, **inputs):
          "train.inputs.image.augment.mixup: is for images alone, and a model also gets numbers"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(fields, inputs, told):
+def test_what_does_not_fit(fields, inputs, message):
     with pytest.raises(UserError) as caught:
         check(fields, **inputs)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 

@@ -179,7 +179,7 @@ def test_keras_takes_what_it_gives(folder):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"rows": (5, 5)}, r"rows: \(5, 5\) is no range of the 1,000 rows"),
         ({"rows": (0, 1001)}, "is no range of the 1,000 rows"),
@@ -192,18 +192,18 @@ def test_keras_takes_what_it_gives(folder):
         ({"x": "short.npy"}, "the arrays have not the same number of rows: inputs.x has 5, outputs.y has 1,000"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(folder, given, told):
+def test_what_cannot_be_read_is_one_line(folder, given, message):
     np.save(folder / "fortran.npy", np.asfortranarray(np.zeros((ROWS, 2))))
     np.savez_compressed(folder / "packed.npz", x=np.zeros(ROWS))
     np.save(folder / "texts.npy", np.array(["a"] * ROWS))
     np.save(folder / "short.npy", np.zeros(5))
-    with pytest.raises(beamfeed.UserError, match=told) as caught:
+    with pytest.raises(beamfeed.UserError, match=message) as caught:
         read(folder, **{"batch_size": 2, **given})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
         ({"batch_size": 0}, "batch_size is 0"),
@@ -211,6 +211,6 @@ def test_what_cannot_be_read_is_one_line(folder, given, told):
         ({"start": (0, 99)}, r"start is \(0, 99\), there are 31 batches in each of 1 epochs"),
     ],
 )
-def test_wrong_arguments_are_told(folder, given, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_arguments_are_told(folder, given, message):
+    with pytest.raises(ValueError, match=message):
         read(folder, **{"batch_size": 32, **given})

@@ -64,10 +64,10 @@ def run_workers(*environs: dict[str, str]) -> list[list[str]]:
     return [lines.splitlines() for lines, _ in told]
 
 
-def check_two_workers(told: list[list[str]], source: str) -> list[str]:
+def check_two_workers(message: list[list[str]], source: str) -> list[str]:
     """Both have added up 1 + 2 and say where they are; returns the addresses."""
     clusters = []
-    for worker, (said, result) in enumerate(told):
+    for worker, (said, result) in enumerate(message):
         assert said == f"worker {worker} of 2 ({source}), each on the CPU, ring collectives"
         total, config = result.split(" ", 1)
         assert float(total) == 3.0

@@ -18,7 +18,7 @@ JPEG = tf.io.encode_jpeg(stripes(0)).numpy()
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (JPEG[:200], "Invalid JPEG data"),
         (b"\x89PNG\r\n\x1a\n" + b"x" * 60, "Invalid PNG"),
@@ -28,12 +28,12 @@ JPEG = tf.io.encode_jpeg(stripes(0)).numpy()
         (b"<html>", "Unknown image file format"),
     ],
 )
-def test_a_file_that_cannot_be_decoded_is_one_line(tmp_path, data, told):
+def test_a_file_that_cannot_be_decoded_is_one_line(tmp_path, data, message):
     rows = [{"image": [one], "label": [0], "path": [b"a"]} for one in (png(stripes(1)), data)]
     manifest = write_dataset(str(tmp_path), FIELDS, {"train": [rows]}, Windows(length=1))
     decoder = EncodedImages(FIELDS[0], ImageInput(size=(8, 8)))
     preparation = Preparation({"image": decoder}, seed=1, batch_size=2)
-    line = f"{tmp_path}: a record holds a file that cannot be decoded: {told}.*; rewrite the shards without it$"
+    line = f"{tmp_path}: a record holds a file that cannot be decoded: {message}.*; rewrite the shards without it$"
     with pytest.raises(UserError, match=line) as caught, explained(manifest, str(tmp_path)):
         list(load_dataset(str(tmp_path), "train", batch_size=2, options=FeedOptions(preparation=preparation)))
     assert "\n" not in str(caught.value)

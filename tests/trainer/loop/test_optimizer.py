@@ -53,7 +53,7 @@ train: {{model: {{name: recurrent_autoencoder}}, workdir: out/model, optimizer: 
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "told"),
+    ("optimizer", "message"),
     [
         ("{schedule: {name: cosine}}", "decay_steps is missing: cosine needs it"),
         ("{schedule: {decay_steps: 5}}", "decay_steps goes with a name that is not constant"),
@@ -61,8 +61,8 @@ train: {{model: {{name: recurrent_autoencoder}}, workdir: out/model, optimizer: 
         ("{clip_norm: 0}", "clip_norm"),
     ],
 )
-def test_mistakes_are_told(optimizer, told):
-    with pytest.raises(UserError, match=told):
+def test_mistakes_are_told(optimizer, message):
+    with pytest.raises(UserError, match=message):
         parse_job(job_text(optimizer))
 
 

@@ -65,7 +65,7 @@ def test_networks_and_how_they_are_scaled():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"network": "MobilNetV2"}, "'MobilNetV2' is not a network of keras.applications; did you mean 'MobileNetV2'?"),
         ({"shape": (16, 40, 3)}, "train.inputs.image.size: is [16, 40], MobileNetV2 cannot take it: "),
@@ -74,10 +74,10 @@ def test_networks_and_how_they_are_scaled():
         ({"weights": "a.ckpt"}, "train.model.weights: a.ckpt must be a file of weights, .weights.h5 or .h5"),
     ],
 )
-def test_mistakes(arguments, told):
+def test_mistakes(arguments, message):
     with pytest.raises(UserError) as caught:
         build(**arguments)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

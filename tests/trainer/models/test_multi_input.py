@@ -41,7 +41,7 @@ def test_without_filters_an_image_is_its_pixels():
 
 
 @pytest.mark.parametrize(
-    ("one", "told"),
+    ("one", "message"),
     [
         (Input((), "string"), r"takes numbers of one shape, and 'x' holds string \[\]"),
         (Input((3,), "complex64"), r"holds complex64 \[3\]"),
@@ -49,8 +49,8 @@ def test_without_filters_an_image_is_its_pixels():
         (Input((1,), "int64", columns=("a",), sizes=(4,)), "holds categories or words"),
     ],
 )
-def test_what_is_no_number_is_told(one, told):
-    with pytest.raises(UserError, match=told):
+def test_what_is_no_number_is_told(one, message):
+    with pytest.raises(UserError, match=message):
         models.build(section(), Signature({"x": one}, {"digit": HEADS["digit"]}), seed=1)
 
 

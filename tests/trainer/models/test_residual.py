@@ -56,7 +56,7 @@ def test_it_is_plain_keras(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "section", "told"),
+    ("inputs", "section", "message"),
     [
         ({"values": Input((8, 3), in_rows=True)}, {}, "'residual' needs images, and the dataset has none"),
         ({"image": Input((8, 8, 3), "uint8")}, {}, "'residual' needs images, and the dataset has none"),
@@ -64,8 +64,8 @@ def test_it_is_plain_keras(tmp_path):
         ({"image": IMAGE, "text": Input((5,), "int64", sizes=(9,))}, {}, "'residual' takes no text, and 'text' is one"),
     ],
 )
-def test_what_it_does_not_take(inputs, section, told):
+def test_what_it_does_not_take(inputs, section, message):
     with pytest.raises(UserError) as caught:
         build(inputs, **section)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

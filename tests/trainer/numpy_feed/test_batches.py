@@ -240,7 +240,7 @@ def test_shards_that_differ_from_the_manifest_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0, it must be at least 1"),
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
@@ -252,8 +252,8 @@ def test_shards_that_differ_from_the_manifest_are_told(tmp_path):
         ({"skip_corrupt": True}, "torch_dataset has no option skip_corrupt; it has start, lanes, where, manifest"),
     ],
 )
-def test_wrong_arguments_are_told(output, wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_arguments_are_told(output, wrong, message):
+    with pytest.raises(ValueError, match=message):
         read(output, **wrong)
 
 

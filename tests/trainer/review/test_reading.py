@@ -31,7 +31,7 @@ def test_the_time_of_a_window_is_that_of_its_first_row(written):
     assert keys.describe(fields, 1) == "pump-2, 2024-03-01 12:00:05"
 
 
-@pytest.mark.parametrize(("fields", "told"), [([ASSET], "pump-1"), ([], "")])
-def test_what_records_do_not_say_is_left_out(written, fields, told):
+@pytest.mark.parametrize(("fields", "message"), [([ASSET], "pump-1"), ([], "")])
+def test_what_records_do_not_say_is_left_out(written, fields, message):
     keys = keys_of(written, fields)
-    assert keys.describe({"asset": tf.constant([b"pump-1"]), "values": tf.zeros([1, 8, 3])}, 0) == told
+    assert keys.describe({"asset": tf.constant([b"pump-1"]), "values": tf.zeros([1, 8, 3])}, 0) == message

@@ -75,14 +75,14 @@ def test_it_finds_a_field_of_another_type(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda blocks: blocks[1].update(bytes=blocks[1]["bytes"] + 1), "block 1: bytes "),
         (lambda blocks: [blocks[0].update(windows=9), blocks[1].update(windows=5)], "block 0: windows 8, the index of"),
         (lambda blocks: [blocks[0].update(records=3), blocks[1].update(records=1)], "block 0: windows "),
     ],
 )
-def test_it_finds_a_block_that_is_not_where_the_index_says(tmp_path, capsys, change, told):
+def test_it_finds_a_block_that_is_not_where_the_index_says(tmp_path, capsys, change, message):
     shards = make_records(FIELDS, [[], [9, 12, 7, 10]], SERIES)
     manifest = write_dataset(str(tmp_path), FIELDS, {"train": shards}, SERIES)
     path = manifest.data_layout(str(tmp_path)).blocks("train")
@@ -91,7 +91,7 @@ def test_it_finds_a_block_that_is_not_where_the_index_says(tmp_path, capsys, cha
     change(blocks)
     write_blocks(path, pa.Table.from_pylist(blocks, SCHEMA))
     (line,) = verify(tmp_path, capsys)
-    assert line.startswith(f"{manifest.shard_paths(str(tmp_path), 'train')[1]}: {told}")
+    assert line.startswith(f"{manifest.shard_paths(str(tmp_path), 'train')[1]}: {message}")
 
 
 def test_it_finds_that_there_is_no_index(written, capsys):

@@ -131,7 +131,7 @@ def test_no_rows_are_no_business_of_a_step():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("fails", rf"fails on {WHERE}: ZeroDivisionError: .*test_own_steps.py:\d+\)"),
         ("plus_one", r"fails on .*KeyError: .*it gets the columns t, x, asset, and more of prepare.step_columns"),
@@ -146,8 +146,8 @@ def test_no_rows_are_no_business_of_a_step():
         ("dubble", "has no 'dubble'; did you mean 'double'"),
     ],
 )
-def test_a_mistake_is_one_line(name, told):
-    with pytest.raises(UserError, match=f"^prepare.steps: .*{told}") as error:
+def test_a_mistake_is_one_line(name, message):
+    with pytest.raises(UserError, match=f"^prepare.steps: .*{message}") as error:
         steps(name).apply(BATCH, WHERE)
     assert "\n" not in str(error.value)
 
@@ -163,9 +163,9 @@ def test_steps_that_make_rows_of_rows_are_fine(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [("running_sum", "column 's' differs when"), ("sometimes", "column 'y' is not there for each batch")],
 )
-def test_steps_that_look_at_where_a_batch_begins_are_refused(name, told):
-    with pytest.raises(UserError, match=told):
+def test_steps_that_look_at_where_a_batch_begins_are_refused(name, message):
+    with pytest.raises(UserError, match=message):
         steps(name).try_out(BATCH, WHERE)

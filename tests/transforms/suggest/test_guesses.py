@@ -80,7 +80,7 @@ def test_columns_that_are_named_override_the_guess(folder):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         (
             {"label": "rian"},
@@ -92,11 +92,11 @@ def test_columns_that_are_named_override_the_guess(folder):
         ({"kind": "image"}, "--kind image: a.csv holds no images (suffixes: .jpg "),
     ],
 )
-def test_a_name_that_no_file_has_is_told(folder, asked, told):
+def test_a_name_that_no_file_has_is_told(folder, asked, message):
     write(folder / "a.csv", day=DAYS, rain=amounts())
     with pytest.raises(UserError) as caught:
         suggest("a.csv", options=Options(**asked))
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
 def test_another_label_beside_the_label_is_no_input(folder):

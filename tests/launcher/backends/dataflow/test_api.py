@@ -62,10 +62,10 @@ def test_what_may_pass(cloud, service, code):
         service.state(JOB_ID)
 
 
-@pytest.mark.parametrize(("code", "told"), [(403, "roles/dataflow.developer"), (404, "project and region")])
-def test_what_will_not_pass_is_the_users_to_change(cloud, service, code, told):
+@pytest.mark.parametrize(("code", "message"), [(403, "roles/dataflow.developer"), (404, "project and region")])
+def test_what_will_not_pass_is_the_users_to_change(cloud, service, code, message):
     cloud.dataflow.states = [code]
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         service.state(JOB_ID)
 
 

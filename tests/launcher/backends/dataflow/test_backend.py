@@ -241,7 +241,7 @@ def test_a_submission_that_is_refused_is_one_line(bench):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (exceptions.Forbidden("no"), 2, "no permission: no; the account needs roles/dataflow.developer"),
         (exceptions.BadRequest("POST http://x/y: No such subnetwork"), 2, "No such subnetwork"),
@@ -252,11 +252,11 @@ def test_a_submission_that_is_refused_is_one_line(bench):
         (OSError("Could not upload to GCS path gs://x"), 2, "gs://x"),
     ],
 )
-def test_what_a_refusal_means(error, code, told):
+def test_what_a_refusal_means(error, code, message):
     found = explain(error)
     assert found is not None
     assert found[0] == code
-    assert told in found[1]
+    assert message in found[1]
 
 
 def test_a_fault_of_our_own_is_not_explained_away():
@@ -264,7 +264,7 @@ def test_a_fault_of_our_own_is_not_explained_away():
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("nework: x", "--nework: Beam has no such option; did you mean '--network'?"),
         (
@@ -273,11 +273,11 @@ def test_a_fault_of_our_own_is_not_explained_away():
         ),
     ],
 )
-def test_a_wrong_option_is_one_line_and_nothing_is_submitted(bench, option, told):
+def test_a_wrong_option_is_one_line_and_nothing_is_submitted(bench, option, message):
     key, _, value = option.partition(": ")
     result = bench.beamfeed("--set", f"launch.preprocess.dataflow.options.{key}={value}")
     assert result.returncode == 2, result.stderr
-    assert told in result.stderr.splitlines()[-1]
+    assert message in result.stderr.splitlines()[-1]
     assert len(result.stderr.splitlines()) == 2
     assert bench.dataflow.submitted == []
 

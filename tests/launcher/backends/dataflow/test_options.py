@@ -111,7 +111,7 @@ def test_a_local_path_is_told_with_its_key(key, value):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "message"),
     [
         (["launch.preprocess.backend=dataflow"], "launch.preprocess: backend: dataflow needs a section 'dataflow'"),
         (["launch.preprocess.backend=flink"], "'flink' is not allowed"),
@@ -125,10 +125,10 @@ def test_a_local_path_is_told_with_its_key(key, value):
         ([NEEDED, "launch.preprocess.dataflow.options={runner: X}"], "runner is set by the launcher"),
     ],
 )  # fmt: skip
-def test_a_wrong_section_is_told_in_one_line(overrides, told):
+def test_a_wrong_section_is_told_in_one_line(overrides, message):
     with pytest.raises(UserError) as error:
         job(overrides=overrides)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
 

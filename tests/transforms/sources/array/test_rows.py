@@ -137,7 +137,7 @@ def test_splits_by_rows_and_by_an_array(schema):
 
 
 @pytest.mark.parametrize(
-    ("source", "split", "told"),
+    ("source", "split", "message"),
     [
         ({"inputs": {"x": {"files": "names.npy", "scale": "standard"}}}, None, "inputs.x.scale: the array is text []"),
         ({"inputs": {"x": {"files": "waves.npy", "scale": "minmax"}}}, None, "inputs.x.scale: the array is complex64"),
@@ -159,12 +159,12 @@ def test_splits_by_rows_and_by_an_array(schema):
         ({"inputs": {"x": "nothing.npy"}}, None, "source.inputs.x: no file matches nothing.npy (suffixes: .npy .npz"),
     ],
 )
-def test_what_does_not_fit_the_arrays_is_one_line(schema, source, split, told):
+def test_what_does_not_fit_the_arrays_is_one_line(schema, source, split, message):
     arrays = {
         "x": np.zeros((3, 2), "f4"), "one": np.zeros(3, "f4"), "names": np.array(["a", "b", "c"]),
         "waves": np.zeros(3, "c8"),
     }  # fmt: skip
     with pytest.raises(UserError) as caught:
         schema(split, arrays, **source)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ NEW_YEAR = int(np.datetime64("2025-01-01", "ns").astype(np.int64))
 
 
 @pytest.mark.parametrize(
-    ("units", "tick", "told"),
+    ("units", "tick", "message"),
     [
         (TimeUnits("timestamp"), NEW_YEAR, "2025-01-01 00:00:00"),
         (TimeUnits("timestamp"), NEW_YEAR + SECOND // 2, "2025-01-01 00:00:00.5"),
@@ -22,12 +22,12 @@ NEW_YEAR = int(np.datetime64("2025-01-01", "ns").astype(np.int64))
         (TimeUnits("row"), 12345678, "12345678"),
     ],
 )
-def test_a_time_is_told_as_its_column_has_it(units, tick, told):
-    assert units.format(tick) == told
+def test_a_time_is_told_as_its_column_has_it(units, tick, message):
+    assert units.format(tick) == message
 
 
 @pytest.mark.parametrize(
-    ("units", "ticks", "told"),
+    ("units", "ticks", "message"),
     [
         (TimeUnits("timestamp"), SECOND, "1s"),
         (TimeUnits("timestamp"), SECOND // 4, "250ms"),
@@ -39,5 +39,5 @@ def test_a_time_is_told_as_its_column_has_it(units, tick, told):
         (TimeUnits("row"), 1, "1"),
     ],
 )
-def test_a_span_has_a_unit_where_its_column_has_one(units, ticks, told):
-    assert units.format_span(ticks) == told
+def test_a_span_has_a_unit_where_its_column_has_one(units, ticks, message):
+    assert units.format_span(ticks) == message

@@ -186,7 +186,7 @@ def test_times_whose_parts_have_a_column_each():
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "message"),
     [
         ((2023, 2, 29), "there is no day 29 in the month 2023-02"),
         ((2023, 13, 1), "the month 13 is none: it is a whole number from 1 to 12"),
@@ -196,9 +196,9 @@ def test_times_whose_parts_have_a_column_each():
         ((float("nan"), 1, 1), "the year nan is none"),
     ],
 )
-def test_parts_that_are_none(parts, told):
+def test_parts_that_are_none(parts, message):
     columns = [pa.array([good, part], pa.float64()) for good, part in zip((2024, 1, 1, 1), parts, strict=False)]
     with pytest.raises(BadTime) as caught:
         TimeUnits("timestamp", text=PARTS, aware=False).ticks(*columns)
     assert caught.value.row == 1
-    assert told in caught.value.what
+    assert message in caught.value.what

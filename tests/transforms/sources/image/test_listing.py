@@ -162,7 +162,7 @@ def test_a_path_without_a_file_is_told_with_its_row(album):
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         ({"file": [*NAMES, NAMES[1]], "y": list("abaab")}, "line 3 and line 6 both name train/cats/c_2.jpg"),
         ({"file": ["a.png", "b.png"], "y": list("ab")}, "none of its 2 paths names a file of source.files, such as"),
@@ -171,14 +171,14 @@ def test_a_path_without_a_file_is_told_with_its_row(album):
         ({"file": NAMES, "why": list("abab")}, "label.column: 'y' is not a column"),
     ],
 )
-def test_mistakes_of_a_list(album, rows, told):
+def test_mistakes_of_a_list(album, rows, message):
     album.job["label"] = {"column": "y", "classes": "auto"}
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         gather(album, list=write_list(album, rows))
 
 
 @pytest.mark.parametrize(
-    ("job", "told"),
+    ("job", "message"),
     [
         ({"label": {"column": "fodler", "classes": "auto"}}, "'fodler' is not a column .*did you mean 'folder'"),
         ({"label": {"column": "folder"}}, "'folder' is string; numbers are needed, or classes: auto"),
@@ -191,10 +191,10 @@ def test_mistakes_of_a_list(album, rows, told):
         ({"source": {"list": {"file": "/none.csv", "path": "a"}}}, "source.list.file: /none.csv: there is no such"),
     ],
 )
-def test_mistakes_of_a_job(album, job, told):
+def test_mistakes_of_a_job(album, job, message):
     for key, value in job.items():
         album.job[key] = album.job["source"] | value if key == "source" else value
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         gather(album)
 
 

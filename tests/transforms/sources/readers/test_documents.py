@@ -74,7 +74,7 @@ def test_json_in_any_form_reads_like_lines(tmp_path, expected, form, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('[{"t": 1, "x0": 1}, {"t": 2, "x0": oops}]', "record 2: cannot be read as JSON: Expecting value"),
         (json.dumps(RECORDS)[:-40], "record 200: cannot be read as JSON"),
@@ -89,11 +89,11 @@ def test_json_in_any_form_reads_like_lines(tmp_path, expected, form, monkeypatch
         (json.dumps([]) + json.dumps(RECORDS)[:-1], "record 201: the file ends before its array does"),
     ],
 )
-def test_what_is_wrong_with_a_document(tmp_path, text, told):
+def test_what_is_wrong_with_a_document(tmp_path, text, message):
     (tmp_path / "good.json").write_text(json.dumps(RECORDS))
     path = tmp_path / "bad.json"
     path.write_text(text)
-    with pytest.raises((BadInput, UserError), match=told):
+    with pytest.raises((BadInput, UserError), match=message):
         read_file(path, "t", schema_of(tmp_path / "good.json", "t"))
 
 
@@ -187,7 +187,7 @@ def test_what_goes_wrong_beside_a_zip_file_is_not_its_fault(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("a.csv.gz", "is a zip file with a.csv.gz, which is packed already; unpack it"),
         ("b.ZIP", "is a zip file with b.ZIP, which is packed already; unpack it"),
@@ -196,10 +196,10 @@ def test_what_goes_wrong_beside_a_zip_file_is_not_its_fault(tmp_path):
         ("a.tar", "is a zip file with a.tar, which is an archive; unpack it"),
     ],
 )
-def test_a_zip_file_with_what_is_no_text_says_what_to_do(tmp_path, name, told):
+def test_a_zip_file_with_what_is_no_text_says_what_to_do(tmp_path, name, message):
     path = zipped(tmp_path / "z.zip", **{name: b"\x93NUMPY\1\0v\0" + bytes(range(256))})
     for read in (look_at, read_all):
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             read(str(path))
 
 
@@ -209,7 +209,7 @@ def read_all(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "start", "told"),
+    ("name", "start", "message"),
     [
         ("a.xlsx", b"PK\3\4", r"is an Excel file; .*pandas.read_excel\('a.xlsx'\).to_parquet\('a.parquet'\)"),
         ("a.sqlite", b"SQLite format 3\0", "is a database; .*pandas.read_sql"),
@@ -225,12 +225,12 @@ def read_all(path):
         ("b.dat", b"PAR1\0\0", "is a file of parquet by its first bytes; give it a name that ends in .parquet"),
     ],
 )
-def test_a_format_that_is_not_read_says_what_to_do(tmp_path, name, start, told):
+def test_a_format_that_is_not_read_says_what_to_do(tmp_path, name, start, message):
     path = tmp_path / name
     path.write_bytes(start + bytes(range(256)) * 8)
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=message):
         look_at(str(path))
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         schema_of(path, "t")
 
 

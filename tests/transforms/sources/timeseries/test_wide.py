@@ -155,7 +155,7 @@ def mistake(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wide", "source", "told"),
+    ("wide", "source", "message"),
     [
         ("*-*-*", {}, "source.reshape.wide: no column matches '*-*-*' (the files have: machine, place, 1/30/24"),
         ("*", {}, "source.reshape.wide: column place: its name is no time"),
@@ -166,9 +166,9 @@ def mistake(text: str) -> str:
         ("*/*/*", {"time": {"column": ["a", "b"]}}, "makes one column of times, time.column names 2; give one name"),
     ],
 )
-def test_mistakes_are_one_line(fleet, wide, source, told):
+def test_mistakes_are_one_line(fleet, wide, source, message):
     write(use(fleet, wide, **source), "a.csv", wide_table([us(day) for day in DAYS], values()))
-    assert told in mistake(fleet.write_job().read_text())
+    assert message in mistake(fleet.write_job().read_text())
 
 
 def test_rows_stand_in_the_order_of_the_columns():
