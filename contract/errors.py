@@ -120,10 +120,10 @@ def _words(error: BaseException) -> str:
     Of one that only leads up to the reason, as TensorFlow's do, it is the last but names.
     """
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-    told = lines[:1]
+    message = lines[:1]
     if lines and lines[0].endswith(":"):
-        told = [line for line in lines if not line.startswith(("[[", "File ", "Detected at", "Function call"))][-1:]
-    return ": ".join([type(error).__name__, *told])
+        message = [line for line in lines if not line.startswith(("[[", "File ", "Detected at", "Function call"))][-1:]
+    return ": ".join([type(error).__name__, *message])
 
 
 _SECRETS: dict[str, str] = {}  # values that no message of this process tells, and what stands in their place

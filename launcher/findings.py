@@ -93,14 +93,14 @@ def _differing(splits: Mapping[SplitName, SplitReview]) -> list[str]:
 def drifts(manifest: Manifest) -> list[str]:
     """Targets and weights whose values differ much between train and another split, a line each."""
     train = manifest.splits.get("train")
-    told = []
+    lines = []
     for split, info in manifest.splits.items():
         for name, target in info.targets.items() if split != "train" and train else ():
             line = (
                 _drift(manifest.field(name).classes, train.targets.get(name), target, manifest.noun) if train else None
             )
-            told += [f"{name} differs between train and {split}: {line}"] if line else []
-    return told
+            lines += [f"{name} differs between train and {split}: {line}"] if line else []
+    return lines
 
 
 def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -> str | None:

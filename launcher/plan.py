@@ -82,9 +82,9 @@ def make_plan(
     check_backends(job, names)
     published, old = _find_replaceable(job)
     # Training needs only the dataset: its input may have gone, or be on another machine.
-    files = job.source.list_files(needed=PREPROCESS in names or published is None)
-    gone = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
-    data = published.fingerprint if gone and published is not None else data_fingerprint(job, files)
+    files = job.source.list_files(required=PREPROCESS in names or published is None)
+    missing = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
+    data = published.fingerprint if missing and published is not None else data_fingerprint(job, files)
     complete = read_complete(job.output.path, data)
     if complete is not None and PREPROCESS in names:
         check_complete(job, complete)

@@ -239,6 +239,6 @@ def _dataset_values(job: Job, manifest: Manifest) -> dict[str, Any]:
 
 def _training_values(workdir: str, result: TrainResult) -> dict[str, Any]:
     layout = RunLayout(workdir)
-    told = result.model_dump(include={"epochs", "steps", "stopped_early", "best_loss", "metrics", "test_loss"})
+    values = result.model_dump(include={"epochs", "steps", "stopped_early", "best_loss", "metrics", "test_loss"})
     files = {"model": layout.model, "saved_model": layout.saved_model, "report": layout.report}
-    return {"path": layout.workdir, **told, "test_metrics": result.test_metrics, **files}
+    return {"path": layout.workdir, **values, "test_metrics": result.test_metrics, **files}

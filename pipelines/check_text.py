@@ -186,9 +186,9 @@ def _targets(manifest: Manifest) -> list[str]:
 
 def _rejects(checked: Checked) -> list[str]:
     rejects = checked.prediction.rejects
-    whole = [reject for reject in rejects if not reject.of_row]
+    units = [reject for reject in rejects if not reject.of_row]
     lines = []
-    for title, group in (("set aside", whole), ("row set aside", [reject for reject in rejects if reject.of_row])):
+    for title, group in (("set aside", units), ("row set aside", [reject for reject in rejects if reject.of_row])):
         lines += [_pair(title, f"{reject.file}: {reject.place}: {reject.reason}") for reject in group[:MOST_LINES]]
         if len(group) > MOST_LINES:
             lines.append(_pair("", f"and {len(group) - MOST_LINES:,} more; --json lists them"))

@@ -99,9 +99,9 @@ def find_export(export: "Export") -> dict[str, Any] | None:
     from beamfeed.transforms.export.base import SUCCESS
     from beamfeed.transforms.export.steps import describe
 
-    told = read_description(export.out)
-    same = told is not None and told.get("complete") and {key: told.get(key) for key in describe(export)}
-    return told if same == describe(export) and storage.exists(storage.join(export.out, SUCCESS)) else None
+    notes = read_description(export.out)
+    same = notes is not None and notes.get("complete") and {key: notes.get(key) for key in describe(export)}
+    return notes if same == describe(export) and storage.exists(storage.join(export.out, SUCCESS)) else None
 
 
 def read_description(out: str) -> dict[str, Any] | None:

@@ -230,19 +230,19 @@ def scaled(manifest: Manifest, assets: Mapping[str, AssetRows], stands: Stands) 
     splits = {}
     for name, info in manifest.splits.items():
         windows = stands.for_rows(assets, lambda asset, name=name: asset.windows.get(name, 0))  # type: ignore[misc]
-        held = stands.for_assets(assets, lambda asset, name=name: bool(asset.windows.get(name)))  # type: ignore[misc]
+        n_assets = stands.for_assets(assets, lambda asset, name=name: bool(asset.windows.get(name)))  # type: ignore[misc]
         if stands.dealt is not None:  # chance deals out the assets, also those that were not found
             windows = stands.for_rows(assets, lambda asset: sum(asset.windows.values())) * float(
                 getattr(stands.dealt, name)
             )
         elif name in stands.unread:
-            held, size = stands.unread[name]
+            n_assets, size = stands.unread[name]
             windows = read * size / max(1, stands.bytes)
         like = [info] if info.windows else every  # a window of a split that was not read is like those of the others
         times = windows / max(1, sum(shard.windows for shard in like))
         splits[name] = info.model_copy(
             update={
-                "assets": held,
+                "assets": n_assets,
                 "windows": round(windows),
                 "records": round(times * sum(shard.records for shard in like)),
                 "bytes": round(times * sum(shard.bytes for shard in like)),

@@ -49,8 +49,8 @@ def from_slurm(environ: Mapping[str, str]) -> WorkerInfo | None:
     seats = deal(counts, cyclic=value_of(environ, "SLURM_DISTRIBUTION").startswith("cyclic"))
     for name, seat in zip(("SLURM_NODEID", "SLURM_LOCALID"), seats[worker], strict=True):
         # Each task checks its own seat, so an order of tasks that is not known here is found by one of them.
-        if (told := value_of(environ, name)) and told != str(seat):
-            raise UserError(f"{name}: is {told!r} for task {worker}, not {seat}; start srun with --distribution=block")
+        if (text := value_of(environ, name)) and text != str(seat):
+            raise UserError(f"{name}: is {text!r} for task {worker}, not {seat}; start srun with --distribution=block")
     ports = _ports(environ, step, max(counts))
     return WorkerInfo(worker, workers, tuple(f"{hosts[node]}:{ports[local]}" for node, local in seats), "Slurm")
 

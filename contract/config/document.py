@@ -48,8 +48,8 @@ def read_text(path: str) -> str:
         wrong_byte = f"byte 0x{error.object[error.start]:02x} at place {error.start:,}"
         raise UserError(f"{path}: is not text in UTF-8 ({wrong_byte}); save the job file as UTF-8") from None
     except OSError as error:
-        told = error.strerror or first_line(error)
-        raise UserError(f"{path}: cannot be read as a job file: {told}") from None
+        reason = error.strerror or first_line(error)
+        raise UserError(f"{path}: cannot be read as a job file: {reason}") from None
 
 
 def parse_document(text: str, name: str, keys: Sequence[str]) -> Document:
@@ -101,8 +101,8 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     origin = places.pop((INCLUDE,), places[()])  # a merge key of YAML brings it without a place
     base = Document({}, {})
     for place, path in enumerate(_paths(included, origin)):
-        here = places.pop((INCLUDE, place), origin)
-        base = _merge(base, _include(path, here, name, job_dir, chain, keys))
+        place_of = places.pop((INCLUDE, place), origin)
+        base = _merge(base, _include(path, place_of, name, job_dir, chain, keys))
     return _merge(base, Document(data, places))
 
 

@@ -57,10 +57,10 @@ class Job(Section):
         used = self.source.sections
         of = "a job without a source" if isinstance(self.source, NoSource) else f"source.kind: {self.source.kind}"
         for name in ("prepare", "windows", "label", "features"):
-            given = name in self.model_fields_set and getattr(self, name) not in ({}, [])
-            if given and name not in used:
+            is_set = name in self.model_fields_set and getattr(self, name) not in ({}, [])
+            if is_set and name not in used:
                 raise ValueError(f"{name}: does not go with {of}")
-            if used.get(name) and not given:
+            if used.get(name) and not is_set:
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
             object.__setattr__(self.split, "by", self.source.split_by[0])
@@ -113,8 +113,8 @@ class Job(Section):
                     continue
                 fits = [label.name for label in labels.values() if label.role == role]
                 if name not in fits:
-                    told = f"the labels with role {role}: {', '.join(fits)}" if fits else f"no label has role {role}"
-                    raise ValueError(f"{key}.{end}: there is no such label: {name!r}{near_miss(name, fits)} ({told})")
+                    have = f"the labels with role {role}: {', '.join(fits)}" if fits else f"no label has role {role}"
+                    raise ValueError(f"{key}.{end}: there is no such label: {name!r}{near_miss(name, fits)} ({have})")
             if isinstance(goal, Classify) and not labels[goal.target].has_classes:
                 raise ValueError(f"{key}: classify needs classes: give the label {goal.target!r} 'classes: auto'")
             if isinstance(goal, Regress) and labels[goal.target].has_classes:

@@ -333,13 +333,13 @@ def partition_values(folder: str) -> dict[str, str]:
 def _check_where(where: Mapping[str, Sequence[str]], partitions: Collection[Mapping[str, str]], dataset: str) -> None:
     """Raises UserError if there is no such column of partitions, or a value never occurs."""
     key, columns = "train.feed.where", sorted({column for values in partitions for column in values})
-    for column, wanted in where.items():
-        known = sorted({values[column] for values in partitions if column in values})
-        if not known:
+    for column, chosen in where.items():
+        actual = sorted({values[column] for values in partitions if column in values})
+        if not actual:
             has = f"it has {', '.join(columns)}" if columns else "it has none, see output.partition_by"
             hint = near_miss(column, columns)
             raise UserError(f"{key}: {dataset} has no partitions by {column!r}{hint} ({has})")
-        for value in wanted:
-            if value not in known:
-                some = ", ".join(known[:10]) + (" ..." if len(known) > 10 else "")
-                raise UserError(f"{key}: {column} is never {value!r}{near_miss(value, known)} (it is {some})")
+        for value in chosen:
+            if value not in actual:
+                examples = ", ".join(actual[:10]) + (" ..." if len(actual) > 10 else "")
+                raise UserError(f"{key}: {column} is never {value!r}{near_miss(value, actual)} (it is {examples})")

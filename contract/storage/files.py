@@ -61,8 +61,8 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = re.search(r"with a last message of (.*?)(?: error_info=|\)\. Detail)", str(error), re.DOTALL)
-        reason = said[1].strip() if said else first_line(error)
+        quoted = re.search(r"with a last message of (.*?)(?: error_info=|\)\. Detail)", str(error), re.DOTALL)
+        reason = quoted[1].strip() if quoted else first_line(error)
         if isinstance(error, FileNotFoundError) or reason.startswith("No such"):  # pyarrow's own have no type
             if "bucket does not exist" in reason:
                 raise UserError(f"{path}: there is no bucket {_bare(path).partition('/')[0]!r}") from None
@@ -352,5 +352,5 @@ def stat_all(paths: Sequence[str]) -> dict[str, FileStat]:
     if remote and len(paths) > MOST_ASKED:
         return {one.path: one for one in match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
     with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
-        found = list(pool.map(ask, paths) if remote else map(ask, paths))
-    return {one.path: one for one in found if one is not None}
+        stats = list(pool.map(ask, paths) if remote else map(ask, paths))
+    return {one.path: one for one in stats if one is not None}

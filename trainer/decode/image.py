@@ -203,10 +203,10 @@ def middle_of(size: tf.Tensor, height: int, width: int) -> tf.Tensor:
     return tf.concat([(size - sides) // 2, sides], 0)
 
 
-def part_of(window: tf.Tensor, kept: tf.Tensor, top: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
+def part_of(window: tf.Tensor, share: tf.Tensor, top: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
     """The window of a part: the share of the sides that is kept, and what is left out at the top and the left."""
     sides = tf.cast(window[2:], tf.float32)
-    size = tf.maximum(tf.cast(tf.round(sides * kept), tf.int32), 1)
+    size = tf.maximum(tf.cast(tf.round(sides * share), tf.int32), 1)
     first = tf.minimum(tf.cast(tf.round(sides * tf.stack([top, left])), tf.int32), window[2:] - size)
     return tf.concat([window[:2] + first, size], 0)
 

@@ -71,8 +71,8 @@ def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, strange
     try:
         review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
     except Exception as error:  # the model is exported: a week's training is worth more than its review
-        what = f"the model is exported, but its review could not be written: {type(error).__name__}"
-        print(f"train: {what}: {first_line(error)}", file=sys.stderr)  # also where little is told
+        problem = f"the model is exported, but its review could not be written: {type(error).__name__}"
+        print(f"train: {problem}: {first_line(error)}", file=sys.stderr)  # also where little is told
     check_answers(names.saved_model, calls, stranger.answers(names.saved_model), objective.constants())
     write_result(job.train.workdir, trained.result)
 

@@ -173,8 +173,8 @@ class Memory:
         padded: bool = False,
     ):
         def decoded(blocks: tf.Tensor) -> Parsed:
-            found = shards.parsed(blocks)
-            return found if preparation is None else found._replace(columns=preparation.decode(found.columns))
+            whole = shards.parsed(blocks)
+            return whole if preparation is None else whole._replace(columns=preparation.decode(whole.columns))
 
         read = tf.function(decoded, input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
         pieces: dict[str, list[tf.Tensor]] = {}

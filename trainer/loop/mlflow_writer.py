@@ -186,13 +186,13 @@ def _reached() -> Iterator[None]:
 
 def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """The keys of a section as `optimizer.learning_rate`, its values as text."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for key, value in section.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            pairs |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            found[re.sub(r"[^\w.\- :/]", "_", prefix + key)] = value if isinstance(value, str) else json.dumps(value)
-    return found
+            pairs[re.sub(r"[^\w.\- :/]", "_", prefix + key)] = value if isinstance(value, str) else json.dumps(value)
+    return pairs
 
 
 def _first_line(error: Exception) -> str:

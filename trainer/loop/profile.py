@@ -52,8 +52,8 @@ class StepProfile:
         if self._running:
             self._running = False
             tf.profiler.experimental.stop()
-            told = f"holds a profile of the steps {self._first} to {self._recorded}"
-            note(f"{self._folder}: {told}")
+            text = f"holds a profile of the steps {self._first} to {self._recorded}"
+            note(f"{self._folder}: {text}")
         elif self._first != NONE and not self._recorded:
-            told = f"the steps {self._first} to {self._last} were not run this time, so there is no profile of them"
-            note(f"{self._folder}: {told}")
+            text = f"the steps {self._first} to {self._last} were not run this time, so there is no profile of them"
+            note(f"{self._folder}: {text}")

@@ -84,8 +84,8 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
     def trained(x: Any) -> Any:
         """All that a step computes: regularizers and constraints of weights are functions of the user's, too."""
         output = model(x, training=True)
-        kept = [(one.constraint, one) for one in model.trainable_variables if one.constraint is not None]
-        return output, model.losses, [constraint(keras.ops.convert_to_tensor(weight)) for constraint, weight in kept]
+        pairs = [(one.constraint, one) for one in model.trainable_variables if one.constraint is not None]
+        return output, model.losses, [constraint(keras.ops.convert_to_tensor(weight)) for constraint, weight in pairs]
 
     noise = signature.noise(2)
     check_function(trained, noise, known_variables, f"{key}: {name}", SEED)
@@ -106,7 +106,7 @@ def check_made_again(model: keras.Model, again: keras.Model, key: str, name: str
       UserError: if its weights, or what it makes of them, are others.
     """
     advice = "draw numbers by keras.initializers or keras.random, which follow train.seed"
-    shapes = [[tuple(variable.shape) for variable in made.variables] for made in (model, again)]
+    shapes = [[tuple(variable.shape) for variable in each.variables] for each in (model, again)]
     if shapes[0] != shapes[1]:
         raise UserError(f"{key}: {name} has weights of other shapes when it is made again: its arguments must say them")
     for first, second in zip(model.variables, again.variables, strict=True):

@@ -100,9 +100,9 @@ class Scorer:
             measured,
             {
                 name: Sample(
-                    np.concatenate([truth for truth, _ in some]), np.concatenate([output for _, output in some]), names
+                    np.concatenate([truth for truth, _ in pair]), np.concatenate([output for _, output in pair]), names
                 )
-                for name, some in pairs.items()
+                for name, pair in pairs.items()
             },
             windows,
             columns.means(),

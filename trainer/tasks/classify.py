@@ -168,8 +168,8 @@ class Classify(Task):
     def say(self, sample: Sample) -> str:
         """The class, and the likeliest one with its probability."""
         probabilities = self.scored(tf.constant(sample.output[:1])).numpy()[0]
-        said = int(self._decided(tf.constant(sample.output[:1])).numpy()[0])
-        return f"is {self.classes[int(sample.truth[0])]}, said {self.classes[said]} ({probabilities[said]:.0%})"
+        best = int(self._decided(tf.constant(sample.output[:1])).numpy()[0])
+        return f"is {self.classes[int(sample.truth[0])]}, said {self.classes[best]} ({probabilities[best]:.0%})"
 
     def _one_hot(self, truth: tf.Tensor) -> tf.Tensor:
         return tf.one_hot(truth, len(self.classes))

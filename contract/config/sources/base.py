@@ -75,11 +75,11 @@ class SourceSection(Section):
         """The key of the job that names a pattern, for messages."""
         return "source.files"
 
-    def list_files(self, *, needed: bool = True) -> list[FileStat]:
+    def list_files(self, *, required: bool = True) -> list[FileStat]:
         """The one listing of the input.
 
         Args:
-          needed: whether each pattern has to match a file.
+          required: whether each pattern has to match a file.
 
         Raises:
           UserError: if one matches none, or the place cannot be listed.
@@ -89,7 +89,7 @@ class SourceSection(Section):
         except OSError as error:
             reason = first_line(error)
             raise UserError(f"source.files: {', '.join(self.patterns)} cannot be listed: {reason}") from None
-        if empty and needed:
+        if empty and required:
             raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.suffix_text()})")
         return files
 

@@ -139,8 +139,8 @@ def _guess(messages: Sequence[Message], errors: Sequence[str]) -> str:
                 "machine_type or another region, or ask for more under IAM & Admin > Quotas"
             )
     for text in reversed(errors):
-        if told := last_raised(text):
-            return told
+        if raised := last_raised(text):
+            return raised
     return _first_line(errors[-1]) if errors else "the service gave no reason; look at the job's log"
 
 

@@ -53,9 +53,9 @@ class LocalBackend:
         if name == TRAIN and job.train is not None and _is_chief():
             check_writers(job.train.writers, os.environ)
             check_init(job.train)
-        if name == TRAIN and job.launch.train.workers > 1 and (told := workers_told()):
+        if name == TRAIN and job.launch.train.workers > 1 and (peers := workers_told()):
             raise UserError(
-                f"launch.train.workers: is {job.launch.train.workers}, but {told}; set it to 1, and the process that "
+                f"launch.train.workers: is {job.launch.train.workers}, but {peers}; set it to 1, and the process that "
                 "is started here is that worker"
             )
 
