@@ -79,7 +79,7 @@ class EncodedImages(Images):
             return _map(self._decode_crop, {"contents": values}, spec) / WHITE
         drawn = {"contents": values, **dict(zip(("vertical", "horizontal"), flips(section, draws), strict=True))}
         if section.crop is not None:
-            drawn |= dict(zip(("kept", "top", "left"), crops(section, draws), strict=True))
+            drawn |= dict(zip(("share", "top", "left"), crops(section, draws), strict=True))
         decoded = _map(self._decode_crop, {name: tensor for name, tensor in drawn.items() if tensor is not None}, spec)
         if section.rotate is not None:
             decoded = turned(decoded, without_crop(section), draws)
