@@ -287,7 +287,7 @@ def test_empty_lists_of_another_type(tmp_path, capfd):
     assert adopt.main([str(top), ONE_THREAD, "--quiet"]) == 0
     (batch,) = beamfeed.load_dataset(top, "train", batch_size=2)
     assert (set(batch), batch["b"].numpy().tolist()) == ({"b"}, [1, 2])
-    assert any("it is no field" in note for note in read_manifest(top).notes)
+    assert any("in every file; left out" in note for note in read_manifest(top).notes)
 
 
 @pytest.mark.parametrize(
