@@ -129,7 +129,7 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
     files, empty = storage.match_inputs(source.patterns, source.suffixes)
     if empty:
         key = source.key_of(empty[0]).removeprefix("source.")
-        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {source.tell_suffixes()})")
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {source.suffix_text()})")
     wanted = source.wanted(files, prefix="")
     arrays = find_arrays(wanted)
     for one, array in zip(wanted, arrays, strict=True):
