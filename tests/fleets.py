@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -107,11 +108,16 @@ class Fleet:
 
 def split_of(names: Iterable[str]) -> dict:
     """The section `split` that leaves none of the splits empty; with too few assets all train."""
+    seed = _seed_of(tuple(sorted(set(names))))
+    return {"train": 1, "eval": 0, "test": 0} if seed is None else {"seed": seed}
+
+
+@cache  # most fleets are of the same few names
+def _seed_of(names: tuple[str, ...]) -> int | None:
     from beamfeed.contract.config.split import Split
     from beamfeed.transforms.splits import find_seed
 
-    seed = find_seed(sorted(set(names)), Split())
-    return {"train": 1, "eval": 0, "test": 0} if seed is None else {"seed": seed}
+    return find_seed(list(names), Split())
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

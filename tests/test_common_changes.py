@@ -201,10 +201,15 @@ def run(folder: Path, program: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def before(root) -> str:
+    """The fingerprints without any change."""
+    return run(root, PRINT_FINGERPRINTS)
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.row)
-def test_a_common_change_is_made_in_the_places_that_are_named(root, tmp_path, change):
+def test_a_common_change_is_made_in_the_places_that_are_named(root, tmp_path, change, before):
     copy_source(root, tmp_path)
-    before = run(tmp_path, PRINT_FINGERPRINTS)
     for name, edits in change.edits.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

@@ -29,8 +29,15 @@ NO_BUCKET = ": there is no bucket 'nowhere'"
 NO_PERMISSION = ": no permission: tester@example.com does not have storage.objects access to the bucket."
 
 
-@pytest.mark.parametrize(("bucket", "expected"), [("nowhere", NO_BUCKET), ("forbidden", NO_PERMISSION)])
-@pytest.mark.parametrize("key", ["source.files", "output.path", "job"])
+@pytest.mark.parametrize(
+    ("bucket", "expected", "key"),
+    [
+        ("nowhere", NO_BUCKET, "source.files"),
+        ("nowhere", NO_BUCKET, "job"),
+        ("forbidden", NO_PERMISSION, "source.files"),
+        ("forbidden", NO_PERMISSION, "output.path"),
+    ],
+)
 def test_a_bucket_that_cannot_be_used(gs, job, bucket, expected, key):
     where = f"gs://{bucket}/x"
     arguments = ["--job", where] if key == "job" else ["--job", job, "--set", f"{key}={where}"]

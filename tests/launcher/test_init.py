@@ -3,21 +3,29 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from beamfeed.launcher import cli
+
 
 @pytest.fixture
-def beamfeed(tmp_path):
+def beamfeed(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "pumps").mkdir()
     for k in range(6):
         rows = "".join(f"{i},{(i * 7 + k) % 11}.5\n" for i in range(80))
         (tmp_path / "pumps" / f"pump-{k}.csv").write_text("t,flow\n" + rows)
 
     def call(*args):
-        command = [sys.executable, "-m", "beamfeed.launcher.cli", "init", *args]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        try:
+            code = cli.main(["init", *args])
+        except SystemExit as end:
+            code = end.code
+        told = capfd.readouterr()
+        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
 
     return call
 

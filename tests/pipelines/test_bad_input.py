@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from fleets import make_table, split_of
 
+from beamfeed.pipelines.preprocess import main
+
 
 @pytest.fixture
 def good(fleet):
@@ -39,83 +41,77 @@ def write(path: Path, table: pa.Table) -> None:
 
 
 CASES = {
-    "empty file": ("bad.parquet", lambda p: p.write_bytes(b""), "file", "the file is empty"),
-    "truncated": ("bad.parquet", truncated, "file", "cannot be read: "),
-    "not Parquet": ("bad.parquet", lambda p: p.write_text("hello, world\n" * 9), "file", "cannot be read: "),
-    "broken page": ("bad.parquet", broken_page, "file", "cannot be read: "),
+    "empty file": ("parquet", lambda p: p.write_bytes(b""), "file", "the file is empty"),
+    "truncated": ("parquet", truncated, "file", "cannot be read: "),
+    "not Parquet": ("parquet", lambda p: p.write_text("hello, world\n" * 9), "file", "cannot be read: "),
+    "broken page": ("parquet", broken_page, "file", "cannot be read: "),
     "missing column": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40).drop_columns(["x1"])),
         "column x1",
         "is missing; the file has t, x0, x2",
     ),
     "text column": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, x1=["text"] * 40)),
         "column x1",
         "is string, a number is needed",
     ),
     "another type of time": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, t=pa.array(range(40), pa.timestamp("ms")))),
         "column t",
         "is timestamp[ms], the other files have int64 for the time",
     ),
     "a list column": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, x2=pa.array([[1.0]] * 40))),
         "column x2",
         "a number is needed",
     ),
-    "no rows": ("bad.parquet", lambda p: write(p, make_table(0)), "file", "holds no rows"),
+    "no rows": ("parquet", lambda p: write(p, make_table(0)), "file", "holds no rows"),
     "fewer rows than a window": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(7)),
         "file",
         "has 7 rows, a window needs 8",
     ),
     "no window without a gap": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, x0=np.full(40, np.nan, "f4"))),
         "file",
         "has no 8 rows in a row without a gap or a missing value",
     ),
     "duplicated times": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, t=np.r_[0:20, 19:39])),
         "row 20",
         "has the time of another row of its asset",
     ),
     "duplicated times after sorting": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, t=np.r_[20:40, 0:19, 20])),
         "row 39",
         "has the time of another row of its asset",
     ),
     "decreasing times too large to sort": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(100_000, t=np.arange(100_000)[::-1])),
         "row 1",
         "times decrease, and sorting takes 3.4 MB, over limits.sort_memory_mb: 1",
     ),
-    "empty CSV": ("bad.csv", lambda p: p.write_bytes(b""), "file", "the file is empty"),
-    "CSV with a header alone": ("bad.csv", lambda p: p.write_text("t,x0,x1,x2\n"), "file", "holds no rows"),
+    "empty CSV": ("csv", lambda p: p.write_bytes(b""), "file", "the file is empty"),
+    "CSV with a header alone": ("csv", lambda p: p.write_text("t,x0,x1,x2\n"), "file", "holds no rows"),
     "CSV without a column": (
-        "bad.csv",
+        "csv",
         lambda p: p.write_text("t,x0\n" + "1,2\n" * 9),
         "column x1",
         "is missing; the file has t, x0",
     ),
-    "zero bytes": ("bad.csv", lambda p: p.write_bytes(b"t,x0,x1,x2\n1,2,\0,4\n"), "line 2", "is not text: byte 0x00"),
-    "not as source.csv says": (
-        "bad.csv",
-        lambda p: p.write_text("t;x0;x1;x2\n1;2;3;1,5\n2;2;3;1.5\n"),
-        "file",
-        "'1,5' and '1.5' are numbers of two kinds; source.csv.decimal says which is right",
-    ),
-    "not gzip": ("bad.csv.gz", lambda p: p.write_text("t,x0,x1,x2\n1,2,3,4\n"), "file", "cannot be read: "),
+    "zero bytes": ("csv", lambda p: p.write_bytes(b"t,x0,x1,x2\n1,2,\0,4\n"), "line 2", "is not text: byte 0x00"),
+    "not gzip": ("csv.gz", lambda p: p.write_text("t,x0,x1,x2\n1,2,3,4\n"), "file", "cannot be read: "),
     "truncated gzip": (
-        "bad.csv.gz",
+        "csv.gz",
         lambda p: p.write_bytes(
             gzip.compress(("t,x0,x1,x2\n" + "".join(f"{i},1.{i},2.{i},3\n" for i in range(9000))).encode())[:-900]
         ),
@@ -125,19 +121,43 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
-    name, make, place, reason = CASES[case]
-    path = good.files / name
-    make(path)
-    assert good.preprocess("limits.sort_memory_mb=1", "prepare.duplicates=reject") == 0
-    (reject,) = good.rejects()
-    assert reject["asset"] == "bad"
-    assert reject["file"] == str(path)
-    assert reject["place"] == place
-    assert reason in reject["reason"]
+# The rules of CSVs are those of all of them, so this one is the only one of its fleet.
+ALONE = {
+    "not as source.csv says": (
+        "csv",
+        lambda p: p.write_text("t;x0;x1;x2\n1;2;3;1,5\n2;2;3;1.5\n"),
+        "file",
+        "'1,5' and '1.5' are numbers of two kinds; source.csv.decimal says which is right",
+    ),
+}  # fmt: skip
+
+
+def bad_files(fleet, cases) -> dict[Path, tuple[str, str, str]]:
+    """Writes a file for each case, an asset of its name; by path the asset, the place and the reason to expect."""
+    found = {}
+    for number, (suffix, make, place, reason) in enumerate(cases.values()):
+        path = fleet.files / f"bad{number:02d}.{suffix}"
+        make(path)
+        found[path] = f"bad{number:02d}", place, reason
+    return found
+
+
+def check_rejects(fleet, expected) -> None:
+    rejects = {Path(reject["file"]): reject for reject in fleet.rejects()}
+    assert len(fleet.rejects()) == len(expected)
+    for path, (asset, place, reason) in expected.items():
+        assert (rejects[path]["asset"], rejects[path]["place"]) == (asset, place)
+        assert reason in rejects[path]["reason"]
+
+
+@pytest.mark.parametrize("cases", [CASES, ALONE])
+def test_bad_data_is_set_aside_and_the_job_goes_on(good, cases):
+    bad = bad_files(good, cases)
+    overrides = ("limits.sort_memory_mb=1", "prepare.duplicates=reject", "limits.max_rejected_fraction=0.9")
+    assert good.preprocess(*overrides) == 0
+    check_rejects(good, bad)
     counts = good.manifest.counts
-    assert (counts.assets, counts.rejected_assets, counts.rejected_files) == (5, 1, 1)
+    assert (counts.assets, counts.rejected_assets, counts.rejected_files) == (4 + len(bad), len(bad), len(bad))
     assert counts.rows_read == 160
     assert sum(split.assets for split in good.manifest.splits.values()) == 4
 
@@ -145,37 +165,37 @@ def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
 JSON_ROW = '{"t": %d, "x0": 0.5, "x1": 0.25, "x2": 2}\n'
 ROWS = {
     "missing time": (
-        "bad.parquet",
+        "parquet",
         lambda p: write(p, make_table(40, t=pa.array([None if i == 17 else i for i in range(40)]))),
         "row 17",
         "the time is missing",
     ),
     "text in a number column of a CSV": (
-        "bad.csv",
+        "csv",
         lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,{'oops' if i == 11 else 2},3\n" for i in range(40))),
         "line 13, column x1",
         "'oops' is not a number",
     ),
     "CSV row that is too short": (
-        "bad.csv",
+        "csv",
         lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2{',3' if i != 11 else ''}\n" for i in range(40))),
         "line 13",
         "expected 4 columns, got 3: 11,1,2",
     ),
     "a broken line of JSON": (
-        "bad.jsonl",
+        "jsonl",
         lambda p: p.write_text("".join(JSON_ROW % i if i != 11 else '{"t": 11, "x0"\n' for i in range(40))),
         "line 12",
         "cannot be read as JSON",
     ),
     "a list in JSON": (
-        "bad.jsonl",
+        "jsonl",
         lambda p: p.write_text("".join(JSON_ROW % i for i in range(40)).replace('11, "x0": 0.5', '11, "x0": [1]')),
         "line 12, column x0",
         "is a list, a single value is needed",
     ),
     "an open quote": (
-        "bad.csv",
+        "csv",
         lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2,{'' if i != 11 else chr(34)}3\n" for i in range(40))),
         "line 13",
         'a quote is opened and never closed: 11,1,2,"3',
@@ -183,21 +203,18 @@ ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ROWS)
-def test_one_bad_row_costs_one_row_and_no_window_goes_over_it(good, case):
-    name, make, place, reason = ROWS[case]
-    path = good.files / name
-    make(path)
+def test_one_bad_row_costs_one_row_and_no_window_goes_over_it(good):
+    bad = bad_files(good, ROWS)
     assert good.preprocess() == 0
-    (reject,) = good.rejects()
-    assert (reject["asset"], reject["file"], reject["place"]) == ("bad", str(path), place)
-    assert reason in reject["reason"]
+    check_rejects(good, bad)
     counts = good.manifest.counts
-    assert (counts.assets, counts.rejected_assets, counts.rejected_rows, counts.rows_read) == (5, 0, 1, 200)
-    row = 17 if place == "row 17" else 11
-    starts = [start for split in ("train", "eval", "test") for start in good.windows(split).get("bad", ())]
+    assert (counts.assets, counts.rejected_assets) == (4 + len(bad), 0)
+    assert (counts.rejected_rows, counts.rows_read) == (len(bad), 160 + 40 * len(bad))
+    found = {asset: starts for split in ("train", "eval", "test") for asset, starts in good.windows(split).items()}
     length, stride = good.job["windows"]["length"], good.job["windows"]["stride"]
-    assert sorted(starts) == [s for s in range(0, 41 - length, stride) if not s <= row < s + length]
+    for asset, place, _ in bad.values():
+        row = 17 if place == "row 17" else 11
+        assert sorted(found[asset]) == [s for s in range(0, 41 - length, stride) if not s <= row < s + length]
 
 
 def test_too_many_bad_rows_end_the_job_with_the_limit_and_a_row(good, capfd):
@@ -218,15 +235,16 @@ def test_a_file_that_may_not_be_read_is_no_reject(good, capfd):
     assert f"{path}: no permission to read it" in line
 
 
-@pytest.mark.parametrize("target", ["nowhere.parquet", "bad.parquet"])
-def test_a_link_that_leads_nowhere(good, target):
-    (good.files / "bad.parquet").symlink_to(target)
+def test_a_link_that_leads_nowhere(good):
+    for name, target in {"bad": "nowhere.parquet", "itself": "itself.parquet"}.items():
+        (good.files / f"{name}.parquet").symlink_to(target)
     os.mkfifo(good.files / "pipe.parquet")  # not a file: not part of the listing
     assert good.preprocess() == 0
-    (reject,) = good.rejects()
-    assert (reject["asset"], reject["place"]) == ("bad", "file")
-    assert reject["reason"] == f"is a link to {target}, which leads nowhere"
-    assert good.manifest.counts.files == 5
+    assert [(reject["asset"], reject["place"], reject["reason"]) for reject in good.rejects()] == [
+        ("bad", "file", "is a link to nowhere.parquet, which leads nowhere"),
+        ("itself", "file", "is a link to itself.parquet, which leads nowhere"),
+    ]
+    assert good.manifest.counts.files == 6
 
 
 def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
@@ -283,18 +301,24 @@ def test_an_output_that_holds_something_else_is_left_alone(good, capfd):
 
 
 def test_command_line_prints_no_traceback(good, root):
-    def run(*arguments: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=120)
-
-    job = str(good.write_job())
-    missing = run("--job", "nowhere.yaml")
-    assert (missing.returncode, missing.stderr) == (2, "nowhere.yaml: there is no such job file\n")
-    assert run().stderr == "--job: is missing; give a job file, such as --job job.yaml\n"
     truncated(good.files / "bad.parquet")
-    failed = run("--job", job, "--set", "limits.max_rejected_fraction=0")
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(good.write_job())]
+
+    def run(*overrides: str) -> subprocess.CompletedProcess:
+        return subprocess.run([*command, *overrides], capture_output=True, text=True, cwd=root, timeout=120)
+
+    failed = run("--set", "limits.max_rejected_fraction=0")
     assert failed.returncode == 1
     assert failed.stderr.startswith("job failed: 20.0% of the assets were rejected")
     assert len(failed.stderr.splitlines()) == 1
-    done = run("--job", job)
+    done = run()
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_line_without_a_job_is_one_line(capfd):
+    assert main(["--job", "nowhere.yaml"]) == 2
+    assert main([]) == 2
+    assert capfd.readouterr().err.splitlines() == [
+        "nowhere.yaml: there is no such job file",
+        "--job: is missing; give a job file, such as --job job.yaml",
+    ]

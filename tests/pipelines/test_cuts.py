@@ -100,12 +100,15 @@ def test_rows_do_not_cut_a_grid(rows, capfd):
     assert "split.by: rows does not go with prepare.resample" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "split",
-    [{"by": "time", "eval_from": 150}, {"by": "column", "column": "phase", "train": ["a"], "eval": ["b"]}],
-    ids=["time", "column"],
+BY_TIME, BY_PHASE = (
+    {"by": "time", "eval_from": 150},
+    {"by": "column", "column": "phase", "train": ["a"], "eval": ["b"]},
 )
-@pytest.mark.parametrize("how", ["standard", "minmax", "robust"])
+
+
+@pytest.mark.parametrize(
+    ("how", "split"), [("standard", BY_TIME), ("standard", BY_PHASE), ("minmax", BY_PHASE), ("robust", BY_TIME)]
+)
 def test_an_asset_without_training_values_gets_the_scale_of_the_fleet(fleet, how, split):
     for i in range(4):
         begin = 150 if i == 3 else 0

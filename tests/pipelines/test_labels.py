@@ -1,6 +1,7 @@
 """Labelled windows, from the files to the published dataset."""
 
 import gzip
+import itertools
 import json
 import math
 
@@ -250,12 +251,13 @@ STATES = {
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-@pytest.mark.parametrize("listed", [False, True])
-def test_values_of_every_type_name_classes(fleet, suffix, listed):
+def test_values_of_every_type_name_classes(fleet, suffix):
+    """In an order that is found, and in one that is listed."""
     place = np.random.default_rng(0).integers(0, 3, 60)
     columns, labels, expected = {}, [], {}
-    for case, (values, classes) in STATES.items():
-        column, name = values if isinstance(values, pa.Array) else pa.array(values), case.replace(" ", "_")
+    for (case, (values, classes)), listed in itertools.product(STATES.items(), (False, True)):
+        column = values if isinstance(values, pa.Array) else pa.array(values)
+        name = f"{case.replace(' ', '_')}_{'listed' if listed else 'found'}"
         order = classes[::-1] if listed else classes
         given = [{"true": True, "false": False}.get(one, one) for one in order]
         columns[case] = column.take(pa.array(place))
@@ -343,36 +345,39 @@ def test_a_column_of_lists_names_no_classes(labelled, capfd):
 
 
 BAD = {
-    "a file without the column": (
-        {"column": "y"}, lambda: make_table(40), "column y", "is missing; the file has t, x0, x1, x2",
-    ),
-    "text for numbers": (
-        {"column": "y"}, lambda: make_table(40, y=["a"] * 40), "column y", "is string, a number is needed",
-    ),
-    "a class that is not in the list": (
-        {"column": "fault", "classes": [False, True]},
-        lambda: make_table(40, fault=["true" if i != 17 else "maybe" for i in range(40)]),
-        "row 17", "fault is 'maybe', which is not in label.classes (false, true)",
-    ),
-    "no label that is known": (
-        {"column": "y"}, lambda: make_table(40, y=np.full(40, np.nan)), "file",
-        "has no 8 rows in a row without a gap or a missing value, or with no label that is known",
-    ),
-    "too short for the horizon": (
-        {"column": "y", "at": "horizon", "horizon": 30}, lambda: make_table(37, y=np.arange(37.0)), "file",
-        "has 37 rows, a window and its label at horizon 30 need 38 (windows.length)",
-    ),
+    "of a column": ({"column": "y"}, {
+        "without": (make_table(40), "column y", "is missing; the file has t, x0, x1, x2"),
+        "text": (make_table(40, y=["a"] * 40), "column y", "is string, a number is needed"),
+        "unknown": (
+            make_table(40, y=np.full(40, np.nan)), "file",
+            "has no 8 rows in a row without a gap or a missing value, or with no label that is known",
+        ),
+    }),
+    "of a list of classes": ({"column": "fault", "classes": [False, True]}, {
+        "other": (
+            make_table(40, fault=["true" if i != 17 else "maybe" for i in range(40)]),
+            "row 17", "fault is 'maybe', which is not in label.classes (false, true)",
+        ),
+    }),
+    "at a horizon": ({"column": "y", "at": "horizon", "horizon": 30}, {
+        "short": (
+            make_table(37, y=np.arange(37.0)), "file",
+            "has 37 rows, a window and its label at horizon 30 need 38 (windows.length)",
+        ),
+    }),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_labels_set_an_asset_aside(labelled, case):
-    labelled.job["label"], make, place, reason = BAD[case]
-    path = labelled.write("bad.parquet", make())
+    labelled.job["label"], bad = BAD[case]
+    expected = [
+        {"asset": name, "file": str(labelled.write(f"{name}.parquet", table)), "place": place, "reason": reason}
+        for name, (table, place, reason) in sorted(bad.items())
+    ]
     assert labelled.preprocess() == 0
-    (reject,) = labelled.rejects()
-    assert reject == {"asset": "bad", "file": str(path), "place": place, "reason": reason}
-    assert labelled.manifest.counts.rejected_assets == 1
+    assert sorted(labelled.rejects(), key=lambda reject: reject["asset"]) == expected
+    assert labelled.manifest.counts.rejected_assets == len(bad)
 
 
 def test_a_class_that_is_in_no_training_row_sets_its_asset_aside_and_what_hangs_on_it(fleet):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from fleets import Fleet, make_table
+from sampling import sample
 from tensorflow.core.protobuf import saved_model_pb2
 
 from beamfeed.contract.config.columns import resolve_ranges
@@ -231,6 +232,7 @@ print(json.dumps(found["score"].numpy().tolist()))
 """
 
 
+@pytest.mark.parametrize("served", sample(["fleet", "asset"], ["asset"]), indirect=True)
 def test_it_loads_where_nothing_of_ours_is_installed(served, signatures, tmp_path):
     """And where the dataset is gone."""
     raw = served.windows("a2")[:4]
@@ -400,6 +402,7 @@ def test_rows_and_windows_of_raw_values_are_classified_and_regressed(labelled, t
                 np.testing.assert_allclose(one[name], value, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("served", ["fleet"], indirect=True)
 def test_a_review_that_fails_does_not_undo_a_training_run(served, monkeypatch, capsys):
     def fails(*_):
         raise ValueError("of a picture")

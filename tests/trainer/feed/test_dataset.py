@@ -71,21 +71,20 @@ def test_framing_equals_a_plain_loop(helpers_module, data):
     assert len({len(part) for part in parts}) == 1  # the same number of steps
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_workers_share_the_same_global_batches(written, workers, replicas):
+def test_workers_share_the_same_global_batches(written):
     options = {"batch_size": 10, "shuffle": 16, "epochs": 2}
     alone = read(written, **options)
-    parts = [read(written, worker=i, workers=workers, replicas=replicas, **options) for i in range(workers)]
-    steps = [
-        np.concatenate([batch for part in parts for batch in part[step * replicas : (step + 1) * replicas]])
-        for step in range(len(alone))
-    ]
     assert len(alone) == 2 * (len(written.windows["train"]) // 10)
-    np.testing.assert_array_equal(steps, alone)
+    for workers, replicas in ((1, 2), (2, 1), (3, 2)):
+        parts = [read(written, worker=i, workers=workers, replicas=replicas, **options) for i in range(workers)]
+        steps = [
+            np.concatenate([batch for part in parts for batch in part[step * replicas : (step + 1) * replicas]])
+            for step in range(len(alone))
+        ]
+        np.testing.assert_array_equal(steps, alone)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_evaluation_counts_each_window_once(written, workers):
     parts = [read(written, "eval", remainder="pad", worker=i, workers=workers) for i in range(workers)]
     assert keys(np.concatenate([real(part) for part in parts])) == keys(written.windows["eval"])
@@ -115,12 +114,10 @@ def test_order_repeats_with_the_seed_and_differs_among_epochs_and_seeds(written)
 @pytest.mark.parametrize("cache", ["none", "memory"])
 def test_the_order_does_not_depend_on_the_seed_of_tensorflow(written, cache):
     orders = []
-    for seed in (1, 2, None):
-        if seed is not None:
-            tf.random.set_seed(seed)
+    for seed in (1, 2):
+        tf.random.set_seed(seed)
         orders.append(np.concatenate(read(written, shuffle=16, epochs=2, cache=cache)))
-    np.testing.assert_array_equal(orders[0], orders[1])
-    np.testing.assert_array_equal(orders[0], orders[2])
+    np.testing.assert_array_equal(*orders)
 
 
 @pytest.mark.parametrize("seed", [0, -1, 2**40])
@@ -148,20 +145,19 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
     assert keys(np.concatenate(read(written, batch_size=4, shuffle=50))) == expected
 
 
-@pytest.mark.parametrize("chunk", [1, 500, 1 << 20])
-def test_the_size_of_what_is_gathered_at_a_time_changes_nothing(written, monkeypatch, chunk):
+def test_the_size_of_what_is_gathered_at_a_time_changes_nothing(written, monkeypatch):
     expected = read(written, shuffle=16, batch_size=7, worker=1, workers=2)
-    monkeypatch.setattr(dataset, "CHUNK_BYTES", chunk)
-    for a, b in zip(expected, read(written, shuffle=16, batch_size=7, worker=1, workers=2), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for chunk in (1, 500, 1 << 20):
+        monkeypatch.setattr(dataset, "CHUNK_BYTES", chunk)
+        for a, b in zip(expected, read(written, shuffle=16, batch_size=7, worker=1, workers=2), strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    "tuning", [Tuning(open_blocks=1), Tuning(parallel=False), Tuning(prefetch=False), Tuning(rounds=1)]
-)
-def test_tuning_changes_how_and_not_what(written, tuning):
-    for a, b in zip(read(written, shuffle=16), read(written, shuffle=16, tuning=tuning), strict=True):
-        np.testing.assert_array_equal(a, b)
+def test_tuning_changes_how_and_not_what(written):
+    expected = read(written, shuffle=16)
+    for tuning in (Tuning(open_blocks=1), Tuning(parallel=False), Tuning(prefetch=False), Tuning(rounds=1)):
+        for a, b in zip(expected, read(written, shuffle=16, tuning=tuning), strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_without_shuffling_the_order_is_that_of_the_records(helpers, tmp_path):
@@ -179,9 +175,10 @@ def test_shuffling_mixes_assets(helpers, tmp_path):
     assert all(len(np.unique(batch)) >= 4 for batch in batches)
 
 
-@pytest.mark.parametrize("cache", ["memory", "file"])
-@pytest.mark.parametrize("remainder", ["drop", "pad"])
-@pytest.mark.parametrize("skip_corrupt", [True, False])
+@pytest.mark.parametrize(
+    ("cache", "remainder", "skip_corrupt"),  # each pair
+    [("memory", "drop", True), ("memory", "pad", False), ("file", "drop", False), ("file", "pad", True)],
+)
 def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache, remainder, skip_corrupt):
     options = {"batch_size": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt, "epochs": 3}
     expected = read(written, **options)
@@ -201,16 +198,18 @@ def test_a_worker_caches_the_shards_of_its_part_alone(helpers, tmp_path, cache, 
     segments = {"eval": helpers.segments_of([40] * 8, 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=4, compression=compression)
     options = {"split": "eval", "batch_size": 8, "remainder": "pad", "workers": 4}
-    expected = [read(written, worker=worker, **options) for worker in range(4)]
     paths = [Path(path) for path in written.shards("eval")]
     whole = [path.read_bytes() for path in paths]
-    for worker in range(4):
+    for worker in (0, 2):
         remove_copies()
+        expected = read(written, worker=worker, **options)
         for number, path in enumerate(paths):  # the part of a worker is in one shard
             path.write_bytes(whole[number] if number == worker else b"")
-        for a, b in zip(expected[worker], read(written, worker=worker, cache=cache, **options), strict=True):
+        for a, b in zip(expected, read(written, worker=worker, cache=cache, **options), strict=True):
             np.testing.assert_array_equal(a[0], b[0])
             np.testing.assert_array_equal(a[1], b[1])
+        for path, content in zip(paths, whole, strict=True):
+            path.write_bytes(content)
 
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped", "of another kind"])
@@ -240,20 +239,19 @@ def test_copies_that_do_not_fit_are_told(written, monkeypatch):
         read(written, cache="file")
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("begin", [0, 1, 7, 8, 12, 15])
-def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, workers):
+@pytest.mark.parametrize(("workers", "begins"), [(1, [1, 7, 8, 12, 15]), (3, [1, 8, 12])])
+def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, workers, begins):
     monkeypatch.setattr(batching, "LEAST_BYTES", 0)
     monkeypatch.setattr(batching, "MOST_BYTES", 4000)
     segments = {"train": helpers.segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=3, block_bytes=1)
     options = {"batch_size": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
     whole = read(written, epochs=2, **options)
-    rest = read(written, start=divmod(begin, 8), epochs=2 - begin // 8, **options)
     assert len(whole) == 16
-    assert len(rest) == 16 - begin
-    for a, b in zip(whole[begin:], rest, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for begin in begins:
+        rest = read(written, start=divmod(begin, 8), epochs=2 - begin // 8, **options)
+        for a, b in zip(whole[begin:], rest, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_what_comes_before_the_first_step_is_not_read(helpers, tmp_path, monkeypatch):

@@ -94,8 +94,10 @@ def test_a_window_tells_where_in_its_record_it_is(made, cache):
     assert found == expected
 
 
-@pytest.mark.parametrize(("cache", "compression"), [("none", "none"), ("memory", "gzip"), ("file", "none")])
-@pytest.mark.parametrize("windows", [SERIES, SINGLE])
+@pytest.mark.parametrize(
+    ("windows", "compression", "cache"),
+    [(SERIES, "none", "none"), (SINGLE, "gzip", "memory"), (SINGLE, "none", "file")],
+)
 def test_a_shuffled_epoch_holds_each_window_once(tmp_path, windows, compression, cache):
     made = Made(tmp_path, windows, compression)
     found = flat(made.read(shuffle=20, remainder="pad", cache=cache))
@@ -206,7 +208,9 @@ def flip(path: str, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize(("cache", "remainder"), [("none", "drop"), ("memory", "pad")])
+@pytest.mark.parametrize(
+    ("made", "cache", "remainder"), [(SERIES, "none", "drop"), (SINGLE, "memory", "pad")], indirect=["made"]
+)
 def test_damaged_records_are_passed_over_with_all_their_fields(made, cache, remainder):
     damaged = made.manifest.shard_paths(made.output, "train")[0]
     flip(damaged, os.path.getsize(damaged) // 3)  # in its first block
@@ -291,7 +295,7 @@ def test_a_field_of_another_dtype_stops_with_one_line(made):
         pytest.raises(UserError, match=told) as caught,
         explained(manifest, made.output),
     ):
-        list(made.load(manifest=manifest))
+        list(made.load(manifest=manifest, fields=["values", "count"]))
     assert "\n" not in str(caught.value)
 
 

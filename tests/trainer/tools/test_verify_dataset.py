@@ -57,13 +57,17 @@ def test_it_finds_a_missing_shard(written, capsys):
     assert verify(written.output, capsys) == [f"{written.shards('eval')[0]}: is missing"]
 
 
-@pytest.mark.parametrize("name", [field.name for field in FIELDS if field.name not in ("values", "label", "counts")])
-def test_it_finds_a_field_that_lacks_a_value(tmp_path, capsys, name):
-    shards = make_records(FIELDS, [[9], [9, 12]], SERIES)
-    shards[1][1][name] = shards[1][1][name][:-1]
-    manifest = write_dataset(str(tmp_path), FIELDS, {"train": shards}, SERIES)
-    path = manifest.shard_paths(str(tmp_path), "train")[1]
-    assert verify(tmp_path, capsys) == [f"{path}: the windows in the shards differ from the manifest: field {name}"]
+def test_it_finds_a_field_that_lacks_a_value(tmp_path, capsys):
+    names = [field.name for field in FIELDS if field.name not in ("values", "label", "counts")]
+    whole, *shards = make_records(FIELDS, [[9], *([9, 12] for _ in names)], SERIES)
+    for shard, name in zip(shards, names, strict=True):
+        shard[1][name] = shard[1][name][:-1]
+    manifest = write_dataset(str(tmp_path), FIELDS, {"train": [whole, *shards]}, SERIES)
+    paths = manifest.shard_paths(str(tmp_path), "train")[1:]
+    told = "the windows in the shards differ from the manifest"
+    assert verify(tmp_path, capsys) == [
+        f"{path}: {told}: field {name}" for path, name in zip(paths, names, strict=True)
+    ]
 
 
 def test_it_finds_a_field_of_another_type(tmp_path, capsys):

@@ -222,7 +222,9 @@ def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
     assert bench.cloud.store.objects() == before
 
 
-def test_a_job_that_fails(bench):
+def test_a_job_that_fails(submitted, request_of):
+    bench, _ = submitted
+    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request_of}]  # it is followed
     bench.dataflow.states = ["JOB_STATE_FAILED"]
     bench.dataflow.messages = [("JOB_MESSAGE_ERROR", "Workflow failed. Causes: Quota 'CPUS' exceeded.")]
     result = bench.beamfeed()
