@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import keras
 
@@ -31,6 +32,7 @@ class Saving:
       cluster: of the workers.
       watchdog: is told of what takes long.
       together: what all workers do at once.
+      fit: gives the model the weights that come of the data.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Saving:
         cluster: Cluster,
         watchdog: Watchdog,
         together: Together,
+        fit: Callable[[], None],
     ):
+        self._fit = fit
         self._train, self._model, self._optimizer = train, model, optimizer
         self._cluster, self._watchdog, self._together = cluster, watchdog, together
         self._names = RunLayout(train.workdir)
@@ -92,6 +96,7 @@ class Saving:
 
     def _begin(self) -> TrainingState:
         """The state of a run that begins, with the weights that it begins with."""
+        self._fit()
         if (init := self._train.init) is not None and not self._cluster.all_same(warm_start(self._model, init)):
             raise UserError(f"train.init.from: {init.from_} is not the same on all workers; is this a shared folder?")
         return TrainingState(lanes=lanes_of(self._train.feed.lanes, self._cluster.worker.count))

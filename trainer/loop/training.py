@@ -6,6 +6,7 @@ An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrateg
 import math
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import keras
@@ -23,6 +24,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
+from beamfeed.trainer.loop.first_weights import fit_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.optimizer import averaged
@@ -77,7 +79,8 @@ class Training:
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
-        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together)
+        fit = partial(fit_first_weights, job, manifest, self.objective, self.model, cluster, self.together)
+        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together, fit)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._progress = start.progress
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
