@@ -87,8 +87,8 @@ def _series(name: str, signature: Signature) -> tuple[int, int]:
     """Length and features of the windows, which are to be given back."""
     if not signature.gives_back:
         raise UserError(
-            f"train.model.name: {name!r} gives windows back and does nothing else, for train.task "
-            "{name: reconstruct}; to classify or regress there is 'recurrent', or a class of your own"
+            f"train.model.name: {name!r} only reconstructs windows, for train.task {{name: reconstruct}}; to classify "
+            "or regress, use 'recurrent' or your own class"
         )
     if signature.series is None:
         raise UserError(f"train.model.name: {name!r} is for series: windows of rows of numbers")
