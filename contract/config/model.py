@@ -22,9 +22,7 @@ class Autoencoder(ModelSection):
     latent: Annotated[int, Field(ge=1)] = Field(
         default=16, description="Size of the state that a window is compressed to."
     )
-    linear: bool = Field(
-        default=True, description="Adds a linear path, which begins as PCA of training windows: training goes on there."
-    )
+    linear: bool = Field(default=True, description="Adds a linear path, which begins as PCA of training windows.")
 
 
 class RecurrentAutoencoder(Autoencoder):
