@@ -37,7 +37,9 @@ def fit_first_weights(
     values = [weight.numpy() for weight in weights]
 
     def fit() -> None:
-        values[:] = as_components(read_sums(job, manifest, objective), values)
+        sums = read_sums(job, manifest, objective)
+        if np.isfinite(sums.mean).all():  # else the first step says what is wrong
+            values[:] = as_components(sums, values)
 
     together("finding the principal components", fit)
     for weight, value in zip(weights, cluster.from_chief(values), strict=True):
