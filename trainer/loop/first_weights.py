@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.config.model import Autoencoder
+from beamfeed.contract.config.model import Autoencoder, ModelSection
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.models.autoencoder import linear_path
@@ -15,6 +15,11 @@ from beamfeed.trainer.tasks.objective import Objective
 FITTED = 16_384  # training windows, from all over the split
 MOST_BYTES = 256 << 20  # of them
 BATCH = 256  # windows at a time
+
+
+def has_first_weights(section: ModelSection) -> bool:
+    """Whether such a model has weights that come of the data."""
+    return isinstance(section, Autoencoder) and section.linear
 
 
 def fit_first_weights(
@@ -30,8 +35,7 @@ def fit_first_weights(
       cluster: of the workers.
       together: what all workers do at once.
     """
-    section = job.train.model
-    if not (isinstance(section, Autoencoder) and section.linear):
+    if not has_first_weights(job.train.model):
         return
     weights = linear_path(model)
     values = [weight.numpy() for weight in weights]

@@ -86,11 +86,11 @@ class Saving:
                 note_done(self._train.workdir, once)
         self._cluster.barrier()
         # All drop it or none: what they see of a shared folder may differ for a moment.
-        if not self._cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self._names.best)):
+        if not self._cluster.all_are(state.best_step is None or state.best_step in find_checkpoints(self._names.best)):
             if self._cluster.worker.is_chief:
                 problem = f"{self._names.best}: the weights of step {state.best_step}, the best so far, are gone"
                 print(f"{problem}; those of the next evaluation are kept", file=sys.stderr)
-            state = state._replace(best=None, best_step=0)
+            state = state._replace(best=None, best_step=None)
         spread_seeds(self._cluster.strategy, self._model)
         return state
 
@@ -133,7 +133,7 @@ class Saving:
         """Puts the best weights into the model of every worker; they must have been evaluated once."""
         self._together("saving", self._checkpoints.wait)
         self._watchdog.long("reading the best weights")
-        if not state.best_step:  # they are gone, and no evaluation came after: the last ones are all there is
+        if state.best_step is None:  # they are gone, and no evaluation came after: the last ones are all there is
             keep_averages(self._model, self._optimizer)
             return
         try:

@@ -24,7 +24,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
-from beamfeed.trainer.loop.first_weights import fit_first_weights
+from beamfeed.trainer.loop.first_weights import fit_first_weights, has_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.optimizer import averaged
@@ -182,6 +182,18 @@ class Training:
 
         sums = self.feed.evaluate(self._eval, split, self._at_a_time, alive, wait)
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
+
+    def keep_first(self, state: TrainingState) -> TrainingState:
+        """Evaluates weights that come of the data before the first step: training may not find better ones."""
+        if state.step or not has_first_weights(self.job.train.model):
+            return state
+        evaluated = self.evaluate("eval")
+        score = None if evaluated is None else self.watched.score(evaluated)
+        if evaluated is None or score is None:
+            return state
+        state = state._replace(best=score, best_step=0, measured=evaluated)  # early stopping counts from epoch 1
+        self.saving.save_best(state)
+        return state
 
     def end(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Evaluates the weights, or their averages, keeps them if they are the best, and tells of it."""

@@ -7,6 +7,7 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.cluster.strategy import Together, connect
 from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.loop.first_weights import fit_first_weights
+from beamfeed.trainer.loop.train import train_and_evaluate
 from beamfeed.trainer.models import build
 from beamfeed.trainer.models.autoencoder import linear_path
 from beamfeed.trainer.tasks.objective import Objective
@@ -49,3 +50,13 @@ def test_more_latent_numbers_than_components_give_the_windows_back(job, written)
 def test_without_a_linear_path_nothing_is_read(job, written, monkeypatch):
     monkeypatch.setattr("beamfeed.trainer.loop.first_weights.read_windows", None)
     fitted(job(model={"name": "dense_autoencoder", "linear": False}), written)
+
+
+def test_where_training_finds_nothing_better_the_first_weights_stay(job, written):
+    made = job(optimizer={"name": "sgd", "learning_rate": 3.0, "clip_norm": 1.0})
+    model, _ = fitted(made, written)
+    outcome = train_and_evaluate(made, written.manifest, connect(WorkerInfo()))
+    assert outcome.result.best_epoch == 0
+    assert outcome.result.best_loss == pytest.approx(loss(model, written.windows["eval"]), rel=1e-5)
+    assert outcome.result.test_loss == pytest.approx(loss(model, written.windows["test"]), rel=1e-5)
+    assert [line["eval_loss"] > outcome.result.best_loss for line in outcome.epochs] == [True, True]
