@@ -16,14 +16,29 @@ class ModelSection(Section):
         return self
 
 
-class RecurrentAutoencoder(ModelSection):
+class Autoencoder(ModelSection):
+    """What autoencoders of windows have in common."""
+
+    latent: Annotated[int, Field(ge=1)] = Field(
+        default=16, description="Size of the state that a window is compressed to."
+    )
+    linear: bool = Field(default=True, description="Adds a linear path, which begins as PCA of training windows.")
+
+
+class RecurrentAutoencoder(Autoencoder):
     """Recurrent layers down to a latent state and up again, for the task reconstruct."""
 
     name: Literal["recurrent_autoencoder"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
     units: list[Annotated[int, Field(ge=1)]] = Field(default=[64], min_length=1, description="Units of each layer.")
-    latent: Annotated[int, Field(ge=1)] = Field(
-        default=16, description="Size of the state that a window is compressed to."
+
+
+class DenseAutoencoder(Autoencoder):
+    """Dense layers over all numbers of a window down to a latent state and up again, for the task reconstruct."""
+
+    name: Literal["dense_autoencoder"] = Field(description="Says that it is this model.")
+    units: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[256], min_length=1, description="Units of each layer on the way down; the way up has them in reverse."
     )
 
 
@@ -177,7 +192,8 @@ class CustomModel(ModelSection):
 
 # What makes it is in beamfeed/trainer/models/.
 MODELS: tuple[type[ModelSection], ...] = (
-    RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, Residual, Application, MultiInput, CustomModel,
+    RecurrentAutoencoder, DenseAutoencoder, Recurrent, Tabular, Linear, TextModel, Residual, Application, MultiInput,
+    CustomModel,
 )  # fmt: skip
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

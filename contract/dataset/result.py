@@ -26,7 +26,9 @@ class TrainResult(BaseModel):
         description="The best value of that, on the eval split; on the train split where there is no eval split.",
     )
     best_loss: float = Field(description="The loss of the best weights on the same.")
-    best_epoch: int | None = Field(default=None, description="The epoch of the evaluation that found them, from 1.")
+    best_epoch: int | None = Field(
+        default=None, description="The epoch of the evaluation that found them, from 1; 0: before training."
+    )
     best_split: Literal["train", "eval"] = Field(default="eval", description="The split that this is of.")
     metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures, of the same; None where that is no number."

@@ -13,6 +13,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
 COLLECTIVES = ("auto", "ring", "nccl")
@@ -92,6 +93,22 @@ class Cluster:
         sums = self._add_up(halves)
         differs = self._add_up([int(replicas * half != total) for half, total in zip(halves, sums, strict=True)])
         return [place for place in range(len(values)) if differs[2 * place] or differs[2 * place + 1]]
+
+    def from_chief(self, values: "Sequence[np.ndarray]") -> "list[np.ndarray]":
+        """The chief's arrays, float32, on every worker.
+
+        Args:
+          values: of the same shapes on all workers.
+        """
+        if self.worker.count == 1:
+            return list(values)
+        import numpy as np
+        import tensorflow as tf
+
+        told = values if self.worker.is_chief else [np.zeros_like(value) for value in values]
+        sums = self._sum(tf.concat([tf.reshape(value, [-1]) for value in told], 0)).numpy() / self.replicas
+        ends = np.cumsum([value.size for value in values])[:-1]
+        return [part.reshape(value.shape) for part, value in zip(np.split(sums, ends), values, strict=True)]
 
     def _add_up(self, values: Sequence[int]) -> list[int]:
         import tensorflow as tf

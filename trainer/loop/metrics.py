@@ -220,7 +220,7 @@ def describe_run(
 
 def _where_best(state: TrainingState, epochs: Sequence[Epoch]) -> dict[str, Any]:
     """The epoch and the split in which the best weights were found."""
-    best = [line["epoch"] for line in epochs if line["step"] == state.best_step]
+    best = [0] if state.best_step == 0 else [line["epoch"] for line in epochs if line["step"] == state.best_step]
     split = "train" if epochs and epochs[-1][f"eval_{LOSS}"] is None else "eval"
     return {"best_epoch": best[-1] if best else None, "best_split": split}
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import keras
 
@@ -31,6 +32,7 @@ class Saving:
       cluster: of the workers.
       watchdog: is told of what takes long.
       together: what all workers do at once.
+      fit: gives the model the weights that come of the data.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Saving:
         cluster: Cluster,
         watchdog: Watchdog,
         together: Together,
+        fit: Callable[[], None],
     ):
+        self._fit = fit
         self._train, self._model, self._optimizer = train, model, optimizer
         self._cluster, self._watchdog, self._together = cluster, watchdog, together
         self._names = RunLayout(train.workdir)
@@ -82,16 +86,17 @@ class Saving:
                 note_done(self._train.workdir, once)
         self._cluster.barrier()
         # All drop it or none: what they see of a shared folder may differ for a moment.
-        if not self._cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self._names.best)):
+        if not self._cluster.all_are(state.best_step is None or state.best_step in find_checkpoints(self._names.best)):
             if self._cluster.worker.is_chief:
                 problem = f"{self._names.best}: the weights of step {state.best_step}, the best so far, are gone"
                 print(f"{problem}; those of the next evaluation are kept", file=sys.stderr)
-            state = state._replace(best=None, best_step=0)
+            state = state._replace(best=None, best_step=None)
         spread_seeds(self._cluster.strategy, self._model)
         return state
 
     def _begin(self) -> TrainingState:
         """The state of a run that begins, with the weights that it begins with."""
+        self._fit()
         if (init := self._train.init) is not None and not self._cluster.all_same(warm_start(self._model, init)):
             raise UserError(f"train.init.from: {init.from_} is not the same on all workers; is this a shared folder?")
         return TrainingState(lanes=lanes_of(self._train.feed.lanes, self._cluster.worker.count))
@@ -128,7 +133,7 @@ class Saving:
         """Puts the best weights into the model of every worker; they must have been evaluated once."""
         self._together("saving", self._checkpoints.wait)
         self._watchdog.long("reading the best weights")
-        if not state.best_step:  # they are gone, and no evaluation came after: the last ones are all there is
+        if state.best_step is None:  # they are gone, and no evaluation came after: the last ones are all there is
             keep_averages(self._model, self._optimizer)
             return
         try:

@@ -20,7 +20,7 @@ class TrainingState(NamedTuple):
     sums: dict[str, Any] = {}  # noqa: RUF012 - nothing is ever put into it
     seconds: float = 0.0  # that they took
     best: float | None = None  # the lowest score
-    best_step: int = 0  # where that was
+    best_step: int | None = None  # where that was; 0: before the first step; None: no weights are kept
     measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
     stale: int = 0  # evaluations since that score
@@ -46,7 +46,7 @@ class TrainingState(NamedTuple):
         """After an evaluation; None is a score that is no number, and is never better."""
         best = score is not None and (self.best is None or score < self.best)
         better = score is not None and (self.reference is None or score < self.reference - min_delta)
-        keeps = best or not self.best_step  # the first in any case: a run must end with some weights
+        keeps = best or self.best_step is None  # the first in any case: a run must end with some weights
         return TrainingState(
             epoch=self.epoch,
             step=self.step,

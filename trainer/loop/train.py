@@ -85,7 +85,7 @@ def train_and_evaluate(
 
         training.together("getting ready", make_ready)
         watchdog.long("reading the last checkpoint")
-        state = training.saving.restore(start.from_step, start.once)
+        state = training.keep_first(training.saving.restore(start.from_step, start.once))
         if cluster.worker.is_chief:
             begins = f", from step {state.step:,}" if state.step else ""
             note(f"train: {describe(cluster)}{begins}")

@@ -6,6 +6,7 @@ An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrateg
 import math
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import keras
@@ -23,6 +24,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
+from beamfeed.trainer.loop.first_weights import fit_first_weights, has_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.optimizer import averaged
@@ -77,7 +79,8 @@ class Training:
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
-        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together)
+        fit = partial(fit_first_weights, job, manifest, self.objective, self.model, cluster, self.together)
+        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together, fit)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._progress = start.progress
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
@@ -179,6 +182,18 @@ class Training:
 
         sums = self.feed.evaluate(self._eval, split, self._at_a_time, alive, wait)
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
+
+    def keep_first(self, state: TrainingState) -> TrainingState:
+        """Evaluates weights that come of the data before the first step: training may not find better ones."""
+        if state.step or not has_first_weights(self.job.train.model):
+            return state
+        evaluated = self.evaluate("eval")
+        score = None if evaluated is None else self.watched.score(evaluated)
+        if evaluated is None or score is None:
+            return state
+        state = state._replace(best=score, best_step=0, measured=evaluated)  # early stopping counts from epoch 1
+        self.saving.save_best(state)
+        return state
 
     def end(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Evaluates the weights, or their averages, keeps them if they are the best, and tells of it."""

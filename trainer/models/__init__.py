@@ -8,6 +8,7 @@ import keras
 from beamfeed.contract.config.model import (
     Application,
     CustomModel,
+    DenseAutoencoder,
     Linear,
     ModelSection,
     MultiInput,
@@ -17,10 +18,11 @@ from beamfeed.contract.config.model import (
     Tabular,
     TextModel,
 )
+from beamfeed.trainer.models.autoencoder import build_dense_autoencoder, build_recurrent_autoencoder
 from beamfeed.trainer.models.custom import build_custom
 from beamfeed.trainer.models.images import build_application, build_residual
 from beamfeed.trainer.models.multi_input import build_multi_input
-from beamfeed.trainer.models.recurrent import build_recurrent, build_recurrent_autoencoder
+from beamfeed.trainer.models.recurrent import build_recurrent
 from beamfeed.trainer.models.signature import Signature
 from beamfeed.trainer.models.tabular import build_linear, build_tabular
 from beamfeed.trainer.models.text import build_text
@@ -28,6 +30,7 @@ from beamfeed.trainer.models.text import build_text
 # The one look-up of models: the section of the job -> what makes it.
 BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
     RecurrentAutoencoder: build_recurrent_autoencoder,
+    DenseAutoencoder: build_dense_autoencoder,
     Recurrent: build_recurrent,
     Tabular: build_tabular,
     Linear: build_linear,

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Targets, Task
 from beamfeed.trainer.tasks.named import Trial
 
 SHOWN = 3  # features of the picture: those that vary most
 FEW_ROWS = 65  # that each get a point
-WIDEST = 2048  # numbers in a window: the sums for PCA take their square, and the components its third power
 
 
 class Reconstruct(Task):
@@ -72,10 +72,8 @@ class Reconstruct(Task):
             by_name["the last row"] = lambda truth: tf.broadcast_to(truth[:, -1:], tf.shape(truth))
         if latent is None:
             return Guesses(by_name, ["PCA: the model has no encoder that says how many numbers it may keep"])
-        if width > WIDEST:
-            return Guesses(by_name, [f"PCA: a window has {width:,} numbers, more than {WIDEST:,}"])
-        if latent >= min(width, sums.count):
-            return Guesses(by_name, [f"PCA: {latent} numbers are not fewer than {min(width, sums.count)}"])
+        if latent >= sums.most:
+            return Guesses(by_name, [f"PCA: {latent} numbers are not fewer than {sums.most}"])
         return Guesses({**by_name, f"PCA, {latent} numbers": _projection(sums, latent)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
@@ -104,49 +102,6 @@ class Reconstruct(Task):
             if figure is figures[0]:
                 axes[0].legend(fontsize="x-small")
             axes[-1].set_xlabel("row")
-
-
-class VectorSums:
-    """Sums over windows that are flattened to vectors of `width` numbers, for their principal components.
-
-    Args:
-      width: numbers in a window. Beyond `WIDEST` means alone are kept.
-    """
-
-    def __init__(self, width: int):
-        self.count = 0
-        self._first: np.ndarray | None = None  # sums are of differences to it: small numbers, whatever the mean is
-        self._sum = np.zeros(width)
-        self._products = np.zeros((width, width)) if width <= WIDEST else None
-
-    def add(self, vectors: np.ndarray) -> None:
-        """Adds vectors `[n, width]`, n above 0."""
-        vectors = vectors.astype(np.float64)
-        if self._first is None:
-            self._first = vectors[0]
-        vectors = vectors - self._first
-        self.count += len(vectors)
-        self._sum += vectors.sum(axis=0)
-        if self._products is not None:
-            self._products += vectors.T @ vectors
-
-    @property
-    def mean(self) -> np.ndarray:
-        """float64 `[width]`; of at least one vector."""
-        assert self._first is not None
-        return self._first + self._sum / self.count
-
-    def components(self, count: int) -> np.ndarray:
-        """The directions in which the vectors vary most: float64 `[width, count]`, of length 1 and at right angles.
-
-        Raises:
-          ValueError: if windows are wider than `WIDEST`.
-        """
-        if self._products is None:
-            raise ValueError(f"windows of {len(self._sum)} numbers are wider than {WIDEST}")
-        mean = self._sum / self.count
-        _, vectors = np.linalg.eigh(self._products / self.count - np.outer(mean, mean))
-        return vectors[:, ::-1][:, :count]
 
 
 def _projection(sums: VectorSums, count: int) -> Guess:

@@ -10,8 +10,10 @@ import tensorflow as tf
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.cluster.strategy import Cluster, connect
+from beamfeed.trainer.cluster.strategy import Cluster, Together, connect
+from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.feed.sharding import lanes_of
+from beamfeed.trainer.loop.first_weights import fit_first_weights
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.steps import zero_train
 from beamfeed.trainer.loop.warm_start import warm_start
@@ -46,6 +48,7 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, iterators: list[Any] | 
     """Makes the job's model and its steps; see `make_learner`."""
     cluster, objective = connect(WorkerInfo()), Objective.of(job.train, manifest)
     learner = make_learner(job, manifest, cluster, objective, iterators)
+    fit_first_weights(job, manifest, objective, learner.model, cluster, Together(cluster, Watchdog()))
     if job.train.init is not None:
         warm_start(learner.model, job.train.init)
     batches = learner.feed.train(epoch=0, step=0, lanes=lanes_of(job.train.feed.lanes, workers=1))

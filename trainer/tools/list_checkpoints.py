@@ -44,7 +44,11 @@ def describe(states: Mapping[int, TrainingState | None]) -> list[str]:
             rows.append((str(step), "damaged", "", "", ""))
             continue
         loss = state.measured.get("loss")
-        best = (str(state.best_step), "-" if loss is None else f"{loss:.6g}") if state.best_step else ("-", "-")
+        best = (
+            (str(state.best_step), "-" if loss is None else f"{loss:.6g}")
+            if state.best_step is not None
+            else ("-", "-")
+        )
         # An epoch that is over counts; one that is under way is the next.
         rows.append((str(step), str(state.epoch + (state.done > 0)), str(state.done) if state.done else "all", *best))
     return [f"  {line}" for line in table(rows, left=0)]
@@ -54,8 +58,8 @@ def values_of(step: int, state: TrainingState | None) -> dict[str, Any]:
     """A checkpoint as values for programs; those of a damaged one are null."""
     if state is None:
         return {"step": step, "damaged": True, "epoch": None, "best_step": None, "best_loss": None}
-    best = state.best_step or None
-    loss = state.measured.get("loss") if best else None
+    best = state.best_step
+    loss = state.measured.get("loss") if best is not None else None
     epoch = state.epoch + (state.done > 0)
     return {"step": step, "damaged": False, "epoch": epoch, "best_step": best, "best_loss": loss}
 

@@ -508,8 +508,8 @@ def test_any_precision_will_do(module, make, precision):
     [
         (
             "{}",
-            "train.model: needs name: recurrent_autoencoder or recurrent or tabular or linear or text or residual or "
-            "application or multi_input, or class: ...",
+            "train.model: needs name: recurrent_autoencoder or dense_autoencoder or recurrent or tabular or "
+            "linear or text or residual or application or multi_input, or class: ...",
         ),
         ("conv:Model", "train.model: 'conv:Model' is not allowed, it must be a mapping with name: "),
         ("{class: 'm:C', name: recurrent_autoencoder}", "train.model: give either 'name'.* or 'class'"),

@@ -137,15 +137,6 @@ def test_of_numbers_their_mean_is_what_to_beat(tmp_path):
     assert found["mean_absolute_error"] == pytest.approx(np.abs(here - mean.mean()).mean(), rel=1e-4)
 
 
-def test_wide_windows_have_no_pca_and_say_so(series, monkeypatch):
-    job, written, _, _ = series
-    monkeypatch.setattr("beamfeed.trainer.tasks.reconstruct.WIDEST", 10)
-    (task,) = Objective(job.train.task, written.manifest).tasks.values()
-    found = task.guesses(lambda: iter([written.windows["train"]]), 2)
-    assert list(found.by_name) == ["the mean", "the last row"]
-    assert found.skipped == ["PCA: a window has 24 numbers, more than 10"]
-
-
 def test_a_review_of_another_run_is_none(series):
     job, *_ = series
     assert read_review(job.train.workdir, "another") is None

@@ -66,7 +66,8 @@ def run(job, tmp_path, capsys):
 
 def test_it_prints_a_rate_and_draws_and_keeps_nothing(run, tmp_path):
     workdir = tmp_path / "tried"
-    code, out, _ = run(f"train.workdir={workdir}", "train.optimizer.schedule={name: cosine, decay_steps: 9}")
+    schedule = "train.optimizer.schedule={name: cosine, decay_steps: 9}"
+    code, out, _ = run(f"train.workdir={workdir}", "train.model.linear=false", schedule)
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("the loss falls fastest at ")]
     rate = float(line.split()[5].rstrip(":"))

@@ -1,0 +1,159 @@
+"""Does the untouched job of `beamfeed init` find anomalies, and what do simple methods find of the same rows?
+
+    python benchmarks/anomalies.py FOLDER [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out anomalies.json]
+
+FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
+something is unusual. The job is trained on the first alone. A window's error counts for each of its rows, and a row
+gets the mean of those of its windows. For each file of the second the area under the curve of precision and recall
+(average precision) says how well the rows are found; the table shows the mean of all files with such rows.
+
+Beside it, fitted on the same training rows, on the same features and windows: the mean square of a row's scaled values;
+PCA of the windows of all files with as many components as the model has latent numbers; and of the windows of
+each file alone, scaled by that file, PCA and the distance to the nearest of 20 centres of k-means.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import yaml
+from sklearn.cluster import KMeans
+from sklearn.metrics import average_precision_score
+from turns import say, write_json
+
+CENTRES = 20
+AT_ONCE = 4096  # windows
+MODEL = "Beamfeed, the job of init"
+
+Scores = Callable[[np.ndarray], np.ndarray]  # windows `[n, length, features]` -> `[n]`
+
+
+def read(path: Path, columns: list[str]) -> np.ndarray:
+    """float32 `[rows, columns]`."""
+    return np.stack([column.to_numpy() for column in pq.read_table(path, columns=columns)], axis=1).astype("f4")
+
+
+def windows_of(rows: np.ndarray, length: int) -> np.ndarray:
+    """Each window: `[rows - length + 1, length, features]`, a view."""
+    return np.lib.stride_tricks.sliding_window_view(rows, length, axis=0).transpose(0, 2, 1)
+
+
+def row_scores(windows: np.ndarray, score: Scores) -> np.ndarray:
+    """The mean score of the windows that each row is in, `[rows]`."""
+    length = windows.shape[1]
+    of_windows = np.concatenate([score(windows[i : i + AT_ONCE]) for i in range(0, len(windows), AT_ONCE)])
+    sums = np.convolve(of_windows, np.ones(length))
+    return sums / np.convolve(np.ones(len(windows)), np.ones(length))
+
+
+def pca(windows: np.ndarray, count: int) -> Scores:
+    """The mean square of what so many components leave."""
+    flat = windows.reshape(len(windows), -1).astype("f8")
+    mean = flat.mean(0)
+    _, directions = np.linalg.eigh(np.cov(flat.T, bias=True))
+    components = directions[:, ::-1][:, :count]
+
+    def score(some: np.ndarray) -> np.ndarray:
+        apart = some.reshape(len(some), -1) - mean
+        return np.square(apart - apart @ components @ components.T).mean(1)
+
+    return score
+
+
+def k_means(windows: np.ndarray, seed: int) -> Scores:
+    """The distance to the nearest centre."""
+    found = KMeans(min(CENTRES, len(windows)), n_init=1, random_state=seed).fit(windows.reshape(len(windows), -1))
+    return lambda some: found.transform(some.reshape(len(some), -1)).min(1)
+
+
+def scaled(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """By mean and deviation of other rows; what does not vary there is only moved."""
+    deviation = like.std(0)
+    return (rows - like.mean(0)) / np.where(deviation > 1e-6, deviation, 1)
+
+
+def train(folder: Path, work: Path, seed: int, changes: list[str]) -> dict:
+    """Runs `init` and the job that it wrote; the job."""
+    beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
+    path = work / "job.yaml"
+    run = {"cwd": work, "check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*beamfeed, "init", str(folder / "train"), "--out", str(path), "--force"], **run)
+    job = yaml.safe_load(path.read_text())
+    sets = [*changes, f"train.seed={seed}", f"train.feed.seed={seed}"]
+    subprocess.run(
+        [*beamfeed, "run", str(path), "--restart", *(part for one in sets for part in ("--set", one))], **run
+    )
+    return job
+
+
+def of_model(workdir: Path) -> tuple[list[str], int, int, Scores]:
+    """Features, length, latent numbers and scores of windows of raw values of an exported model."""
+    import tensorflow as tf
+
+    signatures = tf.saved_model.load(str(workdir / "saved_model")).signatures
+    told = {name: value.numpy() for name, value in signatures["features"]().items()}
+    names, length = [name.decode() for name in told["features"]], int(told["length"])
+    serve = signatures["serving_default"]
+    (argument,) = serve.structured_input_signature[1]
+    latent = serve.structured_outputs["latent"].shape[-1]
+    return names, length, latent, lambda some: serve(**{argument: tf.constant(some)})["score"].numpy()
+
+
+def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -> Iterator[tuple[str, str, Scores]]:
+    """Simple methods: their names, the file that each is for or none, and their scores of windows of raw values."""
+    rows = np.concatenate(list(parts.values()))
+    yield "size of the scaled values", "", lambda some: np.square(scaled(some[:, -1], rows)).mean(1)
+    of_all = pca(np.concatenate([windows_of(scaled(one, rows), length)[::4] for one in parts.values()]), latent)
+    yield f"PCA of all, {latent} components", "", lambda some: of_all(scaled(some, rows))
+    for name, one in parts.items():
+        windows = windows_of(scaled(one, one), length)
+        for told, score in (
+            (f"PCA of each file, {latent} components", pca(windows, latent)),
+            (f"k-means of each file, {CENTRES} centres", k_means(windows, seed)),
+        ):
+            yield told, name, lambda some, score=score, one=one: score(scaled(some, one))
+
+
+def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str, float]:
+    """The mean average precision over the files, by method."""
+    with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as work:
+        job = train(folder, Path(work), seed, changes)
+        names, length, latent, score = of_model(Path(work, job["train"]["workdir"]))
+        parts = {path.name: read(path, names) for path in sorted((folder / "train").glob("*.parquet"))}
+        methods = [(MODEL, "", score), *guesses(parts, length, latent, seed)]
+        found: dict[str, list[float]] = {name: [] for name, _, _ in methods}
+        for path in sorted((folder / "test").glob("*.parquet")):
+            unusual = pq.read_table(path, columns=[label])[label].to_numpy() != 0
+            if not unusual.any():
+                continue
+            windows = windows_of(read(path, names), length)
+            for name, file, scores in methods:
+                if file in ("", path.name):
+                    found[name].append(average_precision_score(unusual, row_scores(windows, scores)))
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--label", default="anomaly")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the job")
+    parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
+    args = parser.parse_args()
+    results: dict[str, list[float]] = {}
+    for seed in args.seeds:
+        for name, value in measure(args.folder.resolve(), args.label, seed, args.set).items():
+            results.setdefault(name, []).append(value)
+    for name, values in results.items():
+        say(f"{name:40} {np.mean(values):.3f}  ({', '.join(f'{value:.3f}' for value in values)})")
+    write_json(results, args.out)
+
+
+if __name__ == "__main__":
+    main()
