@@ -51,22 +51,22 @@ class Feed(Section):
 class Schedule(Section):
     """How the learning rate changes with the steps."""
 
-    example: ClassVar[str] = "{name: cosine, decay_steps: 10000}"
+    example: ClassVar[str] = "{name: cosine, warmup_steps: 100}"
 
     name: Literal["constant", "linear", "cosine", "exponential"] = Field(
         default="constant", description="How the rate falls after the warm-up."
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(default=0, description="Steps in which the rate rises from 0.")
     decay_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Steps in which it falls; then it stays."
+        default=None,
+        description="Steps in which it falls; then it stays. By default it falls until the end of training.",
     )
     final_fraction: Fraction = Field(default=0.01, description="Fraction of the rate that is left at the end.")
 
     @model_validator(mode="after")
     def _says_how_long(self) -> "Schedule":
-        if (self.name != "constant") != (self.decay_steps is not None):
-            needs = "goes with a name that is not constant" if self.decay_steps else f"is missing: {self.name} needs it"
-            raise ValueError(f"decay_steps {needs}")
+        if self.name == "constant" and self.decay_steps is not None:
+            raise ValueError("decay_steps goes with a name that is not constant")
         if self.name == "exponential" and not self.final_fraction:
             raise ValueError("final_fraction is 0, which exponential never reaches")
         return self

@@ -11,6 +11,7 @@ import tensorflow as tf
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.batches import train_steps, windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
@@ -60,7 +61,9 @@ def make_learner(
     with cluster.strategy.scope():
         model = make_model(train, objective.signature)
         scaled = train.devices.precision == "mixed_float16"
-        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
+        steps = train.epochs * train_steps(windows_in(manifest, "train"), train.feed.batch_size)
+        steps = min(steps, train.max_steps or steps)
+        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled, steps)
     run = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
         train.devices.xla, train.devices.accumulate,

@@ -13,19 +13,20 @@ from beamfeed.contract.config.train import Optimizer, Schedule
 class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
     """A linear warm-up to `peak`, and then a decay to `final_fraction * peak`.
 
-    With s the steps since the warm-up, over `decay_steps` and at most 1:
+    With s the steps since the warm-up, over `decay_steps` (or those until the end of the run) and at most 1:
     constant 1, linear 1 - s, cosine (1 + cos(pi s)) / 2, each between `final_fraction` and
     1; exponential final_fraction ** s.
     """
 
-    def __init__(self, peak: float, section: Schedule):
+    def __init__(self, peak: float, section: Schedule, steps: int):
         super().__init__()
         self._peak, self._section = peak, section
+        self._decay_steps = section.decay_steps or max(1, steps - section.warmup_steps)
 
     def __call__(self, step: Any) -> tf.Tensor:
         section, step = self._section, tf.cast(step, tf.float32)
         warm = tf.minimum(1.0, (step + 1) / max(1, section.warmup_steps)) if section.warmup_steps else 1.0
-        done = tf.clip_by_value((step - section.warmup_steps) / (section.decay_steps or 1), 0.0, 1.0)
+        done = tf.clip_by_value((step - section.warmup_steps) / self._decay_steps, 0.0, 1.0)
         match section.name:
             case "constant":
                 share = tf.ones_like(done)
@@ -40,11 +41,11 @@ class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
         return self._peak * warm * share
 
     def get_config(self) -> dict[str, Any]:
-        return {"peak": self._peak, "section": self._section.model_dump()}
+        return {"peak": self._peak, "section": self._section.model_dump(), "decay_steps": self._decay_steps}
 
 
 def make_optimizer(
-    section: Optimizer, weights: Sequence[keras.Variable], scale_loss: bool = False
+    section: Optimizer, weights: Sequence[keras.Variable], scale_loss: bool = False, steps: int = 1
 ) -> keras.optimizers.Optimizer:
     """The optimizer that the job names, built; to be made inside the strategy's scope.
 
@@ -55,6 +56,7 @@ def make_optimizer(
       section: of the job.
       weights: of the model, those that are trained.
       scale_loss: whether gradients are of float16 and would underflow.
+      steps: of the whole run, where a schedule that does not say how long it is ends with it.
     """
     kinds = {
         "adam": keras.optimizers.Adam,
@@ -63,7 +65,9 @@ def make_optimizer(
         "rmsprop": keras.optimizers.RMSprop,
     }
     decay = {} if section.weight_decay is None else {"weight_decay": section.weight_decay}
-    rate = section.learning_rate if section.schedule is None else LearningRate(section.learning_rate, section.schedule)
+    rate: Any = section.learning_rate
+    if section.schedule is not None:
+        rate = LearningRate(section.learning_rate, section.schedule, steps)
     average = {} if section.ema is None else {"use_ema": True, "ema_momentum": section.ema}
     optimizer = kinds[section.name](rate, **decay, **average)
     if optimizer.weight_decay:

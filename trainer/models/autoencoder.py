@@ -19,6 +19,7 @@ import numpy as np
 
 from beamfeed.contract.config.model import DenseAutoencoder, RecurrentAutoencoder
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.parts import dropped
 from beamfeed.trainer.models.recurrent import CELLS
 from beamfeed.trainer.models.signature import Signature
 
@@ -60,7 +61,7 @@ def build_dense_autoencoder(section: DenseAutoencoder, signature: Signature) -> 
 
     def dense(values: keras.KerasTensor, units: Sequence[int]) -> keras.KerasTensor:
         for size in units:
-            values = keras.layers.Dense(size, activation="gelu")(values)
+            values = dropped(keras.layers.Dense(size, activation="gelu")(values), section.dropout)
         return values
 
     def down(rows: keras.KerasTensor) -> keras.KerasTensor:

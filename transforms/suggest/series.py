@@ -281,16 +281,18 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
     latent = max(1, min(8, len(series.features) * shape.length // 2))
     model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent}
     above: tuple[str, ...] = ("An autoencoder: it learns what is normal, so that anomalies stand out.",)
-    task: list[Part] = []
+    task: list[Part] = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
+    patience = None  # the rate falls until the end, and the best weights are kept
     if series.learns and series.label is not None:
         model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
         task = [Key("task", {"name": "classify" if classifies(series.label) else "regress"})]
+        patience = 3 if shape.split["eval"] else None
     return train_key(
         Key("model", model),
         task,
         shape.batch_size,
         places.model,
         trains=shape.why[2],
-        patience=3 if shape.split["eval"] else None,
+        patience=patience,
         above=above,
     )
