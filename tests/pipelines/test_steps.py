@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from fleets import make_table, read_labels, read_windows
+from fleets import Fleet, make_table, read_labels, read_windows
 
 CODE = """
 import pyarrow as pa
@@ -59,15 +59,22 @@ def with_steps(package) -> list[str]:
     ]
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A fleet whose files hold what the steps make."""
+    fleet = Fleet(tmp_path_factory.mktemp("made"))
+    for name, table in tables().items():
+        fleet.write(f"{name}.parquet", made(table))
+    assert fleet.preprocess(*JOB) == 0
+    return fleet
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_steps_make_what_files_could_hold(new_fleet, own, suffix):
+def test_steps_make_what_files_could_hold(fleet, other, own, suffix):
     """In units of a few rows, also of a mixed file."""
-    fleet, other = new_fleet("raw"), new_fleet("made")
     for name, table in tables().items():
         fleet.write(f"{name}.{suffix}", table, **({"row_group_size": 100} if suffix == "parquet" else {}))
-        other.write(f"{name}.parquet", made(table))
     assert fleet.preprocess(*with_steps(own)) == 0
-    assert other.preprocess(*JOB) == 0
     for split in ("train", "eval", "test"):
         found, wanted = read_windows(fleet.output, split), read_windows(other.output, split)
         assert found.keys() == wanted.keys()

@@ -178,6 +178,32 @@ def helpers():
     return types.SimpleNamespace(**{name: value for name, value in globals().items() if callable(value)})
 
 
+class SameProcess:
+    """Stands in for the process of its own that an export is asked in: there, TensorFlow is imported anew."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def ask(self, folder, calls):
+        self.calls = calls
+
+    def answers(self, folder):
+        signatures = tf.saved_model.load(folder).signatures
+        return [signatures[call.signature](**call.inputs) for call in self.calls]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def exports_are_asked_here(request):
+    """Of the many training runs of tests in this process; two files ask in one of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in ("test_fresh.py", "test_raw_rows.py"):
+            patch.setattr("beamfeed.trainer.export.run.FreshProcess", SameProcess)
+        yield
+
+
 def write_three_splits(output: str) -> Written:
     """Windows of 8 rows, stride 4, 3 features: 68 to train, 12 to evaluate, 10 to test."""
     segments = {
