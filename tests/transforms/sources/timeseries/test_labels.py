@@ -113,7 +113,7 @@ def sizes(length, stride, per_segment, missing, labels, blocks=1):
     data=st.data(), labels=LABELS, length=st.integers(1, 9), stride=st.integers(1, 12), per_segment=st.integers(1, 4),
     missing=MISSING, chunk=st.integers(1, 50), blocks=st.integers(1, 5), end=st.integers(600, 700),
 )  # fmt: skip
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_labels_are_those_of_a_plain_loop_however_blocks_are_cut(
     data, labels, length, stride, per_segment, missing, chunk, blocks, end
 ):
@@ -128,7 +128,7 @@ def test_labels_are_those_of_a_plain_loop_however_blocks_are_cut(
     data=st.data(), labels=LABELS, length=st.integers(1, 6), stride=st.integers(1, 5), chunk=st.integers(1, 50),
     every=st.integers(1, 60), limit=st.integers(0, 4),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_steps_of_a_grid_have_the_label_of_their_last_row_and_repeat_it(
     data, labels, length, stride, chunk, every, limit
 ):
