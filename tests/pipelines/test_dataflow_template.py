@@ -14,7 +14,7 @@ from cloud.standin import start_cloud
 from fleets import make_table
 
 from beamfeed.contract.packages import Package, to_wheel
-from beamfeed.pipelines.dataflow_template import arguments
+from beamfeed.pipelines.dataflow_template import arguments, main
 
 TEMPLATE = {"FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py", "BEAMFEED_IMAGE": "repo/image:1"}
 JOB = {
@@ -123,7 +123,6 @@ def test_code_that_would_stay_on_this_machine_is_told_before_anything_is_submitt
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "--job: is missing"),
         ({"job": "gs://made/jobs/none.yaml"}, "there is no such job file"),
         ({"job": "gs://made/jobs/small.yaml", "set": "windows.strid=4"}, "did you mean 'stride'?"),
     ],
@@ -134,6 +133,14 @@ def test_a_mistake_is_one_line(cloud, launch, parameters, message):
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
     assert cloud.dataflow.submitted == []
+
+
+def test_a_launch_without_a_job_is_one_line(monkeypatch, capfd):
+    for name, value in TEMPLATE.items():
+        monkeypatch.setenv(name, value)
+    assert main(["--project=a-project", "--region=europe-west1", "--temp_location=gs://staging/tmp"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("--job: is missing")
 
 
 def test_the_image_of_the_template_is_the_workers_unless_told_otherwise():
