@@ -81,7 +81,7 @@ for key, expected in (({}, keras.activations.tanh), ({"activation": "relu"}, ker
                 (
                     "RANKING: dict[str, type[ScoreCounts]] = {\n",
                     "class ShareOfYes(ScoreCounts):\n"
-                    "    def tell(self, no, yes):\n"
+                    "    def score(self, no, yes):\n"
                     "        return float(yes.sum() / (yes.sum() + no.sum()))\n\n\n"
                     'RANKING: dict[str, type[ScoreCounts]] = {\n    "share_of_yes": ShareOfYes,\n',
                 )

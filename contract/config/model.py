@@ -40,7 +40,7 @@ class DenseAutoencoder(Autoencoder):
     units: list[Annotated[int, Field(ge=1)]] = Field(
         default=[256], min_length=1, description="Units of each layer on the way down; the way up has them in reverse."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.1, description="Dropout rate of each layer.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class Recurrent(ModelSection):

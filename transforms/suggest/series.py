@@ -279,7 +279,7 @@ def _label(series: Series) -> list[Part]:
 
 def _train(series: Series, shape: Shape, places: Places) -> Key:
     latent = max(1, min(8, len(series.features) * shape.length // 2))
-    model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent}
+    model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
     above: tuple[str, ...] = ("An autoencoder: it learns what is normal, so that anomalies stand out.",)
     task: list[Part] = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
     patience = None  # the rate falls until the end, and the best weights are kept
