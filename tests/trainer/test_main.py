@@ -54,6 +54,7 @@ def check_progress(folder, names):
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
     assert (steps[0][0], steps[-1][0]) == (0, total)
     assert [event["phase"] for event in events if "phase" in event] == [
+        "evaluating",  # the first weights
         "compiling",
         "evaluating",
         "evaluating",
