@@ -67,8 +67,8 @@ def pca(windows: np.ndarray, count: int) -> Scores:
 
 def k_means(windows: np.ndarray, seed: int) -> Scores:
     """The distance to the nearest centre."""
-    found = KMeans(min(CENTRES, len(windows)), n_init=1, random_state=seed).fit(windows.reshape(len(windows), -1))
-    return lambda some: found.transform(some.reshape(len(some), -1)).min(1)
+    fitted = KMeans(min(CENTRES, len(windows)), n_init=1, random_state=seed).fit(windows.reshape(len(windows), -1))
+    return lambda some: fitted.transform(some.reshape(len(some), -1)).min(1)
 
 
 def scaled(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -96,8 +96,8 @@ def of_model(workdir: Path) -> tuple[list[str], int, int, Scores]:
     import tensorflow as tf
 
     signatures = tf.saved_model.load(str(workdir / "saved_model")).signatures
-    told = {name: value.numpy() for name, value in signatures["features"]().items()}
-    names, length = [name.decode() for name in told["features"]], int(told["length"])
+    described = {name: value.numpy() for name, value in signatures["features"]().items()}
+    names, length = [name.decode() for name in described["features"]], int(described["length"])
     serve = signatures["serving_default"]
     (argument,) = serve.structured_input_signature[1]
     latent = serve.structured_outputs["latent"].shape[-1]
@@ -112,11 +112,11 @@ def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -
     yield f"PCA of all, {latent} components", "", lambda some: of_all(scaled(some, rows))
     for name, one in parts.items():
         windows = windows_of(scaled(one, one), length)
-        for told, score in (
+        for method, score in (
             (f"PCA of each file, {latent} components", pca(windows, latent)),
             (f"k-means of each file, {CENTRES} centres", k_means(windows, seed)),
         ):
-            yield told, name, lambda some, score=score, one=one: score(scaled(some, one))
+            yield method, name, lambda some, score=score, one=one: score(scaled(some, one))
 
 
 def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str, float]:
@@ -126,7 +126,7 @@ def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str
         names, length, latent, score = of_model(Path(work, job["train"]["workdir"]))
         parts = {path.name: read(path, names) for path in sorted((folder / "train").glob("*.parquet"))}
         methods = [(MODEL, "", score), *guesses(parts, length, latent, seed)]
-        found: dict[str, list[float]] = {name: [] for name, _, _ in methods}
+        precisions: dict[str, list[float]] = {name: [] for name, _, _ in methods}
         for path in sorted((folder / "test").glob("*.parquet")):
             unusual = pq.read_table(path, columns=[label])[label].to_numpy() != 0
             if not unusual.any():
@@ -134,8 +134,8 @@ def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str
             windows = windows_of(read(path, names), length)
             for name, file, scores in methods:
                 if file in ("", path.name):
-                    found[name].append(average_precision_score(unusual, row_scores(windows, scores)))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+                    precisions[name].append(average_precision_score(unusual, row_scores(windows, scores)))
+    return {name: float(np.mean(values)) for name, values in precisions.items()}
 
 
 def main() -> None:

@@ -105,8 +105,8 @@ class Cluster:
         import numpy as np
         import tensorflow as tf
 
-        told = values if self.worker.is_chief else [np.zeros_like(value) for value in values]
-        sums = self._sum(tf.concat([tf.reshape(value, [-1]) for value in told], 0)).numpy() / self.replicas
+        shares = values if self.worker.is_chief else [np.zeros_like(value) for value in values]
+        sums = self._sum(tf.concat([tf.reshape(value, [-1]) for value in shares], 0)).numpy() / self.replicas
         ends = np.cumsum([value.size for value in values])[:-1]
         return [part.reshape(value.shape) for part, value in zip(np.split(sums, ends), values, strict=True)]
 

@@ -9,9 +9,8 @@ GRAPH = Operations(
     cumsum=tf.cumsum,
     flat=lambda values: tf.reshape(values, [-1]),
     gather=tf.gather,
-    mask=lambda values, kept: tf.dynamic_partition(values, tf.cast(kept, tf.int32), 2)[
-        1
-    ],  # boolean_mask takes twice as long
+    # boolean_mask takes twice as long.
+    mask=lambda values, kept: tf.dynamic_partition(values, tf.cast(kept, tf.int32), 2)[1],
     minimum=tf.minimum,
     range=lambda start, stop, step: tf.range(start, stop, step, tf.int64),
     search=lambda ascending, numbers: tf.searchsorted(ascending, numbers, side="right"),
