@@ -56,7 +56,7 @@ class Recurrent(ModelSection):
 
 
 class Tabular(ModelSection):
-    """Dense layers over numbers and embeddings of categories, with a head for each target."""
+    """An ensemble of dense networks over embeddings of numbers and categories, with a head for each target."""
 
     name: Literal["tabular"] = Field(description="Says that it is this model.")
     units: list[Annotated[int, Field(ge=1)]] = Field(
@@ -67,6 +67,16 @@ class Tabular(ModelSection):
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
     embedding: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Size of a category's embedding; left out, larger for columns of more categories."
+    )
+    bins: Annotated[int, Field(ge=0, le=256)] = Field(
+        default=16,
+        description="A number is embedded piecewise: linear within each of so many bins of the training values, with "
+        "about as many of them each. 0: numbers are taken as they are.",
+    )
+    members: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=8,
+        description="Networks that share most weights, learn each by itself, and whose mean is the output. 1: one "
+        "network, which trains in a fraction of the time.",
     )
     wide: bool = Field(
         default=False, description="Adds a linear model of numbers and categories: wide and deep (Cheng et al. 2016)."

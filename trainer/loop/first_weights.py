@@ -1,14 +1,20 @@
-"""First weights that come of the data: the linear path of an autoencoder begins as PCA of training windows."""
+"""First weights that come of the data: an autoencoder's linear path begins as PCA of training windows, and a tabular
+model's bins hold training rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import keras
 import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.config.model import Autoencoder, ModelSection
+from beamfeed.contract.config.model import Autoencoder, ModelSection, Tabular
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.models.autoencoder import linear_path
+from beamfeed.trainer.models.bins import Bins
 from beamfeed.trainer.models.components import VectorSums
+from beamfeed.trainer.models.tabular import bin_weights
 from beamfeed.trainer.review.reading import numbers_of, read_windows, some_of
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -17,8 +23,18 @@ MOST_BYTES = 256 << 20  # of them
 BATCH = 256  # windows at a time
 
 
-def has_first_weights(section: ModelSection) -> bool:
-    """Whether such a model has weights that come of the data."""
+class Fit(Protocol):
+    """Weights of an input's layers that are found in training windows."""
+
+    def add(self, vectors: np.ndarray) -> None:
+        """Adds windows of the input, float32 `[n, numbers]`, n above 0."""
+
+    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The weights, float32, in the place of random ones."""
+
+
+def begins_trained(section: ModelSection) -> bool:
+    """Whether such a model, as it begins, may be better than training makes it."""
     return isinstance(section, Autoencoder) and section.linear
 
 
@@ -35,34 +51,52 @@ def fit_first_weights(
       cluster: of the workers.
       together: what all workers do at once.
     """
-    if not has_first_weights(job.train.model):
+    section, inputs = job.train.model, objective.signature.inputs
+    fits: dict[str, Fit] = {}
+    if begins_trained(section):
+        ((name, window),) = inputs.items()
+        fits, weights = {name: Components(window.numbers)}, {name: linear_path(model)}
+    elif isinstance(section, Tabular):
+        weights = bin_weights(model, inputs)
+        fits = {name: Bins(section.bins) for name in weights}
+    if not fits:
         return
-    weights = linear_path(model)
-    values = [weight.numpy() for weight in weights]
+    values = {name: [weight.numpy() for weight in of_input] for name, of_input in weights.items()}
 
     def fit() -> None:
-        sums = read_sums(job, manifest, objective)
-        if np.isfinite(sums.mean).all():  # else the first step says what is wrong
-            values[:] = as_components(sums, values)
+        add_sample(job, manifest, objective, fits)
+        for name, of_input in fits.items():
+            fitted = of_input.values(values[name])
+            if all(np.isfinite(value).all() for value in fitted):  # else the first step says what is wrong
+                values[name] = fitted
 
-    together("finding the principal components", fit)
-    for weight, value in zip(weights, cluster.from_chief(values), strict=True):
+    together("finding the first weights in the data", fit)
+    chosen = cluster.from_chief([value for of_input in values.values() for value in of_input])
+    for weight, value in zip((weight for of_input in weights.values() for weight in of_input), chosen, strict=True):
         weight.assign(value)
 
 
-def read_sums(job: TrainingJob, manifest: Manifest, objective: Objective) -> VectorSums:
-    """The sums over a sample of the training windows, the same one each time."""
-    ((name, window),) = objective.signature.inputs.items()
-    sums = VectorSums(window.numbers)
-    most = max(1, min(FITTED, MOST_BYTES // (4 * window.numbers)))
+def add_sample(job: TrainingJob, manifest: Manifest, objective: Objective, fits: Mapping[str, Fit]) -> None:
+    """Gives each input's fit a sample of the training windows, the same one each time, as vectors."""
+    inputs = objective.signature.inputs
+    numbers = sum(inputs[name].numbers for name in fits)
+    most = max(1, min(FITTED, MOST_BYTES // (4 * numbers)))
     preparation = objective.preparation and objective.preparation.once
-    batches = read_windows(job, manifest, "train", objective.fields(), BATCH, most, preparation)
-    for fields, present in batches:
-        sums.add(some_of(fields, numbers_of(present))[name].numpy().reshape(-1, window.numbers))
-    return sums
+    for fields, present in read_windows(job, manifest, "train", objective.fields(), BATCH, most, preparation):
+        windows = some_of({name: fields[name] for name in fits}, numbers_of(present))
+        for name, of_input in fits.items():
+            of_input.add(windows[name].numpy().reshape(-1, inputs[name].numbers))
 
 
-def as_components(sums: VectorSums, values: list[np.ndarray]) -> list[np.ndarray]:
+class Components(VectorSums):
+    """The weights of a linear path."""
+
+    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """See `as_components`."""
+        return as_components(self, first) if np.isfinite(self.mean).all() else list(first)
+
+
+def as_components(sums: VectorSums, values: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Kernel and bias to the latent state and back, such that together they project onto the principal components.
 
     Args:

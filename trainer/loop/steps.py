@@ -20,6 +20,7 @@ import keras
 import tensorflow as tf
 
 from beamfeed.trainer.loop.replicas import make_one, statistics_of
+from beamfeed.trainer.models.members import with_members
 from beamfeed.trainer.tasks.base import Fields
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective, Sums
 
@@ -76,12 +77,21 @@ def make_train_steps(
     replicas = strategy.num_replicas_in_sync
     statistics = statistics_of(model) if replicas > 1 else []
 
+    members = with_members(model)
+
+    def outputs_and_losses(examples: Examples) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        if members is None:
+            outputs = objective.outputs(model(examples.x, training=True))
+            return outputs, objective.losses(examples, outputs)
+        outputs, of_members = map(objective.outputs, members(examples.x, training=True))
+        return outputs, objective.losses_of_members(examples, of_members)
+
     def differentiate(examples: Examples) -> tuple[Sums, dict[str, tf.Tensor], list[tf.Tensor]]:
         with tf.GradientTape() as tape:
-            outputs = objective.outputs(model(examples.x, training=True))
+            outputs, by_name = outputs_and_losses(examples)
             means = {
                 name: tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
-                for name, losses in objective.losses(examples, outputs).items()
+                for name, losses in by_name.items()
             }
             if model.losses:
                 share = tf.cast(_batch_of(examples), tf.float32) / batch_size

@@ -24,7 +24,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
-from beamfeed.trainer.loop.first_weights import fit_first_weights, has_first_weights
+from beamfeed.trainer.loop.first_weights import begins_trained, fit_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.optimizer import averaged
@@ -184,8 +184,8 @@ class Training:
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
 
     def keep_first(self, state: TrainingState) -> TrainingState:
-        """Evaluates weights that come of the data before the first step: training may not find better ones."""
-        if state.step or not has_first_weights(self.job.train.model):
+        """Evaluates an autoencoder that begins as PCA before the first step: training may not find better ones."""
+        if state.step or not begins_trained(self.job.train.model):
             return state
         evaluated = self.evaluate("eval")
         score = None if evaluated is None else self.watched.score(evaluated)

@@ -1,9 +1,12 @@
-"""Dense layers over numbers and embeddings of categories; and their linear floor."""
+"""An ensemble of dense networks over embeddings of numbers and categories; and their linear floor."""
+
+from collections.abc import Iterable
 
 import keras
 
 from beamfeed.contract.config.model import Linear, Tabular
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.members import as_members, dense_of_members, heads_of_members
 from beamfeed.trainer.models.parts import (
     are_categories,
     as_column,
@@ -17,7 +20,12 @@ from beamfeed.trainer.models.parts import (
     side_by_side,
     unfit,
 )
-from beamfeed.trainer.models.signature import Signature, ascii_name, one_or_all
+from beamfeed.trainer.models.signature import Input, Signature, ascii_name, one_or_all
+
+
+BINS = "_bins"  # what the name of the layer ends with that a column's bins are the weights of
+EMBEDDED = 8  # numbers that a number becomes
+MOST_BINNED = 1024  # numbers of an input; of more, such as those of an array, each is taken as it is
 
 
 def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
@@ -32,15 +40,44 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
     check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
-    parts = [part for name, field in signature.inputs.items()
-             for part in inputs_beside(by_name[name], name, field, section.name, section.embedding)]  # fmt: skip
-    state = side_by_side(parts)
-    for units in section.units:
-        after = keras.layers.Dense(units, activation="relu")(state)
-        state = keras.layers.Add()([state, after]) if state.shape[-1] == units else after
-        state = dropped(state, section.dropout)
+    parts = []
+    for name, field in signature.inputs.items():
+        parts += inputs_beside(by_name[name], name, field, section.name, section.embedding)
+        if has_bins(section, field):
+            parts.append(_embedded(as_column(by_name[name], field), f"{ascii_name(name)}{BINS}", section.bins))
     wide = _sums(by_name, signature, section.name) if section.wide else None
-    return keras.Model(inputs, heads(state, signature, wide), name="tabular")
+    state = side_by_side(parts)
+    if section.members == 1:
+        for units in section.units:
+            after = keras.layers.Dense(units, activation="relu")(state)
+            state = keras.layers.Add()([state, after]) if state.shape[-1] == units else after
+            state = dropped(state, section.dropout)
+        return keras.Model(inputs, heads(state, signature, wide), name="tabular")
+    state = as_members(state, section.members)
+    for number, units in enumerate(section.units):
+        state = dense_of_members(state, units, section.dropout, first=number == 0)
+    return keras.Model(inputs, heads_of_members(state, signature, wide), name="tabular")
+
+
+def has_bins(section: Tabular, field: Input) -> bool:
+    """Whether an input's numbers are embedded by bins of their values."""
+    return bool(section.bins) and field.dtype == "float32" and len(field.shape) <= 1 and field.numbers <= MOST_BINNED
+
+
+def bin_weights(model: keras.Model, inputs: Iterable[str]) -> dict[str, list[keras.Variable]]:
+    """Kernel and bias of the encoding, `[columns, bins]` each, by the names of those inputs that have bins."""
+    layers = {layer.name: layer for layer in model.layers if layer.name.endswith(BINS)}
+    return {name: layers[layer].weights for name in inputs if (layer := f"{ascii_name(name)}{BINS}") in layers}
+
+
+def _embedded(values: keras.KerasTensor, name: str, bins: int) -> keras.KerasTensor:
+    """Numbers `[batch, columns]` -> `[batch, columns * EMBEDDED]`: linear within each bin of a column."""
+    columns = values.shape[1]
+    encode = keras.layers.EinsumDense("bc,ct->bct", (columns, bins), bias_axes="ct", name=name)
+    encoded = keras.layers.ReLU(max_value=1.0)(encode(values))
+    encode.trainable = False  # it is set to the bins of training rows, see beamfeed.trainer.loop.first_weights
+    embed = keras.layers.EinsumDense("bct,ctd->bcd", (columns, EMBEDDED), bias_axes="cd")
+    return keras.layers.Flatten()(embed(encoded))
 
 
 def build_linear(section: Linear, signature: Signature) -> keras.Model:

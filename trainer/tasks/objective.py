@@ -180,6 +180,14 @@ class Objective:
         total = parts[0] if len(parts) == 1 else tf.add_n(parts)
         return {LOSS: total, **dict(zip(self._output_losses(), by_output.values(), strict=False))}
 
+    def losses_of_members(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Of each window the mean of its members' losses, as `losses`; outputs are `[batch, members, units]`."""
+        members = next(iter(outputs.values())).shape[1]
+        repeated = tf.nest.map_structure(lambda values: tf.repeat(values, members, axis=0), examples._replace(x=()))
+        each = {name: tf.reshape(output, [-1, output.shape[2]]) for name, output in outputs.items()}
+        losses = self.losses(repeated, each)
+        return {name: tf.reduce_mean(tf.reshape(values, [-1, members]), axis=1) for name, values in losses.items()}
+
     def _of_outputs(
         self, outputs: Mapping[str, tf.Tensor], truth: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
