@@ -55,6 +55,28 @@ class Recurrent(ModelSection):
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
+class DLinear(ModelSection):
+    """For the task forecast: a linear map over time of the trend and one of the rest, the same for all columns (Zeng
+    et al. 2022)."""
+
+    name: Literal["dlinear"] = Field(description="Says that it is this model.")
+    trend: Annotated[int, Field(ge=1)] = Field(
+        default=25, description="Rows of the moving mean that is the trend; an odd number. 1: nothing is taken apart."
+    )
+    last: bool = Field(
+        default=True,
+        description="Takes the last row of a window off its rows and adds it to the forecast: it follows a level that "
+        "training did not have.",
+    )
+
+    @field_validator("trend")
+    @classmethod
+    def _has_a_middle(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError(f"{value} rows have no middle one; give an odd number")
+        return value
+
+
 class Tabular(ModelSection):
     """Dense layers over numbers and embeddings of categories, with a head for each target."""
 
@@ -193,7 +215,7 @@ class CustomModel(ModelSection):
 
 # What makes it is in beamfeed/trainer/models/.
 MODELS: tuple[type[ModelSection], ...] = (
-    RecurrentAutoencoder, DenseAutoencoder, Recurrent, Tabular, Linear, TextModel, Residual, Application, MultiInput,
+    RecurrentAutoencoder, DenseAutoencoder, Recurrent, DLinear, Tabular, Linear, TextModel, Residual, Application, MultiInput,
     CustomModel,
 )  # fmt: skip
 

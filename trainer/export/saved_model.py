@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import RawValues
@@ -51,6 +51,8 @@ class WindowServing(Serving):
         ranges: Sequence[tuple[int, float, float]] = (),
     ):
         is_series, frame = objective.signature.series is not None, manifest.windows
+        if objective.signature.series is not None:  # without the rows that are forecast
+            frame = Windows(length=objective.signature.series[0], stride=frame.stride)
         arguments = {name: "windows" if is_series else name for name in objective.signature.inputs}
         # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
         constants = {

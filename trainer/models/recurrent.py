@@ -4,7 +4,7 @@ import keras
 
 from beamfeed.contract.config.model import Recurrent
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import dense_model, dropped
+from beamfeed.trainer.models.parts import dense_model, dropped, last_rows
 from beamfeed.trainer.models.signature import Signature
 
 CELLS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
@@ -18,7 +18,7 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
 
     Returns:
       A model `[batch, length, features]` -> `[batch, units]` for each head, float32; a dict by the names of the
-      outputs where there are several.
+      outputs where there are several. Of a forecast `[batch, rows, columns]`: the last row, and what the head adds.
 
     Raises:
       UserError: if the windows are no series, or are to be given back.
@@ -35,4 +35,5 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
     state = windows
     for size in deeper:
         state = dropped(layer(size, return_sequences=True)(state), section.dropout)
-    return dense_model(windows, [layer(last)(state)], section.dense, section.dropout, signature, section.name)
+    states, added = [layer(last)(state)], last_rows(windows, signature)
+    return dense_model(windows, states, section.dense, section.dropout, signature, section.name, added)
