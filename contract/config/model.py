@@ -56,8 +56,7 @@ class Recurrent(ModelSection):
 
 
 class DLinear(ModelSection):
-    """For the task forecast: a linear map over time of the trend and one of the rest, the same for all columns (Zeng
-    et al. 2022)."""
+    """Linear maps over time of trend and rest, the same for all columns (Zeng et al. 2022), for the task forecast."""
 
     name: Literal["dlinear"] = Field(description="Says that it is this model.")
     trend: Annotated[int, Field(ge=1)] = Field(
@@ -215,8 +214,8 @@ class CustomModel(ModelSection):
 
 # What makes it is in beamfeed/trainer/models/.
 MODELS: tuple[type[ModelSection], ...] = (
-    RecurrentAutoencoder, DenseAutoencoder, Recurrent, DLinear, Tabular, Linear, TextModel, Residual, Application, MultiInput,
-    CustomModel,
+    RecurrentAutoencoder, DenseAutoencoder, Recurrent, DLinear, Tabular, Linear, TextModel, Residual, Application,
+    MultiInput, CustomModel,
 )  # fmt: skip
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

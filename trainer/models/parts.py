@@ -131,9 +131,7 @@ def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
 
 def last_rows(windows: keras.KerasTensor, signature: Signature) -> dict[str, keras.KerasTensor]:
     """Of each forecast what its columns hold in the last row, `[batch, 1, columns]`: what it begins from."""
-    return {
-        name: continued(windows[:, -1:], output) for name, output in signature.outputs.items() if output.continues
-    }
+    return {name: continued(windows[:, -1:], output) for name, output in signature.outputs.items() if output.continues}
 
 
 def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:

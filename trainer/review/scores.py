@@ -58,9 +58,7 @@ class Scorer:
       images: the names of the inputs that are images.
     """
 
-    def __init__(
-        self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest
-    ):
+    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest):
         self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
         self._manifest = manifest
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Classify as Section
 from beamfeed.contract.dataset.goals import class_weights
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, TrainingWindows, Task
+from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 BEST_THRESHOLD = "best_threshold"

@@ -101,7 +101,7 @@ class Forecast(Task):
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers above the offsets of the columns, about as far as they vary."""
-        shape = [windows, *self.output.shapes[0]]
+        shape = [windows, self._rows, len(self._field.columns)]
         truth, wrong = (
             tf.constant(rng.uniform(0.5, 1.5, shape) * self._history.divisor + self._history.offset, tf.float32)
             for _ in range(2)

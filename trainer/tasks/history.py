@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.periods import autocovariance, main_period
+from beamfeed.contract.periods import main_period
 
 LONGEST = 512  # rows that the linear model takes: sums of products take their square
 TOGETHER = 16  # columns of a batch that it is fitted to; of more, each batch has others
@@ -45,8 +45,7 @@ class History:
         return tf.gather(self.in_units(x), place, axis=1)
 
     def predict(self, x: tf.Tensor, weights: np.ndarray, bias: np.ndarray) -> tf.Tensor:
-        """What a linear model adds to the last row; `weights` float32 `[rows, ahead]` of the last rows, `bias`
-        `[ahead]`."""
+        """The last row, and what a linear model of the last rows adds: weights `[rows, ahead]`, bias `[ahead]`."""
         columns = self.of(x)
         last = columns[:, -1:]
         apart = tf.transpose(columns[:, -len(weights) :] - last, [0, 2, 1])
@@ -86,7 +85,7 @@ class HistorySums:
 
     def period(self) -> int | None:
         """After how many rows values repeat; None where they do not, or there was no window."""
-        return None if self._covariance is None else main_period(self._covariance)
+        return None if self._covariance is None else main_period(self._covariance.tolist())
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights `[rows, ahead]` and bias `[ahead]`, float32, by ridge regression; of at least one window."""
@@ -96,3 +95,21 @@ class HistorySums:
         squares[np.arange(rows), np.arange(rows)] += RIDGE * max(np.trace(squares[:rows, :rows]) / rows, 1e-12)
         solved = np.linalg.solve(squares, self._products[:, rows + 1 :]).astype(np.float32)
         return solved[:rows], solved[rows]
+
+
+def autocovariance(series: np.ndarray) -> np.ndarray:
+    """How rows vary with those some rows later, the mean over several series, each without its own mean.
+
+    By the fast Fourier transform, with as many zeros behind as there are rows (Wiener and Khinchin).
+
+    Args:
+      series: float `[series, time]`, no value missing.
+
+    Returns:
+      float64 `[time // 2 + 1]`, by how many rows later; those later still are means of few pairs.
+    """
+    length = series.shape[1]
+    apart = series - series.mean(axis=1, keepdims=True, dtype=np.float64)
+    power = (np.abs(np.fft.rfft(apart, 2 * length, axis=1)) ** 2).mean(axis=0)
+    lags = np.arange(length // 2 + 1)
+    return np.asarray(np.fft.irfft(power)[: len(lags)] / (length - lags))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, TrainingWindows, Task
+from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Trial
 
 SHOWN = 3  # features of the picture: those that vary most

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Regress as Section
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, TrainingWindows, Task
+from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 

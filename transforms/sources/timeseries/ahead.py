@@ -3,7 +3,7 @@
 They are rows of the same segments as the windows' own, and stored once, however many windows they are behind.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,9 +54,7 @@ def find_ahead(labels: Sequence[Label], features: Sequence[str]) -> tuple[RowsAh
     return tuple(found)
 
 
-def with_raw(
-    values: np.ndarray, scaled: np.ndarray, ahead: Sequence[RowsAhead]
-) -> np.ndarray:
+def with_raw(values: np.ndarray, scaled: np.ndarray, ahead: Sequence[RowsAhead]) -> np.ndarray:
     """Scaled rows, and beside them the columns to forecast as they are: float32 `[n, features + columns]`.
 
     Beside them they are resampled alike.

@@ -78,7 +78,14 @@ def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | 
         segments = cut_segments(block.runs, spec.windowing)
         if len(segments):
             yield record_block(
-                unit.asset.name, block.rows, block.values, segments, spec.own_labels, block.labels, spec.ahead, block.raw
+                unit.asset.name,
+                block.rows,
+                block.values,
+                segments,
+                spec.own_labels,
+                block.labels,
+                spec.ahead,
+                block.raw,
             )
 
 

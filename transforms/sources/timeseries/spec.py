@@ -6,8 +6,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.transforms.sources.columns.labels import in_order
-from beamfeed.transforms.sources.timeseries.classes import Names
 from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, find_ahead
+from beamfeed.transforms.sources.timeseries.classes import Names
 from beamfeed.transforms.sources.timeseries.impute import reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, check_cuts
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
