@@ -72,7 +72,8 @@ class HistorySums:
         columns = x[:, :, np.array(history.places)[chosen]].transpose(0, 2, 1).reshape(-1, x.shape[1])
         wanted = (truth[:, :, chosen] - history.offset[chosen]) / history.divisor[chosen]
         wanted = wanted.transpose(0, 2, 1).reshape(-1, history.ahead)
-        covariance = len(columns) * autocovariance(columns)
+        every_column = x[:, :, :: -(-x.shape[2] // TOGETHER)].transpose(0, 2, 1)
+        covariance = len(x) * autocovariance(every_column.reshape(-1, x.shape[1]))
         last, columns = columns[:, -1:], columns[:, -LONGEST:]
         both = np.concatenate([columns - last, np.ones_like(last), wanted - last], axis=1).astype(np.float64)
         rows = columns.shape[1] + 1
@@ -84,7 +85,7 @@ class HistorySums:
             self._products += products
 
     def period(self) -> int | None:
-        """After how many rows values repeat; None where they do not, or there was no window."""
+        """After how many rows values of all features repeat; None where they do not, or there was no window."""
         return None if self._covariance is None else main_period(self._covariance.tolist())
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
