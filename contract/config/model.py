@@ -44,7 +44,7 @@ class DenseAutoencoder(Autoencoder):
 
 
 class Recurrent(ModelSection):
-    """Recurrent layers over a window, with a head on their last state for each target."""
+    """Recurrent layers over a window, with a head on their last state for each target; forecasts add a linear part."""
 
     name: Literal["recurrent"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")

@@ -99,12 +99,14 @@ def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras
     Args:
       state: `[batch, ...]`, that they are made from.
       signature: what the model must give.
-      added: by name, `[batch, units]` (of a forecast, `[batch, 1 or rows, columns]`) to be added before the output is
+      added: by name, `[batch, units]` (of a forecast, `[batch, rows, columns]`) to be added before the output is
         in the units of its target.
     """
     outputs = {}
     for name, output in signature.outputs.items():
-        numbers = keras.layers.Dense(output.units, name=f"{name}_head", dtype="float32")(state)
+        begins = "zeros" if output.continues and added and name in added else "glorot_uniform"
+        head = keras.layers.Dense(output.units, kernel_initializer=begins, name=f"{name}_head", dtype="float32")
+        numbers = head(state)
         if output.continues:
             numbers = keras.layers.Reshape(output.shapes[0], name=f"{name}_rows", dtype="float32")(numbers)
         if added and name in added:
@@ -127,11 +129,6 @@ def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
         return windows
     columns = [windows[:, :, place : place + 1] for place in output.continues]
     return keras.layers.Concatenate(axis=-1)(columns) if len(columns) > 1 else columns[0]
-
-
-def last_rows(windows: keras.KerasTensor, signature: Signature) -> dict[str, keras.KerasTensor]:
-    """Of each forecast what its columns hold in the last row, `[batch, 1, columns]`: what it begins from."""
-    return {name: continued(windows[:, -1:], output) for name, output in signature.outputs.items() if output.continues}
 
 
 def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
