@@ -20,6 +20,7 @@ CORE = [
     "pydantic>=2.11,<3",
     "pyyaml>=6,<7",
     "rich>=14,<16",
+    "scikit-learn>=1.5,<2",  # the models that a trained one is compared with
     "shtab>=1.7,<2",
     "tensorboard>=2.20,<2.22",
     "tensorflow>=2.21,<2.22",

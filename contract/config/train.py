@@ -170,6 +170,18 @@ class Devices(Section):
     deterministic: bool = Field(default=False, description="Use only deterministic operations (slow on GPUs).")
 
 
+class Review(Section):
+    """What a finished model is measured against."""
+
+    example: ClassVar[str] = "{baselines: none}"
+
+    baselines: Literal["all", "none"] = Field(
+        default="all",
+        description="all: simple models of the same training windows, such as PCA, logistic regression and gradient "
+        "boosting; fitting them takes some seconds. none: the model stands alone.",
+    )
+
+
 class Train(Section):
     """A training run."""
 
@@ -199,6 +211,7 @@ class Train(Section):
         description="Where metrics are written beside metrics.jsonl; csv: metrics.csv; mlflow: the tracking server at "
         "MLFLOW_TRACKING_URI.",
     )
+    review: Review = Review()
     callbacks: list[str] = Field(
         default=[],
         description="Your own code that the run calls: module:Class with on_steps, on_evaluation or on_end, or "

@@ -122,6 +122,7 @@ FREE: dict[str, Any] = {
     "floor": True,
     "checkpoint": True,
     "writers": True,
+    "review": True,
     "callbacks": True,
     "worker_timeout": True,
     "join_timeout": True,

@@ -26,12 +26,13 @@ from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.review.report import Chosen, draw_report
 from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
-from beamfeed.trainer.tasks.base import Guess
+from beamfeed.trainer.tasks.base import Guess, TrainingWindows
 from beamfeed.trainer.tasks.objective import Objective
 
 MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
 PART = 16  # one for so many that were trained on
-FITTED = 8192  # training windows that a guess may be fitted to
+FITTED = 8192  # training windows that a guess may be fitted to,
+LEARNED = 65_536  # and a model of a library
 MOST_BYTES = 128 << 20  # of the inputs of these
 TESTED: tuple[SplitName, ...] = ("test",)
 LAST = "the last value"
@@ -69,8 +70,7 @@ def look_back(
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)
 
-    def train_windows() -> Iterator[Fields]:
-        count = min(FITTED, most)
+    def train_windows(count: int = min(FITTED, most), batch: int = batch) -> Iterator[Fields]:
         for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
             yield some_of(fields, numbers_of(present))
 
@@ -79,10 +79,18 @@ def look_back(
             train.add(fields)
             yield objective.inputs(fields), objective.tasks[name].truth(fields).numpy()
 
+    def more_seen() -> Iterator[tuple[Any, np.ndarray]]:
+        ((_, task),) = objective.tasks.items()
+        for fields in train_windows(most_windows(job, objective, result, LEARNED), BATCH):
+            yield objective.inputs(fields), task.truth(fields).numpy()
+
     train = Columns(manifest)
-    guesses, skipped = make_guesses(objective, seen, latent_size(model, objective))
-    if last is not None:
-        guesses = {**guesses, LAST: dict.fromkeys(objective.tasks, last)}
+    guesses: Guessed = {}
+    skipped: list[str] = []
+    if job.train.review.baselines == "all":
+        guesses, skipped = make_guesses(objective, seen, latent_size(model, objective), more_seen)
+        if last is not None:
+            guesses = {**guesses, LAST: dict.fromkeys(objective.tasks, last)}
     for windows in train_windows() if train.is_empty else ():
         train.add(windows)
     scorer = Scorer(model, objective, guesses, keys, manifest)
@@ -110,11 +118,11 @@ def look_back(
     return png
 
 
-def most_windows(job: TrainingJob, objective: Objective, result: TrainResult) -> int:
+def most_windows(job: TrainingJob, objective: Objective, result: TrainResult, most: int = MOST) -> int:
     """How many windows of a split are looked at: a small part of those that were trained on, and of bounded size."""
     trained = result.steps * job.train.feed.batch_size
     numbers = sum(field.numbers for field in objective.signature.inputs.values())
-    return max(1, min(MOST, max(LEAST, trained // PART), MOST_BYTES // (4 * numbers)))
+    return max(1, min(most, max(LEAST, trained // PART), MOST_BYTES // (4 * numbers)))
 
 
 def latent_size(model: keras.Model, objective: Objective) -> int | None:
@@ -123,8 +131,17 @@ def latent_size(model: keras.Model, objective: Objective) -> int | None:
     return int(np.prod(latent.shape[1:])) if isinstance(latent, tf.Tensor) else None
 
 
-def make_guesses(objective: Objective, seen: Any, latent: int | None) -> tuple[Guessed, list[str]]:
-    """What costs nothing, and what could not be had. With several outputs, the simplest of each together."""
+def make_guesses(
+    objective: Objective, seen: Any, latent: int | None, more_seen: TrainingWindows
+) -> tuple[Guessed, list[str]]:
+    """What a model should beat, and what could not be had. With several outputs, the simplest guess of each together.
+
+    Args:
+      objective: what was learned.
+      seen: of the name of an output -> some training windows.
+      latent: see `Task.guesses`.
+      more_seen: training windows for models that are fitted, where there is one output.
+    """
     of_outputs = {
         name: task.guesses(lambda name=name: seen(name), latent)  # type: ignore[misc]
         for name, task in objective.tasks.items()
@@ -134,7 +151,9 @@ def make_guesses(objective: Objective, seen: Any, latent: int | None) -> tuple[G
     ]
     if not objective.several:
         ((name, one),) = of_outputs.items()
-        return {guess: {name: function} for guess, function in one.by_name.items()}, skipped
+        fitted = objective.tasks[name].baselines(more_seen)
+        by_name = {**one.by_name, **fitted.by_name}
+        return {guess: {name: function} for guess, function in by_name.items()}, [*skipped, *fitted.skipped]
     simplest = {name: next(iter(one.by_name.items())) for name, one in of_outputs.items() if one.by_name}
     if len(simplest) < len(of_outputs):
         return {}, skipped

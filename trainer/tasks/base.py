@@ -189,6 +189,14 @@ class Task(ABC):
           latent: how many numbers the model makes of a window, where it has an encoder.
         """
 
+    def baselines(self, windows: TrainingWindows) -> Guesses:
+        """Simple models that are fitted to training windows, which takes some seconds.
+
+        Args:
+          windows: of training; more than those of `guesses`.
+        """
+        return Guesses({}, [])
+
     @abstractmethod
     def draw(self, figure: Any, sample: Sample) -> None:
         """Draws a sample into a figure or a part of one, which is empty."""

@@ -7,9 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.task import Classify as Section
+from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.goals import class_weights
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
+from beamfeed.trainer.tasks.baselines import fit_baselines
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 BEST_THRESHOLD = "best_threshold"
@@ -144,6 +146,12 @@ class Classify(Task):
         logits = tf.constant(np.log(np.maximum(shares / shares.sum(), LEAST_SHARE)), tf.float32)
         name = f"always {self.classes[int(shares.argmax())]!r}"
         return Guesses({name: lambda _, truth: tf.tile(logits[None], [tf.shape(truth)[0], 1])}, [])
+
+    def baselines(self, windows: TrainingWindows) -> Guesses:
+        """Logistic regression and gradient boosting."""
+        weights = class_weights(self.goal, self.key, self.manifest)
+        count = windows_in(self.manifest, "train")
+        return fit_baselines(self.inputs, windows, count, len(self.classes), weights)
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """The confusion matrix: how many windows of each class are taken for which."""

@@ -185,7 +185,11 @@ class Objective:
     def losses_of_members(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Of each window the mean of its members' losses, as `losses`; outputs are `[batch, members, units]`."""
         members = next(iter(outputs.values())).shape[1]
-        repeated = tf.nest.map_structure(lambda values: tf.repeat(values, members, axis=0), examples._replace(x=()))
+
+        def repeat(values: tf.Tensor | None) -> tf.Tensor | None:
+            return None if values is None else tf.repeat(values, members, axis=0)
+
+        repeated = tf.nest.map_structure(repeat, examples._replace(x=()))
         each = {name: tf.reshape(output, [-1, output.shape[2]]) for name, output in outputs.items()}
         losses = self.losses(repeated, each)
         return {name: tf.reduce_mean(tf.reshape(values, [-1, members]), axis=1) for name, values in losses.items()}

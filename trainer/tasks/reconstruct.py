@@ -9,10 +9,13 @@ import tensorflow as tf
 from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
+from beamfeed.trainer.tasks.baselines import WIDEST
 from beamfeed.trainer.tasks.named import Trial
 
 SHOWN = 3  # features of the picture: those that vary most
 FEW_ROWS = 65  # that each get a point
+CENTERS = 64  # of k-means
+CLUSTERED = 16_384  # windows that they are found in
 
 
 class Reconstruct(Task):
@@ -76,6 +79,21 @@ class Reconstruct(Task):
             return Guesses(by_name, [f"PCA: {latent} numbers are not fewer than {sums.most}"])
         return Guesses({**by_name, f"PCA, {latent} numbers": _projection(sums, latent)}, [])
 
+    def baselines(self, windows: TrainingWindows) -> Guesses:
+        """The nearest of some centers of training windows (k-means)."""
+        (window,) = self.inputs.values()
+        if window.dtype != "float32" or None in window.shape or window.numbers > WIDEST:
+            return Guesses({}, [f"k-means: windows are not numbers of one size, or more than {WIDEST:,}"])
+        parts: list[np.ndarray] = []
+        for _, truth in windows():
+            parts.append(truth.reshape(len(truth), -1))
+            if sum(map(len, parts)) >= CLUSTERED:
+                break
+        vectors = np.concatenate(parts)
+        if len(vectors) <= CENTERS:
+            return Guesses({}, [f"k-means: {len(vectors)} training windows are not more than {CENTERS} centers"])
+        return Guesses({f"k-means, {CENTERS} centers": _nearest(vectors)}, [])
+
     def draw(self, figure: Any, sample: Sample) -> None:
         """The window with the median error, and its reconstruction: neither the best nor the worst."""
         errors = np.square(sample.output - sample.truth).reshape(len(sample.truth), -1).mean(axis=1)
@@ -102,6 +120,21 @@ class Reconstruct(Task):
             if figure is figures[0]:
                 axes[0].legend(fontsize="x-small")
             axes[-1].set_xlabel("row")
+
+
+def _nearest(vectors: np.ndarray) -> Guess:
+    """The nearest of the centers of vectors `[n, numbers]`."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    centers = tf.constant(MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_, tf.float32)
+    norms = tf.reduce_sum(tf.square(centers), axis=1)
+
+    def guess(_: Any, truth: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(truth, [-1, vectors.shape[1]])
+        apart = norms - 2 * flat @ tf.transpose(centers)  # but for the square of the window, the same for all
+        return tf.reshape(tf.gather(centers, tf.argmin(apart, axis=1)), tf.shape(truth))
+
+    return guess
 
 
 def _projection(sums: VectorSums, count: int) -> Guess:

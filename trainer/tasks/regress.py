@@ -6,9 +6,11 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.task import Regress as Section
+from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
+from beamfeed.trainer.tasks.baselines import fit_baselines
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 
@@ -89,6 +91,10 @@ class Regress(Task):
         if mean is None:
             return Guesses({}, ["no baseline: the manifest does not have the mean of the target"])
         return Guesses({"the mean": lambda _, truth: tf.fill(tf.shape(_wide(truth)), mean)}, [])
+
+    def baselines(self, windows: TrainingWindows) -> Guesses:
+        """A linear model and gradient boosting."""
+        return fit_baselines(self.inputs, windows, windows_in(self.manifest, "train"))
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""

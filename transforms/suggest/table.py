@@ -36,6 +36,8 @@ _SPLIT = 200  # rows, from which on some are held back
 _RARE = 1000  # values of a category, from which on those that come once count as one
 _FEW_OF_CLASS = 100  # rows, of fewer of a class each split is dealt its share
 _UNEVEN = 0.2  # of the rows in the rarer of two classes, below which accuracy says little
+FEWEST_EPOCHS, MOST_EPOCHS = 6, 100
+ROWS_TRAINED = 3_000_000  # in all epochs together, some minutes: small tables are trained to the end
 _TAKEN = ("label", NUMBERS, CATEGORIES)  # names of fields that no text can have
 
 
@@ -297,16 +299,17 @@ def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:
 def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> list[Part]:
     batch = choose_batch(rows)
     texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
-    model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "units": [64, 64], "dropout": 0.2}
+    model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1}
+    epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / rows)))
+    patience = max(3, epochs // 6)
     if table.label is None:
         example = (
             "train:",
             f"  model: {flow(model)}",
             "  task: {name: classify}             # or regress",
             f"  feed: {{batch_size: {batch}}}",
-            "  epochs: 10",
-            *(["  early_stopping: {patience: 3}"] if held_back else []),
-            *(["  floor: true"] if not texts else []),
+            f"  epochs: {epochs}",
+            *([f"  early_stopping: {{patience: {patience}}}"] if held_back else []),
             f"  workdir: {places.model}",
         )
         return [] if table.declined else [Remark("With a label:", example)]
@@ -315,7 +318,6 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     if table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
         task["metrics"] = ["roc_auc", "average_precision"]
         tail = f"{table.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
-    floor = Key("floor", True, tail="first a linear model, to see what this one adds")
     return [
         train_key(
             Key("model", model),
@@ -323,8 +325,7 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
             batch,
             places.model,
             trains=f"about {round(rows):,} rows train",
-            epochs=10,
-            patience=3 if held_back else None,
-            more=[] if texts else [floor],
+            epochs=epochs,
+            patience=patience if held_back else None,
         )
     ]
