@@ -7,13 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-import yaml
 from feeds import batch_reader
 from fleets import Fleet
 
-from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.model import DLinear, Recurrent
-from beamfeed.contract.config.task import Forecast
+from beamfeed.contract.config.task import Forecast, Reconstruct, Regress
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
@@ -180,22 +178,28 @@ def test_a_recurrent_model_begins_as_its_linear_part_and_learns(forecast, tmp_pa
     changed = x[:8].copy()
     changed[:, :, 2] += 3  # a column that is not forecast reaches the recurrent part alone
     np.testing.assert_allclose(model.predict(changed, verbose=0), before)
-    std, offset, _ = scales(forecast)
+    std, _, _ = scales(forecast)
     model.compile("adam", loss=lambda y, output: tf.reduce_mean(tf.square((y - output) / std.astype("f4"))))
     losses = model.fit(x, truth, epochs=3, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] and head.get_weights()[0].any()
+    assert losses[-1] < losses[0]
+    assert head.get_weights()[0].any()
     path = str(tmp_path / "model.keras")
     model.save(path)
     loaded = keras.saving.load_model(path, compile=False)
     np.testing.assert_allclose(loaded.predict(x[:4], verbose=0), model.predict(x[:4], verbose=0))
 
 
-def test_models_that_forecast_nothing_are_refused(forecast):
+def test_a_model_of_forecasts_alone_is_refused_for_other_tasks(forecast):
+    signature = Objective(Reconstruct(name="reconstruct"), forecast.manifest).signature
     with pytest.raises(UserError, match="'dlinear' is for the task forecast alone"):
-        job = parse_job(
-            yaml.safe_dump({**forecast.job, "train": {**forecast.job["train"], "task": {"name": "reconstruct"}}})
-        )
-        models.build(DLinear(name="dlinear"), Objective(job.train.task, forecast.manifest).signature, seed=1)
+        models.build(DLinear(name="dlinear"), signature, seed=1)
+
+
+def test_a_target_of_rows_behind_windows_is_for_forecasts(forecast):
+    with pytest.raises(UserError, match=r"the field .later. is the rows behind a window; use \{name: forecast\}"):
+        Objective(Regress(name="regress", target="later"), forecast.manifest)
+    with pytest.raises(UserError, match="no rows behind windows called 'late'; did you mean 'later'"):
+        Objective(Forecast(name="forecast", target="late"), forecast.manifest)
 
 
 def test_the_linear_guess_is_ridge_regression_of_all_columns_and_the_period_that_of_the_windows():
