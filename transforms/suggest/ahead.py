@@ -18,6 +18,7 @@ _PERIODS = 4  # of a window
 _COLUMNS = 16  # that are asked for a period
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
 _WINDOWS = 20_000  # that train, about: with more, windows begin farther apart
+_MOST = 0.7  # of all rows, that a window is to fit
 _COUNTED = 0.9  # of the steps, which are one down: the label counts what is left
 _LIFE = frozenset(("rul", "life", "remaining"))
 
@@ -29,48 +30,57 @@ class Outlook:
     Attributes:
       rows: ahead.
       period: after which values repeat; None where nothing was found to.
+      usual: rows that mostly follow each other without a gap.
     """
 
     rows: int
     period: int | None
+    usual: int
 
-    def frame(self, length: int, stride: int, assets: Sequence[int], rows: int) -> tuple[int, int, int]:
+    def frame(self, length: int, stride: int, rows: int) -> tuple[int, int, int]:
         """Length and stride of windows, and the batch.
 
         Args:
           length: as a job without a forecast has it.
           stride: likewise.
-          assets: rows of each asset that was looked at.
           rows: of all files, about.
         """
-        usual = sorted(assets)[len(assets) // 2]
-        longer = min(_PERIODS * self.rows, int(_PART / 2 * usual) - self.rows)
+        longer = min(_PERIODS * self.rows, int(_PART / 2 * self.usual) - self.rows)
         if longer > length:
             length, stride = longer, max(1, round(rows / _WINDOWS))
-        windows = count_windows(usual, length + self.rows, stride) * max(1.0, rows / usual)
+        windows = count_windows(self.usual, length + self.rows, stride) * max(1.0, rows / self.usual)
         return length, stride, choose_batch(0.7 * windows)
 
 
 def find_outlook(
-    label: Column, values: Sequence[np.ndarray], runs: Sequence[np.ndarray], regular: float, usual: int
+    label: Column, values: Sequence[np.ndarray], assets: Sequence[np.ndarray], regular: float, runs: Sequence[int]
 ) -> Outlook | None:
     """How a label is forecast; None if it is a class, counts what is left, or its rows are not regular.
 
     Args:
       label: that the user names.
       values: of it, float64 `[rows]` of each asset; NaN where one is missing.
-      runs: of features, float64 `[rows, columns]` of some assets.
+      assets: of all numbers, float64 `[rows, columns]` of each asset.
       regular: the fraction of steps that are about the usual one.
-      usual: rows of an asset.
+      runs: rows that follow each other without a gap.
     """
     is_varying = label.kind == "number" and not label.constant and not label.identity and not classifies(label)
     if not is_varying or regular < REGULAR or _LIFE & {*tokens(label.name)} or _counts_down(values):
         return None
-    period = max(runs, key=len, default=np.zeros((0, 1)))
-    found = main_period(_covariance(period))
-    most = int(_PART / 4 * usual)
-    rows = min(found or ROWS, most)
-    return Outlook(rows, found) if rows >= 1 else None
+    period = main_period(_covariance(max(assets, key=len, default=np.zeros((0, 1)))))
+    usual = _usual(runs)
+    rows = min(period or ROWS, int(_PART / 4 * usual))
+    return Outlook(rows, period, usual) if rows >= 1 else None
+
+
+def _usual(runs: Sequence[int]) -> int:
+    """Rows that runs have in which most of all rows are."""
+    counted = 0
+    for run in sorted(runs, reverse=True):
+        counted += run
+        if counted >= _MOST * sum(runs):
+            return run
+    return 0
 
 
 def _counts_down(values: Sequence[np.ndarray]) -> bool:

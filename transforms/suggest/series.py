@@ -171,10 +171,10 @@ def _outlook(
         np.stack([numbers_of([table], name)[0] for name in numbers], axis=1) if numbers else np.zeros((len(table), 0))
         for table in tables
     ]
-    runs = [by_table[place][group] for place, groups in enumerate(assets.groups) for group in groups]
+    rows = [by_table[place][group] for place, groups in enumerate(assets.groups) for group in groups]
     at = numbers.index(label.name) if label.name in numbers else None
-    values = [run[:, at] for run in runs] if at is not None else []
-    return find_outlook(label, values, runs, line.regular, sorted(line.assets)[len(line.assets) // 2])
+    values = [of_asset[:, at] for of_asset in rows] if at is not None else []
+    return find_outlook(label, values, rows, line.regular, line.runs)
 
 
 def _no_feature(column: Column) -> str | None:
@@ -200,7 +200,7 @@ def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -
     """The sections of the job file."""
     if series.outlook is not None:
         rows = sum(sample.rows.values())
-        length, stride, batch = series.outlook.frame(shape.length, shape.stride, series.line.assets, rows)
+        length, stride, batch = series.outlook.frame(shape.length, shape.stride, rows)
         why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
         shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
     return [

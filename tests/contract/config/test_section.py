@@ -95,11 +95,11 @@ def test_a_list_may_be_written_as_its_only_member():
     ("override", "message"),
     [
         ("train.model={name: recurent}", "train.model: name 'recurent' is not allowed; did you mean 'recurrent'? "
-                                         "(allowed: recurrent_autoencoder, dense_autoencoder, recurrent, dlinear, tabular, "
-                                         "linear, text, residual, application, multi_input)"),
+                                         "(allowed: recurrent_autoencoder, dense_autoencoder, recurrent, dlinear, "
+                                         "tabular, linear, text, residual, application, multi_input)"),
         ("train.model={units: [3]}", "train.model: needs name: recurrent_autoencoder or dense_autoencoder or recurrent "
-                                   "or dlinear or tabular or linear or text or residual or application or multi_input, or "
-                                   "class: ..."),
+                                   "or dlinear or tabular or linear or text or residual or application or "
+                                   "multi_input, or class: ..."),
         ("train.model={name: recurrent, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'? "
                                                      "(allowed: name, cell, units, dense, dropout)"),
         ("train.model={name: recurrent, class: 'a:B'}",
