@@ -21,7 +21,7 @@ CLASSES = Output(((2,),), "a number for each class", units=2, logits=True)
 NUMBER = Output(((1,), ()), "a number", units=1, scale=10.0, offset=100.0)
 SECTIONS = [
     Tabular(name="tabular", units=[8, 8], dropout=0.1),
-    Tabular(name="tabular", wide=True, embedding=3),
+    Tabular(name="tabular", wide=True, embedding=3, members=1),
     Linear(name="linear"),
 ]
 TEXTS = [TextModel(name="text", layer=layer, units=5, dense=[4]) for layer in ("convolution", "gru", "lstm", "mean")]
