@@ -9,6 +9,8 @@ import pytest
 from feeds import batch_reader
 from fleets import files_of, make_table
 
+from beamfeed.trainer.tools.inspect_dataset import describe
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 LENGTH, STRIDE, AHEAD = 6, 2, 4
 
@@ -75,6 +77,7 @@ def test_windows_and_the_rows_behind_them_are_those_of_the_files(walks):
     manifest, rows = walks.manifest, columns_of(walks)
     assert (manifest.windows.length, manifest.windows.stride) == (LENGTH + AHEAD, STRIDE)
     field = manifest.field("later")
+    assert f"{'windows':13}6 rows and 4 ahead, every 2" in describe(manifest)
     assert (field.part, manifest.field("values").part) == ((LENGTH, LENGTH + AHEAD), (0, LENGTH))
     training = np.concatenate([one[:60] for one in rows.values()]).astype("f8")
     mean, std = np.nanmean(training, axis=0), np.nanstd(training, axis=0)

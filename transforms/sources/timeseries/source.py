@@ -127,7 +127,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return cut_units(asset, self._spec.windowing, len(self._spec.schema.features))
 
     def size(self, unit: Unit[SeriesAsset]) -> int:
-        return unit.rows * 4 * len(self._spec.schema.features)
+        return unit.rows * self._spec.row_bytes
 
     @property
     def zero(self) -> SeriesStatistics:

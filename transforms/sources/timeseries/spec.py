@@ -38,6 +38,11 @@ class PreprocessSpec:
         return asset.rows - 1 if self.every is None else asset.last // self.every
 
     @property
+    def row_bytes(self) -> int:
+        """Of one row in the records: its features, and what is to be forecast."""
+        return 4 * (len(self.schema.features) + sum(len(label.places) for label in self.ahead))
+
+    @property
     def own_labels(self) -> list[Label]:
         """The labels that are one value of a window each."""
         return [label for label in self.job.label if label.ahead is None]
