@@ -54,7 +54,7 @@ def _beaten(split: str, review: SplitReview) -> str | None:
     if guess is None or loss is None or loss < guess[1]:
         return None
     return (
-        f"on {split}, training does not beat a trivial guess: the model's loss is {loss:.5g}, that of "
+        f"on {split}, a simple model is as good or better: the model's loss is {loss:.5g}, that of "
         f"{guess[0]!r} is {guess[1]:.5g}; try more epochs, or a larger model"
     )
 

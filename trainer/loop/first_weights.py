@@ -1,5 +1,7 @@
-"""First weights that come of the data: an autoencoder's linear path begins as PCA of training windows, and a tabular
-model's bins hold training rows."""
+"""First weights that come of the data.
+
+The linear path of an autoencoder begins as PCA of training windows; the bins of a tabular model hold training rows.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,8 +1,7 @@
-"""Bins of the values of a column, for a piecewise linear encoding (Gorishniy et al. 2022, "On Embeddings for Numerical
-Features in Tabular Deep Learning").
+"""Bins of the values of a column, for a piecewise linear encoding.
 
-A value becomes a number for each bin: 1 where it is beyond the bin, 0 where it is below, and in between as far as it
-is into it.
+Gorishniy et al. 2022, "On Embeddings for Numerical Features in Tabular Deep Learning". A value becomes a number for
+each bin: 1 where it is beyond the bin, 0 where it is below, and in between as far as it is into it.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""An ensemble of networks that share most of their weights, in one model (BatchEnsemble, Wen et al. 2020; for tables
-TabM, Gorishniy et al. 2024).
+"""An ensemble of networks that share most of their weights, in one model.
 
-Each member has its own scales of the values before and after a shared dense layer, and its own head. Members learn each
-by itself: the loss of a step is the mean of theirs, where that of evaluation is of the mean of their outputs.
+BatchEnsemble, Wen et al. 2020; for tables TabM, Gorishniy et al. 2024. Each member has its own scales of the values
+before and after a shared dense layer, and its own head. Members learn each by itself: the loss of a step is the mean
+of theirs, where that of evaluation is of the mean of their outputs.
 """
 
 from typing import Any

@@ -149,9 +149,7 @@ def _collect(layout: Layout, windows: TrainingWindows, most: int) -> tuple[Rows,
     return layout.rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), np.concatenate(truths)
 
 
-def _linear(
-    layout: Layout, rows: Rows, truth: np.ndarray, weights: np.ndarray | None, classes: int | None
-) -> Predict:
+def _linear(layout: Layout, rows: Rows, truth: np.ndarray, weights: np.ndarray | None, classes: int | None) -> Predict:
     """Logistic regression or ridge regression, of numbers in their standard deviations."""
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
@@ -166,9 +164,7 @@ def _linear(
     return lambda some: _predicted(fitted, layout.sparse(some), classes)
 
 
-def _boosted(
-    layout: Layout, rows: Rows, truth: np.ndarray, weights: np.ndarray | None, classes: int | None
-) -> Predict:
+def _boosted(layout: Layout, rows: Rows, truth: np.ndarray, weights: np.ndarray | None, classes: int | None) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     columns = [layout.width - len(layout.sizes) + at for at, size in enumerate(layout.sizes) if size <= MOST_CATEGORIES]

@@ -1,5 +1,7 @@
 """Bins of a column's values, against plain loops."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ FLOATS = st.floats(-1e6, 1e6, width=32)
 
 def encoded(value, edges, count):
     """As far as a value is into each bin."""
-    shares = [min(1.0, max(0.0, (value - low) / (high - low))) for low, high in zip(edges, edges[1:], strict=False)]
+    shares = [min(1.0, max(0.0, (value - low) / (high - low))) for low, high in itertools.pairwise(edges)]
     return shares + [0.0] * (count - len(shares))
 
 
@@ -31,7 +33,7 @@ def test_edges_rise_from_the_lowest_value_within_the_values(values, count):
 def test_bins_hold_equally_many_values(count):
     values = np.random.default_rng(0).normal(size=1600).astype("f4")
     edges = find_edges(values, count)
-    within = [((low < values) & (values <= high)).sum() for low, high in zip(edges, edges[1:], strict=False)]
+    within = [((low < values) & (values <= high)).sum() for low, high in itertools.pairwise(edges)]
     assert within == [1600 // count - 1, *[1600 // count] * (count - 1)]
 
 
