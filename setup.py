@@ -47,7 +47,6 @@ BENCH = [
     "dask>=2026.1",
     "grain>=0.2.10,<1",
     "pandas>=2.2,<4",
-    "scikit-learn>=1.5,<2",  # the digits of examples/make_digits.py
 ]
 # What `make docs` builds the site with.
 DOCS = [
@@ -66,7 +65,7 @@ ZARR = ["zarr>=3.1,<4"]
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
 # tensorflow-datasets forgets to ask for importlib-resources.
-SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
+SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "tensorflow-datasets>=4.9.9,<5", *ZARR]
 
 HERE = Path(__file__).parent
 

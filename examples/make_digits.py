@@ -13,7 +13,7 @@ import numpy as np
 
 def digits() -> dict[str, np.ndarray]:
     """1,797 images of handwritten digits, 8 by 8, from 0 to 16 (UCI; Alpaydin and Kaynak 1998), mixed by a seed."""
-    from sklearn.datasets import load_digits  # in the extra `bench`
+    from sklearn.datasets import load_digits
 
     found = load_digits()
     order = np.random.default_rng(0).permutation(len(found.target))

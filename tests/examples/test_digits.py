@@ -23,7 +23,6 @@ def run(*command):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    pytest.importorskip("sklearn", reason="scikit-learn has the digits; it is not installed")
     folder = tmp_path_factory.mktemp("digits")
     told = run(ROOT / "examples" / "make_digits.py", "--out", folder / "arrays")
     assert told == f"{folder}/arrays: 1,797 digits\n"
