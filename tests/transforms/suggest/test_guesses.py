@@ -303,12 +303,14 @@ def test_assets_of_other_sizes_have_scales_of_their_own(folder):
     assert job("alike")["prepare"]["scale"] == {"how": "standard", "per": "fleet"}
 
 
-def test_a_linear_model_is_trained_beside_that_of_a_table(folder):
+def test_small_tables_are_trained_to_the_end_and_large_ones_in_some_minutes(folder):
     write(folder / "a.csv", x=amounts(), target=RNG.choice(["yes", "no"], ROWS))
-    assert job("a.csv")["train"]["floor"] is True
-    texts = [f"message number {k} of several words" for k in range(ROWS)]
-    write(folder / "b.csv", label=RNG.choice(["yes", "no"], ROWS), text=texts)  # which a linear model does not take
-    assert "floor" not in job("b.csv")["train"]
+    small = job("a.csv")["train"]
+    assert (small["epochs"], small["early_stopping"]["patience"]) == (100, 16)
+    (folder / "b.csv").write_text("x,target\n" + "".join(f"{k % 977},{'yn'[k % 3 > 1]}\n" for k in range(400_000)))
+    large = job("b.csv")["train"]
+    assert 6 <= large["epochs"] <= 12
+    assert large["early_stopping"]["patience"] == 3
 
 
 def test_parts_of_the_time_are_no_features(folder):
@@ -338,8 +340,8 @@ def test_the_example_of_training_has_dropout_and_ends_early(folder):
     text = suggest("a.csv").text
     lines = text[text.index("#   train:") :].splitlines()
     example = yaml.safe_load("\n".join(line.removeprefix("#") for line in lines if line.startswith("#   ")))["train"]
-    assert example["model"]["dropout"] == 0.2
-    assert example["early_stopping"] == {"patience": 3}
+    assert example["model"] == {"name": "tabular", "dropout": 0.1}
+    assert example["early_stopping"] == {"patience": 16}
     assert "window" not in text
 
 

@@ -1,0 +1,101 @@
+"""How good are the untouched jobs of public tables, beside a linear model and gradient boosting on the same rows?
+
+    python benchmarks/public_tables.py FOLDER [--only NAME ...] [--seeds 1 2 3] [--docs docs/results.md]
+
+FOLDER holds clones of the repositories that `TABLES` names, as FOLDER/owner/repository. For each table this runs
+`beamfeed init FILE --label NAME`, and the job file that it wrote once for each seed. It reads the test split's losses of
+`review.json`: cross-entropy of classes, of numbers the root of the mean squared error. A table is even where the model's
+mean is at most 2 % above the better of the two others. None of the tables was used to choose a default.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+from marks import write_section
+from public_data import BEAMFEED, SECONDS, PublicData, last_line
+
+_R = "selva86/datasets"
+TABLES = (
+    PublicData(f"{_R}/Ionosphere.csv", "table", label="Class"),
+    PublicData(f"{_R}/Vowel.csv", "table", label="Class"),
+    PublicData(f"{_R}/BreastCancer.csv", "table", label="Class"),
+    PublicData(f"{_R}/Soybean.csv", "table", label="Class"),
+    PublicData(f"{_R}/Auto.csv", "table", label="mpg"),
+    PublicData(f"{_R}/Carseats.csv", "table", label="Sales"),
+    PublicData(f"{_R}/College.csv", "table", label="Grad.Rate"),
+    PublicData(f"{_R}/Hitters.csv", "table", label="Salary"),
+    PublicData(f"{_R}/Sacramento.csv", "table", label="price"),
+    PublicData(f"{_R}/diamonds.csv", "table", label="price"),
+)
+LINEAR, BOOSTING, MODEL = "linear", "boosting", "model"
+NAMES = {"logistic regression": LINEAR, "a linear model": LINEAR, "gradient boosting": BOOSTING}
+EVEN = 1.02
+HEAD = (
+    "| table | rows | loss | the model | a linear model | gradient boosting | model / better one |",
+    "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+)
+
+
+def run(arguments: list[str], work: Path) -> str:
+    done = subprocess.run([*BEAMFEED, *arguments], cwd=work, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        sys.exit(f"beamfeed {' '.join(arguments)}: {last_line(done.stderr)}")
+    return done.stdout
+
+
+def losses_of(job: Path, seed: int, work: Path) -> dict[str, float]:
+    """Test losses by `MODEL`, `LINEAR` and `BOOSTING`."""
+    workdir = f"out/model-{seed}"
+    seeds = ["--set", f"train.seed={seed}", "--set", f"train.feed.seed={seed}", "--set", f"train.workdir={workdir}"]
+    run(["run", str(job), "--json", "-q", *seeds], work)
+    split = json.loads((work / workdir / "review.json").read_text())["splits"]["test"]
+    guesses = {NAMES[name]: numbers["loss"] for name, numbers in split["guesses"].items() if name in NAMES}
+    return {MODEL: split["model"]["loss"], **guesses}
+
+
+def measure(dataset: PublicData, folder: Path, seeds: list[int], work: Path) -> tuple[str, bool]:
+    """The line of the table, and whether the model is even."""
+    job = work / "job.yaml"
+    run(["init", str(folder / dataset.place), "--label", str(dataset.label), "--out", str(job)], work)
+    task = yaml.safe_load(job.read_text())["train"]["task"]["name"]
+    each = [losses_of(job, seed, work) for seed in seeds]
+    mean = {name: sum(losses[name] for losses in each) / len(each) for name in each[0]}
+    if task == "regress":
+        mean = {name: math.sqrt(loss) for name, loss in mean.items()}
+    rows = sum(1 for _ in (folder / dataset.place).open()) - 1
+    ratio = mean[MODEL] / min(mean[LINEAR], mean[BOOSTING])
+    loss = "cross-entropy" if task == "classify" else "RMSE"
+    numbers = " | ".join(f"{mean[name]:.4g}" for name in (MODEL, LINEAR, BOOSTING))
+    return f"| {dataset.name}, {dataset.label} | {rows:,} | {loss} | {numbers} | {ratio:.3f} |", ratio <= EVEN
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="of the clones")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="the stems of some files")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--docs", type=Path, help="the page whose table gets the lines")
+    arguments = parser.parse_args()
+    lines, even = [], 0
+    for dataset in TABLES:
+        if arguments.only and dataset.name not in arguments.only:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            line, is_even = measure(dataset, arguments.folder.resolve(), arguments.seeds, Path(work))
+        print(line, flush=True)
+        lines.append(line)
+        even += is_even
+    told = f"{even} of {len(lines)} are even or better."
+    print(told)
+    if arguments.docs:
+        write_section(arguments.docs, "public tables", "\n".join([*HEAD, *lines, "", told]))
+
+
+if __name__ == "__main__":
+    main()
