@@ -2,10 +2,11 @@
 
     python benchmarks/public_tables.py FOLDER [--only NAME ...] [--seeds 1 2 3] [--docs docs/results.md]
 
-FOLDER holds clones of the repositories that `TABLES` names, as FOLDER/owner/repository. For each table this runs
-`beamfeed init FILE --label NAME`, and the job file that it wrote once for each seed. It reads the test split's losses of
-`review.json`: cross-entropy of classes, of numbers the root of the mean squared error. A table is even where the model's
-mean is at most 2 % above the better of the two others. None of the tables was used to choose a default.
+FOLDER holds clones of the repositories that `TABLES` names, as FOLDER/owner/repository. For each table this
+runs `beamfeed init FILE --label NAME`, and the job file that it wrote once for each seed. It reads the test
+split's losses of `review.json`: cross-entropy of classes, of numbers the root of the mean squared error. A
+table is even where the model's mean is at most 2 % above the better of the two others. None of the tables was
+used to choose a default.
 """
 
 import argparse
