@@ -64,6 +64,20 @@ class Scaling:
         divisor = np.where(divisor > np.abs(offset) * _RESOLUTION, divisor, 0)
         return cls(offset.astype(np.float32), divisor.astype(np.float32))
 
+    def with_flags(self, moments: Moments) -> "Scaling":
+        """The scaling where columns of two values are divided by no less than half of their range.
+
+        That is the deviation of values that are equally frequent. So a flag weighs at most as much as a column of
+        deviation 1, and a state that is rare is 2 from the usual one, not ten or a hundred; see Gelman, Scaling
+        regression inputs by dividing by two standard deviations, Statistics in Medicine 27 (2008).
+
+        Args:
+          moments: of the rows.
+        """
+        flags = moments.two_valued()
+        half = (np.where(flags, moments.high, 0) - np.where(flags, moments.low, 0)) / 2
+        return replace(self, divisor=np.where(flags, np.maximum(self.divisor, half), self.divisor).astype(np.float32))
+
     @property
     def sizes(self) -> np.ndarray:
         """int64 [features, SIZES]: 1 at the power of two of each divisor, nothing where the feature is constant."""

@@ -161,7 +161,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             return build_transform(scale, features, assets)
 
         sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
-        fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale.how))
+        fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale))
         statistics = driver.map("DropSample", sums, lambda sums: replace(sums, sample=None))
         if scale.per == "fleet":
             return statistics, driver.graph("BuildTransform", fleet, build)
@@ -184,8 +184,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return statistics, driver.graph("BuildTransform", fleet, lambda: build(named))
 
     def _own_scaling(self, verdict: SeriesVerdict) -> _AssetScaling:
-        statistics, method = verdict.statistics, self.job.prepare.scale.how
-        scaling = scaling_of(statistics.moments, statistics.sample, method, settled=True)
+        statistics = verdict.statistics
+        scaling = scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale, settled=True)
         return _AssetScaling(verdict.asset.name, verdict.trains, scaling)
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
