@@ -94,14 +94,9 @@ def describe_batch(job: Job, original: Job) -> str:
     return f"{text}, as the train split has no more"
 
 
-def choose_batch(examples: float, steps: int = STEPS) -> int:
-    """A batch size for so many windows, or rows: small enough for many steps, and for four of them in any case.
-
-    Args:
-      examples: that train.
-      steps: of an epoch, at least, where a batch of some 32 allows it.
-    """
+def choose_batch(examples: float) -> int:
+    """A batch size for so many windows, or rows: small enough for many steps, and for four of them in any case."""
     batch = BATCH
-    while batch > 1 and (4 * batch > examples or (batch > SMALL_BATCH and steps * batch > examples)):
+    while batch > 1 and (4 * batch > examples or (batch > SMALL_BATCH and STEPS * batch > examples)):
         batch //= 2
     return batch

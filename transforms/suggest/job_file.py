@@ -87,9 +87,7 @@ def _is_text(feature: Any) -> bool:
     return isinstance(feature, dict) and feature["type"] == "text"
 
 
-def suggest(
-    folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LONGEST
-) -> Suggestion:
+def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LONGEST) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:

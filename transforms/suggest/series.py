@@ -16,7 +16,7 @@ from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import classifies, named_label
+from beamfeed.transforms.suggest.label import classifies, is_flag_of_label, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
@@ -28,6 +28,7 @@ from beamfeed.transforms.suggest.windowing import LENGTHS, Shape, choose_schedul
 
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
+_SPARE_DIVISOR = 10  # times the default of min_divisor: an asset that was not looked at may vary less
 _GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
 
 
@@ -141,6 +142,8 @@ def _series(
         if name in keys or (learns and label is not None and name == label.name):
             continue
         why = _no_feature(column)
+        if why is None and is_flag_of_label(column, numbers_of(tables, name)):
+            why = "zeros and ones, and its name speaks of a label"
         if why is None and time is not None and column.whole and (part := part_of_time(time, numbers_of(tables, name))):
             why = f"the {part} of the time"
         if why is None:
@@ -288,19 +291,21 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
 
 
 def _scale(series: Series) -> Key:
-    traits, section, tail = series.traits, {"how": "standard", "per": "fleet"}, "mean 0, deviation 1 over all training rows"
+    traits, section = series.traits, {"how": "standard", "per": "asset" if series.per_asset else "fleet"}
     above: list[str] = []
     if series.per_asset:
-        section, tail = section | {"per": "asset"}, ""
-        above.append(f"Values of all assets vary {traits.apart:.3g} times as much as those of one, so each has its own scale.")
-        if traits.least_divisor < Scale().min_divisor:
-            section["min_divisor"] = 10.0 ** (math.floor(math.log10(traits.least_divisor)) - 1)
-            above.append(f"Some vary {traits.least_divisor:.1g} times as much as is usual; less than min_divisor becomes flat.")
+        above.append(
+            f"The variance of all values is {traits.apart:.3g} times that of one asset, so each has its scale."
+        )
+        if (least := traits.least_divisor) < _SPARE_DIVISOR * Scale().min_divisor:
+            section["min_divisor"] = 10.0 ** (math.floor(math.log10(least)) - 1)
+            above.append(f"The smallest is {least:.1g} times the usual one; what is under min_divisor becomes flat.")
     if traits.flags:
         section["flags"] = "range"
-        columns = "column has" if traits.flags == 1 else "columns have"
-        above.append(f"{traits.flags} {columns} two values: half of their distance divides them, so that a rare one stays small.")
-    return Key("scale", section, (" ".join(above),) if above else (), tail="" if above else tail)
+        has, rare = ("A column has", "a rare one is") if traits.flags == 1 else ("Columns have", "rare ones are")
+        above.append(f"{has} two values: half of their distance divides them, so that {rare} not large.")
+    tail = "" if above else "mean 0, deviation 1 over all training rows"
+    return Key("scale", section, (" ".join(above),) if above else (), tail)
 
 
 def _label(series: Series) -> list[Part]:
@@ -327,8 +332,8 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
     model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
     above: tuple[str, ...] = (
         "An autoencoder: it learns what is normal, so that anomalies stand out. "
-        f"{latent} principal component{'s explain' if latent > 1 else ' explains'} {explained:.0%} of the variance of the "
-        f"{len(series.features) * shape.length:,} numbers of a window.",
+        f"{latent} principal component{'s explain' if latent > 1 else ' explains'} {explained:.0%} of the variance "
+        f"of the {len(series.features) * shape.length:,} numbers of a window.",
     )
     task: list[Part] = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
     patience = None  # the rate falls until the end, and the best weights are kept

@@ -21,8 +21,7 @@ _EACH = 16  # windows' lengths that an asset must have to be divided itself
 _WINDOWS = 20_000  # that train, where strides give so many
 _UNLIKE = 1.2  # times the error on assets that were seen: a model must see each asset if it errs more on others
 
-_STEPS = 4000  # of a training run that small data are trained with to the end
-_EPOCH_STEPS = 200  # at least, where windows allow it
+_STEPS = 2500  # of a training run that small data are trained with to the end
 _EPOCHS = (3, 200)  # of a training run
 _EVALUATIONS = 20  # of a run of more epochs
 _HOURS = 1.0  # of training, beyond which max_steps ends it
@@ -109,7 +108,7 @@ def choose_shape(
         text = f"values repeat after {period} rows: {whole}"
     begins = "each begins a row after the one before" if stride == 1 else f"each begins {stride} rows after the last"
     return Shape(
-        length, stride, split, choose_batch(windows, _EPOCH_STEPS), windows,
+        length, stride, split, choose_batch(windows), windows,
         (f"{text}; {begins}", why, f"about {round(windows):,} windows train"),
     )  # fmt: skip
 
@@ -144,9 +143,10 @@ def _choose_split(
             )
             return {"by": "asset", **fractions, "seed": seed}, why, train
     if divisible:
-        few = f"as there {'is' if len(names) == 1 else 'are'} only {len(names)}"
-        differ = f"as assets differ: on those that were not seen, the error of principal components is {apart:.1f} times as large"
-        why = f"the first part of each asset trains, {few if apart <= _UNLIKE else differ}"
+        reason = f"there {'is' if len(names) == 1 else 'are'} only {len(names)}"
+        if apart > _UNLIKE:
+            reason = f"assets differ: the error of principal components is {apart:.1f} times as large on unseen ones"
+        why = f"the first part of each asset trains, as {reason}"
         return {"by": "rows", "train": 0.7, "eval": 0.15, "test": 0.15}, why, 0.7
     why = f"too few rows to hold some out: {usual} in an asset"
     return {"by": "asset", "train": 1.0, "eval": 0.0, "test": 0.0}, why, 1.0
@@ -173,7 +173,9 @@ def choose_schedule(shape: Shape, features: int, latent: int) -> Schedule:
     if max_steps is not None:
         every = math.ceil(max_steps / _EVALUATIONS)
     count = total if max_steps is None else max_steps
-    return Schedule(epochs, every, max_steps, f"{_rounded(count)} steps, about {_duration(_BESIDE + count * seconds)} on two cores")
+    return Schedule(
+        epochs, every, max_steps, f"{_rounded(count)} steps, about {_duration(_BESIDE + count * seconds)} on two cores"
+    )
 
 
 def _rounded(count: int) -> str:
