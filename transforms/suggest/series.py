@@ -24,7 +24,7 @@ from beamfeed.transforms.suggest.shared import Places, csv_keys, describe_size, 
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
-from beamfeed.transforms.suggest.windowing import LENGTHS, Shape, choose_schedule, choose_shape
+from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
 
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
@@ -291,12 +291,11 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
 
 
 def _scale(series: Series) -> Key:
-    traits, section = series.traits, {"how": "standard", "per": "asset" if series.per_asset else "fleet"}
+    traits = series.traits
+    section: dict[str, Any] = {"how": "standard", "per": "asset" if series.per_asset else "fleet"}
     above: list[str] = []
     if series.per_asset:
-        above.append(
-            f"The variance of all values is {traits.apart:.3g} times that of one asset, so each has its scale."
-        )
+        above.append(f"The variance of all values is {traits.apart:.3g} times that of one asset, so each has its own.")
         if (least := traits.least_divisor) < _SPARE_DIVISOR * Scale().min_divisor:
             section["min_divisor"] = 10.0 ** (math.floor(math.log10(least)) - 1)
             above.append(f"The smallest is {least:.1g} times the usual one; what is under min_divisor becomes flat.")
@@ -328,7 +327,7 @@ def _label(series: Series) -> list[Part]:
 
 def _train(series: Series, shape: Shape, places: Places) -> Key:
     latent, explained = series.scaled.latent(shape.length)
-    schedule = choose_schedule(shape, len(series.features), latent)
+    schedule: Schedule | None = choose_schedule(shape, len(series.features), latent)
     model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
     above: tuple[str, ...] = (
         "An autoencoder: it learns what is normal, so that anomalies stand out. "

@@ -177,6 +177,8 @@ def _strengths(run: np.ndarray) -> np.ndarray:
     step = -(-run.shape[1] // _COLUMNS)
     values = _filled(run[:, ::step].astype(np.float64))
     apart = values - values.mean(axis=0)
+    line = np.linspace(-1, 1, rows)
+    apart -= np.outer(line, line @ apart / (line @ line))  # a trend would outweigh what repeats
     size = 1 << (2 * rows - 1).bit_length()
     spectrum = np.square(np.abs(np.fft.rfft(apart, size, axis=0)))
     products = np.fft.irfft(spectrum, size, axis=0)[: 2 * most + 1]

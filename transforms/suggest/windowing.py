@@ -173,9 +173,8 @@ def choose_schedule(shape: Shape, features: int, latent: int) -> Schedule:
     if max_steps is not None:
         every = math.ceil(max_steps / _EVALUATIONS)
     count = total if max_steps is None else max_steps
-    return Schedule(
-        epochs, every, max_steps, f"{_rounded(count)} steps, about {_duration(_BESIDE + count * seconds)} on two cores"
-    )
+    why = f"{_rounded(count)} steps, about {_duration(_BESIDE + count * seconds)} on two cores"
+    return Schedule(epochs, every, max_steps, why)
 
 
 def _rounded(count: int) -> str:
