@@ -59,8 +59,8 @@ class Scale(Section):
     )
     flags: Literal["scale", "range"] = Field(
         default="scale",
-        description="What columns of two values, such as 0 and 1, are divided by. scale: as how says. range: half of "
-        "their distance, so that a value that is rare does not become large.",
+        description="What columns of two values, such as 0 and 1, are divided by. scale: as how says. range: their "
+        "distance, so that a value that is rare does not become large.",
     )
     min_divisor: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.01,

@@ -65,18 +65,17 @@ class Scaling:
         return cls(offset.astype(np.float32), divisor.astype(np.float32))
 
     def with_flags(self, moments: Moments) -> "Scaling":
-        """The scaling where columns of two values are divided by no less than half of their range.
+        """The scaling where columns of two values are divided by no less than their distance: 0 and 1 stay one apart.
 
-        That is the deviation of values that are equally frequent. So a flag weighs at most as much as a column of
-        deviation 1, and a state that is rare is 2 from the usual one, not ten or a hundred; see Gelman, Scaling
-        regression inputs by dividing by two standard deviations, Statistics in Medicine 27 (2008).
+        A deviation would make a state that is rare in training ten or a hundred times as large as other values, and
+        such columns the most of an error, though nothing foretells them.
 
         Args:
           moments: of the rows.
         """
         flags = moments.two_valued()
-        half = (np.where(flags, moments.high, 0) - np.where(flags, moments.low, 0)) / 2
-        return replace(self, divisor=np.where(flags, np.maximum(self.divisor, half), self.divisor).astype(np.float32))
+        distance = np.where(flags, moments.high, 0) - np.where(flags, moments.low, 0)
+        return replace(self, divisor=np.maximum(self.divisor, distance).astype(np.float32))
 
     @property
     def sizes(self) -> np.ndarray:

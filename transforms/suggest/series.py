@@ -200,10 +200,10 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
     rows, lengths, names = sum(sample.rows.values()), series.line.assets, series.assets.names
     per_asset = rows / max(1, len(names))
     share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
-    unlike = None if series.learns else series.scaled.unlike
+    likeness = None if series.learns else series.scaled.likeness
     features, period = len(series.features), series.traits.period
     return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=features, period=period,
-                        unlike=unlike)  # fmt: skip
+                        likeness=likeness)  # fmt: skip
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
@@ -302,7 +302,7 @@ def _scale(series: Series) -> Key:
     if traits.flags:
         section["flags"] = "range"
         has, rare = ("A column has", "a rare one is") if traits.flags == 1 else ("Columns have", "rare ones are")
-        above.append(f"{has} two values: half of their distance divides them, so that {rare} not large.")
+        above.append(f"{has} two values: their distance divides them, so that {rare} not large.")
     tail = "" if above else "mean 0, deviation 1 over all training rows"
     return Key("scale", section, (" ".join(above),) if above else (), tail)
 

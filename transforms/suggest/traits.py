@@ -7,6 +7,7 @@ that the looks at them take a fraction of a second.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,25 @@ _FIRST = 0.7  # of the strength of the strongest: the shortest of such periods i
 _COLUMNS = 16  # that are asked for a period
 _WINDOWS = 512  # that are looked at
 _FEWEST, _COMPARED = 4, 48  # assets that are compared
-_EARLY = 0.7  # of an asset, on which it is learned
-_SOLID = 0.9  # of the variance, which components are to explain that are compared
+_EARLY = 0.7  # of an asset: its beginning
+_PIECE = 4  # lengths of a window
+_SOLID = 0.9  # of the variance: what less is left of is noise for the most part
 _EXPLAINED = 0.99  # of the variance, which a latent state is to explain
+_FEW = 8  # the same, where even these explain too little
 _ITERATIONS, _SPARE = 3, 8  # of the search for components, and directions beside those that are asked for
 _SHARE, MOST_LATENT = 8, 32  # a latent state has at most one in eight of the numbers of a window, and at most so many
+
+
+class Likeness(NamedTuple):
+    """Errors of a model of the beginnings of some assets, times that on rows between those that it learned of.
+
+    Attributes:
+      other: on other assets.
+      later: on the ends of the same ones.
+    """
+
+    other: float
+    later: float
 
 
 @dataclass(frozen=True)
@@ -123,35 +138,37 @@ class Traits:
         explained = _components(windows)[2]
         enough = int(np.searchsorted(explained, _EXPLAINED)) + 1
         count = max(1, min(enough, windows.shape[1] // _SHARE, len(explained)))
+        if explained[count - 1] < _SOLID:  # what cannot be compressed is better left out than half of it kept
+            count = min(count, _FEW)
         return count, float(explained[count - 1])
 
-    def unlike(self, length: int) -> float:
-        """How many times as large the error on an asset that was not seen is as on one of which the beginning was.
+    def likeness(self, length: int) -> Likeness:
+        """What differs more from the beginnings of some assets: their ends, or other assets.
 
-        Principal components of the beginnings of every second asset are asked for the ends of all; then the others'.
-        Both errors are on the same windows, so that ends that differ from beginnings count in both.
+        Principal components of two thirds of the beginnings of every second asset are asked for the last third, for
+        the ends of the same assets, and for the beginnings of the others; then it is the others' turn.
 
         Args:
           length: of the windows. Values must be scaled ones.
-
-        Returns:
-          1 where too little is there to tell.
         """
         step = max(1, -(-len(self.assets) // _COMPARED))
-        parts = [_divided(runs) for runs in self.assets[::step]]
+        parts = [_divided(runs, length) for runs in self.assets[::step]]
         parts = [part for part in parts if all(max(map(len, runs), default=0) >= length for runs in part)]
         if len(parts) < _FEWEST:
-            return 1.0
-        seen, unseen = 0.0, 0.0
-        late = [_windows(ends, length, max(4, _WINDOWS // len(parts))) for _, ends in parts]
+            return Likeness(1.0, 1.0)
+        each = max(4, _WINDOWS // len(parts))
+        near, late = ([_windows(part[place], length, each) for part in parts] for place in (1, 2))
+        same = other = later = 0.0
         for half in (0, 1):
-            early = _windows([run for begins, _ in parts[half::2] for run in begins], length, _WINDOWS // 2)
-            mean, directions, explained = _components(early)
+            mean, directions, explained = _components(
+                _windows([run for part in parts[half::2] for run in part[0]], length, _WINDOWS)
+            )
             kept = directions[:, : int(np.searchsorted(explained, _SOLID)) + 1]
-            errors = [_error(windows, mean, kept) for windows in late]
-            seen += sum(errors[half::2])
-            unseen += sum(errors[1 - half :: 2])
-        return unseen / seen if seen > 0 else 1.0
+            errors = [_error(windows, mean, kept) for windows in near]
+            same += sum(errors[half::2])
+            other += sum(errors[1 - half :: 2])
+            later += sum(_error(windows, mean, kept) for windows in late[half::2])
+        return Likeness(other / same, later / same) if same > 0 else Likeness(1.0, 1.0)
 
 
 def _scaling(moments: Moments, how: Scale) -> Scaling:
@@ -233,12 +250,13 @@ def _error(windows: np.ndarray, mean: np.ndarray, directions: np.ndarray) -> flo
     return float(np.square(apart - apart @ directions @ directions.T).mean())
 
 
-def _divided(runs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The runs of the beginning of an asset, and those of its end."""
+def _divided(runs: Sequence[np.ndarray], length: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Two of three pieces of the beginning of an asset, the third ones, and its end; each as runs."""
     cut = int(_EARLY * sum(map(len, runs)))
-    begins, ends = [], []
+    pieces, ends = [], []
     for run in runs:
-        begins.append(run[: max(0, cut)])
+        begin = run[: max(0, cut)]
+        pieces += [begin[first : first + _PIECE * length] for first in range(0, len(begin), _PIECE * length)]
         ends.append(run[max(0, cut) :])
         cut -= len(run)
-    return begins, ends
+    return [piece for i, piece in enumerate(pieces) if i % 3 < 2], pieces[2::3], ends

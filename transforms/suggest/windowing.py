@@ -9,17 +9,18 @@ from beamfeed.contract.config.split import Split
 from beamfeed.contract.dataset.batches import choose_batch, train_steps
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import find_seed
+from beamfeed.transforms.suggest.traits import Likeness
 
 LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # where no period says another; of one row a window is none
 LONGEST = 512  # rows of a window
 NUMBERS = 2048  # of a window, in all its columns
 _NARROW = 8  # rows, up to which a window is no shorter for its columns' sake
 _PERIODS = 24  # rows of a window, at least, if it is to hold whole periods
-FLEET = 5  # assets, from which on whole ones are held back if they are alike
+FLEET = 5  # assets, from which on whole ones may be held back
 MANY_ASSETS = 300  # from which on any seed deals some to each split
 _EACH = 16  # windows' lengths that an asset must have to be divided itself
 _WINDOWS = 20_000  # that train, where strides give so many
-_UNLIKE = 1.2  # times the error on assets that were seen: a model must see each asset if it errs more on others
+_LATER = 1.1  # times the error on other assets: if later rows differ by more, each split gets whole assets
 
 _STEPS = 2500  # of a training run that small data are trained with to the end
 _EPOCHS = (3, 200)  # of a training run
@@ -77,7 +78,7 @@ def choose_shape(
     *,
     features: int = 1,
     period: int = 0,
-    unlike: Callable[[int], float] | None = None,
+    likeness: Callable[[int], Likeness] | None = None,
 ) -> Shape:
     """Chooses windows, a split and a batch.
 
@@ -90,8 +91,8 @@ def choose_shape(
       share: about how many of the rows of these assets were looked at.
       features: columns of a window.
       period: rows after which values repeat; 0 where they do not.
-      unlike: of a length, how many times as large the error of windows is on assets that were not seen; None for a
-        model of a label, which must know all that may come of an asset.
+      likeness: of a length, whether windows of other assets or later ones differ; None for a model of a label, which
+        must know all that may come of an asset.
     """
     median = sorted(assets)[len(assets) // 2]
     usual = round(median / share)
@@ -99,7 +100,7 @@ def choose_shape(
     lengths = (one for one in _lengths(period, features) if one <= longest)
     fits = (one for one in lengths if least * one <= usual and _covered(runs, one) >= 0.7)
     length = next(fits, LENGTHS[-1])
-    split, why, part = _choose_split(names, usual, length, unlike)
+    split, why, part = _choose_split(names, usual, length, likeness)
     stride = max(1, min(length // 2, round(part * rows / _WINDOWS)))
     windows = part * sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
     text = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < median else "")
@@ -128,24 +129,25 @@ def _covered(runs: Sequence[int], length: int) -> float:
 
 
 def _choose_split(
-    names: Sequence[str], usual: int, length: int, unlike: Callable[[int], float] | None
+    names: Sequence[str], usual: int, length: int, likeness: Callable[[int], Likeness] | None
 ) -> tuple[dict[str, Any], str, float]:
     """The section `split`, why, and the share that trains."""
-    divisible = usual >= _EACH * length
-    apart = unlike(length) if unlike is not None and divisible and len(names) >= FLEET else 1.0
-    if len(names) >= FLEET and apart <= _UNLIKE:
+    divisible, reason = usual >= _EACH * length, f"there {'is' if len(names) == 1 else 'are'} only {len(names)}"
+    whole, held = len(names) >= FLEET, "whole assets, so that no window is in two splits"
+    if whole and divisible and likeness is not None:
+        other, later = likeness(length)
+        whole = later > _LATER * other
+        errors = f"principal components err {later:.2g} times as much on later rows, {other:.2g} times on other assets"
+        reason = f"a model should know each asset: {errors}"
+        held = f"whole assets, as what comes late in one should train, too: {errors}"
+    if whole:
         train, rest = (0.8, 0.1) if len(names) >= 10 else (0.6, 0.2)
         fractions = {"train": train, "eval": rest, "test": rest}
         seed = Split().seed if len(names) > MANY_ASSETS else find_seed(names, Split(by="asset", **fractions))
         if seed is not None:
-            why = (
-                f"whole assets, so that no window is in two splits; with this seed each gets some of the {len(names):,}"
-            )
+            why = f"{held}; with this seed each split gets some of the {len(names):,}"
             return {"by": "asset", **fractions, "seed": seed}, why, train
     if divisible:
-        reason = f"there {'is' if len(names) == 1 else 'are'} only {len(names)}"
-        if apart > _UNLIKE:
-            reason = f"assets differ: the error of principal components is {apart:.1f} times as large on unseen ones"
         why = f"the first part of each asset trains, as {reason}"
         return {"by": "rows", "train": 0.7, "eval": 0.15, "test": 0.15}, why, 0.7
     why = f"too few rows to hold some out: {usual} in an asset"

@@ -67,7 +67,7 @@ def test_in_scaled_units_each_column_weighs_alike_but_for_a_rare_flag():
     series = traits(np.stack([500 + 30 * RNG.normal(size=rows), rare, np.full(rows, 7)], axis=1))
     assert series.flags == 1
     ((run,),) = series.scaled(False).assets
-    assert run.std(axis=0) == pytest.approx([1, 2 * np.sqrt(rare.mean() * (1 - rare.mean())), 0], abs=1e-3)
+    assert run.std(axis=0) == pytest.approx([1, np.sqrt(rare.mean() * (1 - rare.mean())), 0], abs=1e-3)
     holes = np.array([0, np.nan, 2, 3, np.nan])[:, None].repeat(2, axis=1)
     ((run,),) = Traits(((holes.astype("f4"),),)).scaled(False).assets
     assert np.diff(run[:4], axis=0) == pytest.approx(np.full((3, 2), run[1, 0] - run[0, 0]))
@@ -90,17 +90,27 @@ def test_latent_numbers_explain_the_variance_as_all_components_do():
     assert share == pytest.approx(variances[:3].sum() / variances.sum(), abs=1e-3)
     noise = traits(RNG.normal(size=(3000, 64)))
     assert noise.latent(1)[0] == 8  # one in eight
-    assert noise.latent(32)[0] == MOST_LATENT
+    assert noise.latent(32)[0] == 8  # more would keep noise
+    assert traits(hidden @ RNG.normal(size=(40, 64))).latent(8)[0] == 3 * 8
+    wider = RNG.normal(size=(3000, 34)) @ RNG.normal(size=(34, 600))
+    assert traits(wider).latent(1)[0] == MOST_LATENT
     assert traits(np.ones((50, 1))).latent(80) == (1, 1.0)  # no window is so long
 
 
-def test_assets_of_one_kind_are_alike_and_others_not():
-    mixing = RNG.normal(size=(2, 12))
-    alike = [RNG.normal(size=(400, 2)) @ mixing + 0.1 * RNG.normal(size=(400, 12)) for _ in range(10)]
-    assert traits(*alike).unlike(4) < 1.1
-    other = [RNG.normal(size=(400, 2)) @ RNG.normal(size=(2, 12)) for _ in range(10)]
-    assert traits(*other).unlike(4) > 1.5
-    assert traits(*other[:3]).unlike(4) == 1  # too few to tell
-    assert traits(*other).unlike(300) == 1  # no end holds a window
-    parts = Traits(tuple(tuple(np.split(values.astype("f4"), [30, 31, 200])) for values in other))  # with gaps
-    assert parts.unlike(4) > 1.5
+def test_what_differs_more_other_assets_or_later_rows():
+    mixing = RNG.normal(size=(8, 3, 12))
+
+    def parts(early, late):
+        """An asset of hidden numbers that two mixings show, one after the other, with gaps."""
+        hidden = RNG.normal(size=(600, 3))
+        values = np.concatenate([hidden[:420] @ mixing[early], hidden[420:] @ mixing[late]])
+        return tuple(np.split((values + 0.1 * RNG.normal(size=values.shape)).astype("f4"), [30, 31, 300]))
+
+    alike = Traits(tuple(parts(0, 0) for _ in range(8))).likeness(4)
+    assert alike == pytest.approx((1, 1), abs=0.15)
+    differing = Traits(tuple(parts(asset, asset) for asset in range(8))).likeness(4)
+    assert differing.other > 1.5 > 1.2 > differing.later
+    wearing = Traits(tuple(parts(0, 1) for _ in range(8))).likeness(4)
+    assert wearing.later > 3 > 1.2 > wearing.other
+    assert Traits(tuple(parts(asset, asset) for asset in range(3))).likeness(4) == (1, 1)  # too few to tell
+    assert Traits(tuple(parts(asset, asset) for asset in range(8))).likeness(300) == (1, 1)  # too short

@@ -6,6 +6,7 @@ from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.dataset.batches import choose_batch, train_steps
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import cut_rows, split_of_asset, wanted_splits
+from beamfeed.transforms.suggest.traits import Likeness
 from beamfeed.transforms.suggest.windowing import choose_schedule, choose_shape
 
 
@@ -62,13 +63,14 @@ def test_a_window_holds_whole_periods_where_that_is_not_too_much(period, feature
 
 
 @pytest.mark.parametrize(
-    ("unlike", "rows", "by"), [(1.1, 2000, "asset"), (1.3, 2000, "rows"), (1.3, 200, "asset"), (None, 2000, "asset")]
+    ("other", "later", "rows", "by"),
+    [(1.0, 1.0, 2000, "rows"), (1.3, 1.4, 2000, "rows"), (1.1, 1.5, 2000, "asset"), (1.3, 1.0, 200, "asset")],
 )
-def test_a_model_of_assets_that_differ_sees_each(unlike, rows, by):
+def test_a_model_sees_each_asset_unless_what_comes_late_differs_more(other, later, rows, by):
     names = [f"asset-{i}" for i in range(12)]
-    shape = choose_shape([rows] * 12, [rows] * 12, names, 12 * rows, unlike=unlike and (lambda length: unlike))
+    shape = choose_shape([rows] * 12, [rows] * 12, names, 12 * rows, likeness=lambda length: Likeness(other, later))
     assert shape.split["by"] == by
-    assert ("1.3 times as large on unseen ones" in shape.why[1]) == (by == "rows")
+    assert (f"{later:.2g} times as much on later rows" in shape.why[1]) == (rows == 2000)
 
 
 def test_small_data_train_to_the_end_and_large_ones_an_hour():
