@@ -137,7 +137,7 @@ def _choose_split(
     if whole and divisible and likeness is not None:
         other, later = likeness(length)
         whole = later > _LATER * other
-        errors = f"principal components err {later:.2g} times as much on later rows, {other:.2g} times on other assets"
+        errors = f"principal components err {later:.3g} times as much on later rows, {other:.3g} times on other assets"
         reason = f"a model should know each asset: {errors}"
         held = f"whole assets, as what comes late in one should train, too: {errors}"
     if whole:

@@ -70,7 +70,7 @@ def test_a_model_sees_each_asset_unless_what_comes_late_differs_more(other, late
     names = [f"asset-{i}" for i in range(12)]
     shape = choose_shape([rows] * 12, [rows] * 12, names, 12 * rows, likeness=lambda length: Likeness(other, later))
     assert shape.split["by"] == by
-    assert (f"{later:.2g} times as much on later rows" in shape.why[1]) == (rows == 2000)
+    assert (f"{later:.3g} times as much on later rows" in shape.why[1]) == (rows == 2000)
 
 
 def test_small_data_train_to_the_end_and_large_ones_an_hour():
