@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
@@ -165,9 +166,15 @@ def _series(
         lost = [np.zeros_like(rows_lost) for rows_lost in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets.groups, lost)
-    values = [pack(table, features) for table in tables]
+    values = [_values(table, features) for table in tables]
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
     return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits)
+
+
+def _values(table: pa.Table, features: Sequence[str]) -> np.ndarray:
+    """float32 [rows, features]; NaN where one is missing."""
+    columns = [table.column(name).combine_chunks() for name in features]
+    return pack(pa.RecordBatch.from_arrays(columns, names=list(features)), features)
 
 
 def _no_feature(column: Column) -> str | None:

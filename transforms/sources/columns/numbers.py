@@ -49,7 +49,7 @@ def to_float32(column: pa.Array) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def pack(batch: pa.RecordBatch | pa.Table, features: Sequence[str]) -> np.ndarray:
+def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
     """float32 [rows, features], in the order of `features`; null, NaN and infinity are NaN: missing."""
     packed = np.empty((batch.num_rows, len(features)), np.float32)
     for i, name in enumerate(features):
