@@ -92,7 +92,7 @@ class PreprocessPipeline:
             | "SpreadShards" >> beam.Reshuffle()
             | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, graph, statistics, progress)
         )
-        verify = VerifyShard(job.windows, job.output.compression, progress)
+        verify = VerifyShard(job.frame, job.output.compression, progress)
         verified = (
             written
             | "SpreadWritten" >> beam.Reshuffle()

@@ -111,7 +111,7 @@ def make_manifest(
         fingerprint=fingerprint,
         data=data,
         fields=list(fields),
-        windows=job.windows,
+        windows=job.frame,
         records=job.output.records,
         compression=job.output.compression,
         counts=checked.final.counts,

@@ -254,7 +254,7 @@ def _tally(
     tally, strings = Tally(), Counter[str]()
     for work in plan.work:
         for block in source.read(work, None, statistics):
-            tally.add(block, [one for one in fields if one.name in block.values], source.job.windows)
+            tally.add(block, [one for one in fields if one.name in block.values], source.job.frame)
             strings.update({name: value.nbytes for name, value in block.values.items() if isinstance(value, pa.Array)})
     return tally, strings
 

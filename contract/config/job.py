@@ -19,7 +19,7 @@ from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
-from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
+from beamfeed.contract.config.task import Classify, Forecast, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
 from beamfeed.contract.storage import is_remote
@@ -93,7 +93,7 @@ class Job(Section):
             has = "a label" if names else "outputs"
             raise ValueError(
                 f"train.task: is missing: the job has {has}, so say whether to "
-                "{name: classify}, {name: regress} or {name: reconstruct}"
+                "{name: classify}, {name: regress}, {name: forecast} or {name: reconstruct}"
             )
         if ("label" in self.source.sections or of_source) and self.train is not None:
             self._check_targets(self.train)
@@ -101,7 +101,9 @@ class Job(Section):
 
     def _check_targets(self, train: Train) -> None:
         """Where labels are the only targets, a task that does not fit them is told before anything is preprocessed."""
-        of_job = [Tells(label.name, label.role, label.classes is not None) for label in self.label]
+        of_job = [
+            Tells(label.name, label.role, label.classes is not None, label.ahead is not None) for label in self.label
+        ]
         labels = {label.name: label for label in (*of_job, *self.source.labels)}
         for output, goal in goals_of(train.task).items():
             key = f"train.task.outputs.{output}" if isinstance(train.task, Several) else "train.task"
@@ -119,6 +121,34 @@ class Job(Section):
                 raise ValueError(f"{key}: classify needs classes: give the label {goal.target!r} 'classes: auto'")
             if isinstance(goal, Regress) and labels[goal.target].has_classes:
                 raise ValueError(f"{key}: regress needs numbers, the label {goal.target!r} has classes")
+            if isinstance(goal, Regress) and labels[goal.target].is_ahead:
+                raise ValueError(f"{key}: the label {goal.target!r} has 'ahead', use {{name: forecast}}")
+            if isinstance(goal, Forecast) and not labels[goal.target].is_ahead:
+                raise ValueError(
+                    f"{key}: forecast needs the rows behind a window: give the label {goal.target!r} "
+                    "'ahead: {rows: 24}'"
+                )
+
+    @model_validator(mode="after")
+    def _ahead_fits(self) -> "Job":
+        if not self.rows_ahead:
+            return self
+        if self.prepare.scale.per == "asset":
+            raise ValueError(
+                "label.ahead: does not go with prepare.scale.per: asset, as forecasts are in the units of the files; "
+                "use per: fleet"
+            )
+        return self
+
+    @property
+    def rows_ahead(self) -> int:
+        """Rows behind a window that are forecast."""
+        return max((label.rows_ahead for label in self.label), default=0)
+
+    @property
+    def frame(self) -> Windows:
+        """Where windows are in the rows of records: each with the rows behind it that are forecast."""
+        return Windows(length=self.windows.length + self.rows_ahead, stride=self.windows.stride)
 
     @model_validator(mode="after")
     def _paths_differ(self) -> "Job":

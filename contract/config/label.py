@@ -9,8 +9,19 @@ from beamfeed.contract.config.section import FieldName, Section, class_name
 MOST_CLASSES = 1000
 
 
+class Ahead(Section):
+    """The rows behind a window, for the task forecast."""
+
+    example: ClassVar[str] = "{rows: 24}"
+
+    rows: Annotated[int, Field(ge=1, le=100_000)] = Field(description="How many rows behind the window are forecast.")
+    columns: list[str] = Field(
+        default=[], description="Those of the features that are forecast, names and globs; left out, all of them."
+    )
+
+
 class Label(Section):
-    """One number or class for each window; windows for which it is not known are left out."""
+    """One number or class for each window, or the rows behind it; windows for which it is not known are left out."""
 
     example: ClassVar[str] = "{column: fault}"
 
@@ -20,6 +31,9 @@ class Label(Section):
     column: str | None = Field(default=None, description="A column of the files.")
     derive: Literal["remaining_life"] | None = Field(
         default=None, description="remaining_life: rows from the window's last one to the last one of its asset."
+    )
+    ahead: Ahead | None = Field(
+        default=None, description="The rows behind the window, in the units of the files: the target of a forecast."
     )
     at: Literal["end", "any", "horizon"] = Field(
         default="end",
@@ -56,8 +70,12 @@ class Label(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "Label":
+        if self.ahead is not None:
+            if written := [key for key in self.model_fields_set if key not in ("name", "ahead")]:
+                raise ValueError(f"ahead goes with name alone, not with {min(written)}: it names its columns itself")
+            return self
         if (self.column is None) == (self.derive is None):
-            raise ValueError("give either 'column: <name>' or 'derive: remaining_life'")
+            raise ValueError("give either 'column: <name>', 'derive: remaining_life' or 'ahead: {rows: <rows>}'")
         if (self.at == "horizon") != (self.horizon is not None):
             raise ValueError(
                 "at: horizon needs 'horizon: <rows>'"
@@ -72,6 +90,11 @@ class Label(Section):
         return self
 
     @property
-    def ahead(self) -> int:
+    def reach(self) -> int:
         """Rows after a window's last one that its value comes from."""
-        return self.horizon or 0
+        return self.horizon or self.rows_ahead
+
+    @property
+    def rows_ahead(self) -> int:
+        """Rows behind a window that are its value."""
+        return 0 if self.ahead is None else self.ahead.rows

@@ -44,7 +44,7 @@ class DenseAutoencoder(Autoencoder):
 
 
 class Recurrent(ModelSection):
-    """Recurrent layers over a window, with a head on their last state for each target."""
+    """Recurrent layers over a window, with a head on their last state for each target; forecasts add a linear part."""
 
     name: Literal["recurrent"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
@@ -53,6 +53,27 @@ class Recurrent(ModelSection):
         default=[], description="Units of further layers between the last state and the outputs."
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
+
+
+class DLinear(ModelSection):
+    """Linear maps over time of trend and rest, the same for all columns (Zeng et al. 2022), for the task forecast."""
+
+    name: Literal["dlinear"] = Field(description="Says that it is this model.")
+    trend: Annotated[int, Field(ge=1)] = Field(
+        default=25, description="Rows of the moving mean that is the trend; an odd number. 1: nothing is taken apart."
+    )
+    last: bool = Field(
+        default=True,
+        description="Takes the last row of a window off its rows and adds it to the forecast: it follows a level that "
+        "training did not have.",
+    )
+
+    @field_validator("trend")
+    @classmethod
+    def _has_a_middle(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError(f"{value} rows have no middle one; give an odd number")
+        return value
 
 
 class Tabular(ModelSection):
@@ -193,8 +214,8 @@ class CustomModel(ModelSection):
 
 # What makes it is in beamfeed/trainer/models/.
 MODELS: tuple[type[ModelSection], ...] = (
-    RecurrentAutoencoder, DenseAutoencoder, Recurrent, Tabular, Linear, TextModel, Residual, Application, MultiInput,
-    CustomModel,
+    RecurrentAutoencoder, DenseAutoencoder, Recurrent, DLinear, Tabular, Linear, TextModel, Residual, Application,
+    MultiInput, CustomModel,
 )  # fmt: skip
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

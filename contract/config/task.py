@@ -65,8 +65,18 @@ class Regress(Goal):
     target: str = Field(default="label", description="The field of the dataset that holds the numbers.")
 
 
+class Forecast(Goal):
+    """The model gives the rows behind a window. Loss: mean squared error, each column divided by its deviation.
+
+    Metrics: mean absolute and root mean squared error in the units of the files, and the first one of divided columns.
+    """
+
+    name: Literal["forecast"] = Field(description="What is learned.")
+    target: str = Field(default="label", description="The field of the dataset that a label with 'ahead' makes.")
+
+
 # What it does is in beamfeed/trainer/tasks/.
-GOALS: tuple[type[Goal], ...] = (Reconstruct, Classify, Regress)
+GOALS: tuple[type[Goal], ...] = (Reconstruct, Classify, Regress, Forecast)
 
 
 class Several(Section):

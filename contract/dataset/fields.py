@@ -50,6 +50,21 @@ def _checked(name: str) -> str:
     return name
 
 
+class Unit(BaseModel):
+    """What a column of a forecast counts in: value = input * divisor + offset.
+
+    Attributes:
+      std: the deviation of the training rows.
+      offset, divisor: what the dataset scaled the input of the same column by.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    std: float
+    offset: float
+    divisor: float
+
+
 class Field(BaseModel):
     """One field of the records.
 
@@ -82,6 +97,13 @@ class Field(BaseModel):
         "the files begin to count. decimal: 1e-9 of the files' numbers. number: the files' numbers, or rows.",
     )
 
+    part: tuple[int, int] | None = Key(
+        default=None,
+        description="Of a value per row: a window has those of its rows from the first of these up to the second; "
+        "left out, of all.",
+    )
+    units: list[Unit] = Key(default=[], description="Of a forecast, of each of its columns.")
+
     feature: str = Key(default="", description="Its name in the records, where that is not its own.")
     stored: Stored = Key(
         default="rows",
@@ -104,6 +126,10 @@ class Field(BaseModel):
             raise ValueError(f"{self.name}: {len(self.columns)} columns for the shape {list(self.shape)}")
         if self.is_raw and self.is_ragged:
             raise ValueError(f"{self.name}: {self.dtype} of any length; only {', '.join(LISTED)} may be")
+        if self.part is not None and (self.per != "row" or self.is_ragged or not 0 <= self.part[0] < self.part[1]):
+            raise ValueError(f"{self.name}: part {list(self.part)}: goes with values per row, of one shape")
+        if self.units and len(self.units) != len(self.columns):
+            raise ValueError(f"{self.name}: {len(self.units)} units for {len(self.columns)} columns")
         if self.stored != "rows" and not self.is_ragged:
             raise ValueError(f"{self.name}: stored as {self.stored}, which goes with values of any length")
         if self.spelled and not (self.classes and self.dtype == "int64"):
@@ -111,6 +137,10 @@ class Field(BaseModel):
         if self.default is not None and (self.is_ragged or self.is_raw):
             raise ValueError(f"{self.name}: a default goes with values of one shape, of {', '.join(LISTED)}")
         return self
+
+    def rows_of(self, length: int) -> tuple[int, int]:
+        """Of a value per row: which of the `length` rows of a window, [first, end), it has."""
+        return self.part or (0, length)
 
     @property
     def in_records(self) -> str:

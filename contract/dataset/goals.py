@@ -7,7 +7,7 @@ check_goal      what each kind of goal asks of the dataset's fields
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
-from beamfeed.contract.config.task import Classify, Goal, Reconstruct, Regress, Several, goals_of
+from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct, Regress, Several, goals_of
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError, near_miss
@@ -53,6 +53,8 @@ def find_field(manifest: Manifest, name: str, key: str, role: str, *, axes: int 
         raise UserError(f"{key}: the dataset has no field {name!r}{near_miss(name, fits)} ({has})")
     if match.role != role:
         raise UserError(f"{key}: the field {name!r} has role {match.role}, not {role} ({has})")
+    if match.part is not None:
+        raise UserError(f"{key}: the field {name!r} is the rows behind a window; use {{name: forecast}}")
     if len(match.shape) > axes or match.is_ragged or (match.per == "row" and manifest.windows.length > 1):
         raise UserError(f"{key}: the field {name!r} has more than one value for each {manifest.noun}")
     if match.dtype == "bytes":
@@ -96,6 +98,17 @@ def _regress(goal: Regress, key: str, manifest: Manifest) -> None:
     field = find_field(manifest, goal.target, f"{key}.target", "target", axes=1)
     if field.classes:
         raise UserError(f"{key}.target: {goal.target!r} holds classes ({_few(field.classes)}); use {{name: classify}}")
+
+
+@check_goal.register
+def _forecast(goal: Forecast, key: str, manifest: Manifest) -> None:
+    fits = [field.name for field in manifest.fields if field.role == "target" and field.units]
+    if goal.target not in fits:
+        has = f"it has: {', '.join(fits)}" if fits else "it has none; give the job a label with 'ahead: {rows: 24}'"
+        raise UserError(
+            f"{key}.target: the dataset has no rows behind windows called {goal.target!r}"
+            f"{near_miss(goal.target, fits)} ({has})"
+        )
 
 
 def class_weights(goal: Classify, key: str, manifest: Manifest) -> list[float] | None:

@@ -139,6 +139,13 @@ class Manifest(_Strict):
         return [column for field in self.fields if field.role == "input" for column in field.columns]
 
     @property
+    def rows_ahead(self) -> int:
+        """Rows of a window that no input has: those that are forecast."""
+        length = self.windows.length
+        ends = [field.rows_of(length)[1] for field in self.fields if field.role == "input" and field.per == "row"]
+        return length - max(ends, default=length)
+
+    @property
     def noun(self) -> str:
         """What people call a window of it: window, row or image."""
         nouns = {kind: source.noun for source in SOURCES for kind in OneOf("kind", (source,)).names()}

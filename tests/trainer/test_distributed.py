@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import yaml
+from fleets import make_table
 from labelled import labelled_job, write_labelled
 
 import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
@@ -240,3 +242,29 @@ def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_pa
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 2, errors
         assert "do not find the same checkpoint" in errors
+
+
+def test_forecasts_are_learned_alike_by_one_to_three_workers(fleet, start_workers):
+    for number in range(3):
+        fleet.write(f"m{number}.parquet", make_table(150, seed=number))
+    fleet.job["split"] = {"by": "rows", "train": 90, "eval": 30, "test": 30}
+    fleet.job["label"] = {"ahead": {"rows": 3, "columns": ["x2", "x0"]}}
+    weights, losses = [], []
+    for workers in (1, 2, 3):
+        fleet.job["train"] = {
+            "model": {"name": "dlinear", "trend": 3},
+            "task": {"name": "forecast"},
+            "feed": {"batch_size": 11, "shuffle": 40},
+            "epochs": 2,
+            "workdir": str(fleet.folder / f"model-{workers}"),
+        }
+        if workers == 1:
+            assert fleet.preprocess() == 0
+        finish(start_workers([["--job", str(fleet.write_job())]] * workers))
+        names = RunLayout(fleet.job["train"]["workdir"])
+        weights.append(keras.saving.load_model(names.model).get_weights())
+        losses.append(json.loads(Path(names.complete).read_text())["test_loss"])
+    assert losses == pytest.approx([losses[0]] * 3, abs=1e-5)
+    for found in weights[1:]:
+        for a, b in zip(weights[0], found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)

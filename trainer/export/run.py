@@ -26,7 +26,7 @@ from beamfeed.trainer.export.serving import Serving
 from beamfeed.trainer.loop.metrics import WRITERS
 from beamfeed.trainer.loop.train import TrainedModel
 from beamfeed.trainer.review.look_back import look_back
-from beamfeed.trainer.review.scores import LastValue
+from beamfeed.trainer.tasks.base import Guess
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tasks.regress import Regress
 
@@ -79,7 +79,7 @@ def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, strange
 
 def review(
     job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, trained: TrainedModel,
-    last: LastValue | None,
+    last: Guess | None,
 ) -> None:  # fmt: skip
     """Writes how good the model is, and shows its report where the metrics went."""
     floor = find_floor(job.train, manifest)
@@ -90,10 +90,10 @@ def review(
         writer.close(finished=True)
 
 
-def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, module: Serving) -> LastValue | None:
-    """The guess that costs a forecast nothing: what the target's own column holds in the last row of a window.
+def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, module: Serving) -> Guess | None:
+    """The guess of a later value that costs nothing: what the target's own column holds in the last row of a window.
 
-    None where nothing is forecast, the column is no feature, or each asset has a scale of its own.
+    None where none is wanted, the column is no feature, or each asset has a scale of its own.
     """
     targets = {task.goal.target for task in objective.tasks.values() if isinstance(task, Regress)}
     label = next((section for section in job.label if {section.name} == targets and section.at == "horizon"), None)
@@ -102,7 +102,7 @@ def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, modul
     if not isinstance(module, WindowServing) or module.transform is None or module.per_asset:
         return None
     place, most = manifest.features.index(label.column), label.cap or math.inf
-    return lambda windows: tf.minimum(module.restore(windows, None)[:, -1, place, None], most)
+    return lambda windows, _: tf.minimum(module.restore(windows, None)[:, -1, place, None], most)
 
 
 def find_floor(train: Train, manifest: Manifest) -> TrainResult | None:

@@ -14,7 +14,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.export.fresh import Call
-from beamfeed.trainer.export.saved_model import WindowServing
+from beamfeed.trainer.export.saved_model import TIME, WindowServing
 from beamfeed.trainer.export.serving import Serving, serve
 from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.models.latent import with_latent
@@ -51,12 +51,26 @@ def sample_calls(
     calls = [Call("preprocessed", _arguments(module, x), expected, places)]
     if isinstance(module, WindowServing) and module.transform is not None:
         calls.append(_raw_windows(objective, model, module, x, keys.assets(fields), places))
+        if module.ahead and x.shape[1] > 1:
+            calls.append(_forecasts(calls[-1], module))
     if isinstance(module, StoredServing) and module.transform is None:
         stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
         calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
     if raw is not None:
         calls += _raw_rows(objective, model, module, raw)
     return calls
+
+
+def _forecasts(raw: Call, module: WindowServing) -> Call:
+    """The same windows with times, in steps of a minute from a time of each window's own."""
+    rows, length, _ = raw.inputs["windows"].shape
+    first = np.arange(rows)[:, None] * 1_000_000
+    expected = {
+        f"{prefix}{TIME}": tf.constant(first + 60 * (length + np.arange(ahead)), tf.int64)
+        for prefix, ahead in module.ahead.items()
+    }
+    inputs = {**raw.inputs, TIME: tf.constant(first + 60 * np.arange(length), tf.int64)}
+    return Call("forecast", inputs, {**raw.expected, **expected}, raw.places)
 
 
 def _raw_rows(objective: Objective, model: keras.Model, module: Serving, raw: RawRows) -> list[Call]:

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import RawValues
@@ -23,6 +23,7 @@ from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.tasks.objective import Objective
 
 ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs, and its output
+TIME = "time"
 UNCLIPPED = "unclipped"  # and, with scale.clip, the values before they were clipped
 
 
@@ -31,6 +32,7 @@ class WindowServing(Serving):
 
     Attributes:
       per_asset: whether each asset has a scale of its own.
+      ahead: rows that are forecast, by the prefix of the output; empty where none are.
 
     Args:
       model: of the objective's signature.
@@ -51,6 +53,8 @@ class WindowServing(Serving):
         ranges: Sequence[tuple[int, float, float]] = (),
     ):
         is_series, frame = objective.signature.series is not None, manifest.windows
+        if objective.signature.series is not None:  # without the rows that are forecast
+            frame = Windows(length=objective.signature.series[0], stride=frame.stride)
         arguments = {name: "windows" if is_series else name for name in objective.signature.inputs}
         # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
         constants = {
@@ -67,6 +71,11 @@ class WindowServing(Serving):
             for place, *limits in ranges:
                 self._limits[:, place] = limits
         self.per_asset = transform is not None and ASSET in inputs_of(transform)
+        self.ahead = {
+            objective.prefix(name): output.shapes[0][0] or 0
+            for name, output in objective.signature.outputs.items()
+            if output.continues
+        }
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
@@ -80,12 +89,30 @@ class WindowServing(Serving):
                 lambda inputs: self.run_windows(**inputs), {windows.name: windows, **assets}
             )
             functions["rows"] = signature(lambda inputs: self.run_rows(**inputs), {"rows": rows, **asset})
+            if self.ahead and self._frame.length > 1:
+                times = tf.TensorSpec([None, self._frame.length], tf.int64, TIME)
+                functions["forecast"] = signature(
+                    lambda inputs: self.run_forecast(**inputs), {windows.name: windows, TIME: times}
+                )
         return functions
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
         x = self.prepare_windows(windows, asset)
         return serve(self._objective, self._predict, x, lambda output: self.restore(output, asset))
+
+    def run_forecast(self, windows: tf.Tensor, time: tf.Tensor) -> Outputs:
+        """Raw windows and the times of their rows, int64 `[batch, length]`: forecasts and times of `[batch, ahead]`.
+
+        Times go on in the middle one of the steps of each window, in whatever unit they come.
+        """
+        steps = tf.sort(time[:, 1:] - time[:, :-1], axis=1)
+        step = steps[:, (self._frame.length - 1) // 2, None]
+        times = {
+            f"{prefix}{TIME}": time[:, -1:] + step * tf.range(1, rows + 1, dtype=tf.int64)
+            for prefix, rows in self.ahead.items()
+        }
+        return {**self.run_windows(windows), **times}
 
     def prepare_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Raw windows, float32 `[batch, length, features]`, as the dataset has them."""

@@ -86,7 +86,10 @@ def window_bytes(info: SplitInfo, fields: Sequence[Field], length: int, data_byt
     sizes = [(field.bytes or 0) * _values(info, field.per) for field in fields]
     varying = stored_bytes(info, fields, data_bytes) - sum(sizes)
     of_rows = any(field.bytes is None and field.per == "row" for field in fields)
-    fixed = sum((field.bytes or 0) * (length if field.per == "row" else 1) for field in fields)
+    fixed = 0
+    for field in fields:
+        first, end = field.rows_of(length) if field.per == "row" else (0, 1)
+        fixed += (field.bytes or 0) * (end - first)
     return max(1, fixed + (varying * length // max(1, _values(info, "row")) if of_rows else varying // info.windows))
 
 

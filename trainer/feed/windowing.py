@@ -1,6 +1,7 @@
 """The values of records -> windows. Windows are indices until the last step, `gather`."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -66,16 +67,19 @@ def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
     for field in wanted.fields:
         if field.is_ragged:
             columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)
-    return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece_rows(parsed.rows, frame))
+    edges_inside = [edge for field in wanted.of("row") for edge in field.rows_of(frame.length)]
+    piece = piece_rows(parsed.rows, frame, edges_inside)
+    return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece)
 
 
-def piece_rows(counts: tf.Tensor, frame: Windows) -> tf.Tensor:
+def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int] = ()) -> tf.Tensor:
     """The rows that can be copied as one piece: all windows start and end at multiples of it.
 
     A segment holds the rows of its windows and no more, so this is the greatest
-    common divisor of length and stride, unless somebody else wrote the records.
+    common divisor of length, stride and where the parts of windows begin and end (`edges`), unless somebody else wrote
+    the records.
     """
-    piece = math.gcd(frame.length, frame.stride)
+    piece = math.gcd(frame.length, frame.stride, *edges)
     return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
@@ -160,15 +164,19 @@ def gather(columns: Columns, at: Places, piece: tf.Tensor, wanted: Wanted) -> di
     """
     length = wanted.windows.length
     return {
-        field.name: _gather_rows(columns, field, at["row"], piece, length)
+        field.name: _gather_rows(columns, field, at["row"], piece, field.rows_of(length))
         if field.per == "row" and length > 1
         else tf.gather(_values(columns, field), at[field.per])
         for field in wanted.fields
     }
 
 
-def _gather_rows(columns: Columns, field: Field, starts: tf.Tensor, piece: tf.Tensor, length: int) -> tf.Tensor:
-    """Copies pieces and not rows: with length 64 and stride 16, 4 a window."""
+def _gather_rows(
+    columns: Columns, field: Field, starts: tf.Tensor, piece: tf.Tensor, part: tuple[int, int]
+) -> tf.Tensor:
+    """Copies pieces and not rows: with length 64 and stride 16, 4 a window; of its rows those in [part[0], part[1])."""
+    length = part[1] - part[0]
+    starts += part[0]
     if field.is_ragged:
         rows = tf.reshape(starts[:, None] + tf.range(length, dtype=tf.int64)[None], [-1])
         return tf.RaggedTensor.from_uniform_row_length(tf.gather(_values(columns, field), rows), length)

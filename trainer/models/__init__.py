@@ -9,6 +9,7 @@ from beamfeed.contract.config.model import (
     Application,
     CustomModel,
     DenseAutoencoder,
+    DLinear,
     Linear,
     ModelSection,
     MultiInput,
@@ -20,6 +21,7 @@ from beamfeed.contract.config.model import (
 )
 from beamfeed.trainer.models.autoencoder import build_dense_autoencoder, build_recurrent_autoencoder
 from beamfeed.trainer.models.custom import build_custom
+from beamfeed.trainer.models.forecast import build_dlinear
 from beamfeed.trainer.models.images import build_application, build_residual
 from beamfeed.trainer.models.multi_input import build_multi_input
 from beamfeed.trainer.models.recurrent import build_recurrent
@@ -32,6 +34,7 @@ BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
     RecurrentAutoencoder: build_recurrent_autoencoder,
     DenseAutoencoder: build_dense_autoencoder,
     Recurrent: build_recurrent,
+    DLinear: build_dlinear,
     Tabular: build_tabular,
     Linear: build_linear,
     TextModel: build_text,

@@ -69,6 +69,7 @@ def dense_model(
     dropout: float,
     signature: Signature,
     name: str,
+    added: dict[str, keras.KerasTensor] | None = None,
 ) -> keras.Model:
     """A functional model of these inputs: their parts side by side, dense layers over them, and a head an output.
 
@@ -79,11 +80,12 @@ def dense_model(
       dropout: share that training leaves out, of the parts and of each layer's values.
       signature: what the model must give.
       name: of the model.
+      added: see `heads`.
     """
     state = dropped(side_by_side(parts), dropout)
     for units in widths:
         state = dropped(keras.layers.Dense(units, activation="relu")(state), dropout)
-    return keras.Model(inputs, heads(state, signature), name=name)
+    return keras.Model(inputs, heads(state, signature, added), name=name)
 
 
 def dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:
@@ -97,12 +99,17 @@ def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras
     Args:
       state: `[batch, ...]`, that they are made from.
       signature: what the model must give.
-      added: by name, `[batch, units]` to be added before the output is in the units of its target.
+      added: by name, `[batch, units]` (of a forecast, `[batch, rows, columns]`) to be added before the output is
+        in the units of its target.
     """
     outputs = {}
     for name, output in signature.outputs.items():
-        numbers = keras.layers.Dense(output.units, name=f"{name}_head", dtype="float32")(state)
-        if added:
+        begins = "zeros" if output.continues and added and name in added else "glorot_uniform"
+        head = keras.layers.Dense(output.units, kernel_initializer=begins, name=f"{name}_head", dtype="float32")
+        numbers = head(state)
+        if output.continues:
+            numbers = keras.layers.Reshape(output.shapes[0], name=f"{name}_rows", dtype="float32")(numbers)
+        if added and name in added:
             numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, added[name]])
         outputs[name] = in_units(numbers, name, output)
     return one_or_all(outputs)
@@ -112,7 +119,16 @@ def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.Ker
     """In the units of the target: what a head learns first need not be their size."""
     if (output.scale, output.offset) == (1.0, 0.0):
         return numbers
-    return keras.layers.Rescaling(output.scale, output.offset, name=f"{name}_units", dtype="float32")(numbers)
+    scale, offset = (list(one) if isinstance(one, tuple) else one for one in (output.scale, output.offset))
+    return keras.layers.Rescaling(scale, offset, name=f"{name}_units", dtype="float32")(numbers)
+
+
+def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
+    """Of windows `[batch, length, features]` the columns that a forecast continues, `[batch, length, columns]`."""
+    if output.continues == tuple(range(windows.shape[-1])):
+        return windows
+    columns = [windows[:, :, place : place + 1] for place in output.continues]
+    return keras.layers.Concatenate(axis=-1)(columns) if len(columns) > 1 else columns[0]
 
 
 def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:

@@ -4,9 +4,11 @@ import keras
 
 from beamfeed.contract.config.model import Recurrent
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.forecast import linear_forecast
 from beamfeed.trainer.models.parts import dense_model, dropped
 from beamfeed.trainer.models.signature import Signature
 
+TREND = 25  # rows of the moving mean of the linear part of a forecast
 CELLS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 
 
@@ -18,7 +20,8 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
 
     Returns:
       A model `[batch, length, features]` -> `[batch, units]` for each head, float32; a dict by the names of the
-      outputs where there are several.
+      outputs where there are several. Of a forecast `[batch, rows, columns]`: a linear one, and what the head adds,
+      which at first is nothing: so it does not lose to a linear model.
 
     Raises:
       UserError: if the windows are no series, or are to be given back.
@@ -32,7 +35,13 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
     layer = CELLS[section.cell]
     *deeper, last = section.units
     windows = keras.Input(signature.series, name="windows")
-    state = windows
+    added = {
+        name: linear_forecast(windows, name, output, TREND, last=True)
+        for name, output in signature.outputs.items()
+        if output.continues
+    }
+    # Of forecasts alone, all is seen from the last row: so a level that training did not have changes nothing.
+    state = windows - windows[:, -1:] if len(added) == len(signature.outputs) else windows
     for size in deeper:
         state = dropped(layer(size, return_sequences=True)(state), section.dropout)
-    return dense_model(windows, [layer(last)(state)], section.dense, section.dropout, signature, section.name)
+    return dense_model(windows, [layer(last)(state)], section.dense, section.dropout, signature, section.name, added)

@@ -54,21 +54,23 @@ class Output:
       told: what the numbers are, in a few words.
       units: how many numbers a head has to give; None where an input is to be given back.
       scale: a head's numbers, times this and
-      offset: plus this, are in the target's own units.
+      offset: plus this, are in the target's own units; of a forecast one each for its columns.
       logits: whether the numbers are logits, which a softmax makes probabilities of.
+      continues: of a forecast, the columns of the window that it continues; a head's numbers are scaled as they are.
     """
 
     shapes: tuple[Shape, ...]
     told: str
     units: int | None = None
-    scale: float = 1.0
-    offset: float = 0.0
+    scale: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
     logits: bool = False
+    continues: tuple[int, ...] = ()
 
     @property
     def argument(self) -> int | list[int | None]:
         """What the constructor of a model of the user's own is told: the numbers of a head, or a window's shape."""
-        return list(self.shapes[0]) if self.units is None else self.units
+        return list(self.shapes[0]) if self.units is None or self.continues else self.units
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Val
             continue
         rows = at[field.per]
         if field.per == "row" and length > 1:
-            rows = rows[:, None] + np.arange(length)
+            rows = rows[:, None] + np.arange(*field.rows_of(length))
         found[field.name] = _take(columns, field, values, rows, there)
     return found
 
@@ -78,14 +78,15 @@ def _take_in_place(
     columns: Columns, field: Field, values: InPlace, window: np.ndarray, there: np.ndarray, length: int
 ) -> np.ndarray:
     """The values of windows from where they were read: each window is copied as one element."""
-    time = (length,) if field.per == "row" and length > 1 else ()
+    begin, end = field.rows_of(length)
+    time = (end - begin,) if field.per == "row" and length > 1 else ()
     shape = (len(window), *time, *_fixed(field))
     if not len(columns.starts):
         return np.zeros(shape, np.float32)
     size = values.bytes * math.prod(time)
     first = values.first[columns.record[window]]
     if field.per != "record":
-        first = first + columns.in_record[window, 0 if field.per == "row" else 1] * values.bytes
+        first = first + (columns.in_record[window, 0 if field.per == "row" else 1] + begin) * values.bytes
     every = np.ndarray((len(columns.buffer) - size + 1,), f"V{size}", columns.buffer, strides=(1,))
     found = every[first].view("<f4").reshape(shape)
     if not there.all():

@@ -25,7 +25,8 @@ from beamfeed.trainer.review.columns import Columns, drift
 from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.review.report import Chosen, draw_report
-from beamfeed.trainer.review.scores import Guessed, LastValue, Scorer, Scores
+from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
+from beamfeed.trainer.tasks.base import Guess
 from beamfeed.trainer.tasks.objective import Objective
 
 MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
@@ -33,6 +34,7 @@ PART = 16  # one for so many that were trained on
 FITTED = 8192  # training windows that a guess may be fitted to
 MOST_BYTES = 128 << 20  # of the inputs of these
 TESTED: tuple[SplitName, ...] = ("test",)
+LAST = "the last value"
 BATCH = 256  # windows at a time, unless a device trains on fewer
 
 
@@ -44,7 +46,7 @@ def look_back(
     result: TrainResult,
     epochs: Sequence[dict[str, Any]],
     floor: TrainResult | None = None,
-    last: LastValue | None = None,
+    last: Guess | None = None,
 ) -> bytes:
     """Writes review.json, assets.csv where there are assets, and report.png.
 
@@ -56,7 +58,7 @@ def look_back(
       result: of the run.
       epochs: the lines of metrics.jsonl.
       floor: what a linear model reached on the same.
-      last: of a forecast, the guess that nothing changes.
+      last: where a later value is wanted, the guess that nothing changes.
 
     Returns:
       The picture, a PNG.
@@ -72,16 +74,18 @@ def look_back(
         for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
             yield some_of(fields, numbers_of(present))
 
-    def targets(name: str) -> Iterator[np.ndarray]:
+    def seen(name: str) -> Iterator[tuple[Any, np.ndarray]]:
         for fields in train_windows():
             train.add(fields)
-            yield objective.tasks[name].truth(fields).numpy()
+            yield objective.inputs(fields), objective.tasks[name].truth(fields).numpy()
 
     train = Columns(manifest)
-    guesses, skipped = make_guesses(objective, targets, latent_size(model, objective))
+    guesses, skipped = make_guesses(objective, seen, latent_size(model, objective))
+    if last is not None:
+        guesses = {**guesses, LAST: dict.fromkeys(objective.tasks, last)}
     for windows in train_windows() if train.is_empty else ():
         train.add(windows)
-    scorer = Scorer(model, objective, guesses, keys, manifest, last)
+    scorer = Scorer(model, objective, guesses, keys, manifest)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
         split: scorer(read_windows(job, manifest, split, fields, batch, most, preparation), keeps=split == shown)
@@ -119,10 +123,10 @@ def latent_size(model: keras.Model, objective: Objective) -> int | None:
     return int(np.prod(latent.shape[1:])) if isinstance(latent, tf.Tensor) else None
 
 
-def make_guesses(objective: Objective, targets: Any, latent: int | None) -> tuple[Guessed, list[str]]:
+def make_guesses(objective: Objective, seen: Any, latent: int | None) -> tuple[Guessed, list[str]]:
     """What costs nothing, and what could not be had. With several outputs, the simplest of each together."""
     of_outputs = {
-        name: task.guesses(lambda name=name: targets(name), latent)  # type: ignore[misc]
+        name: task.guesses(lambda name=name: seen(name), latent)  # type: ignore[misc]
         for name, task in objective.tasks.items()
     }
     skipped = [

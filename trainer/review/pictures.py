@@ -51,7 +51,8 @@ class Pictures:
                 for first in range(0, count, BATCH)
             ]
             output = tf.cast(tf.concat(parts, 0), tf.float32).numpy()
-            by_output[name] = Sample(examples.truth[name].numpy(), output, columns)
+            x = examples.x.numpy() if isinstance(examples.x, tf.Tensor) else None
+            by_output[name] = Sample(examples.truth[name].numpy(), output, columns, x)
         return by_output
 
     def draw(self, model: keras.Model) -> dict[str, bytes]:

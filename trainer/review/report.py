@@ -100,7 +100,8 @@ def draw_report(
         )
         captions = [f"{name}: {_caption(window)}" if objective.several else _caption(window) for window in chosen]
         places = list(part.subfigures(1, len(chosen), squeeze=False)[0])
-        objective.tasks[name].draw_windows(places, Sample(truth, output, shown[0].columns), captions)
+        x = None if shown[0].x is None else np.concatenate([window.x for window in shown])
+        objective.tasks[name].draw_windows(places, Sample(truth, output, shown[0].columns, x), captions)
     return figures.png(figure)
 
 

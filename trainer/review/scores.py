@@ -1,6 +1,6 @@
 """The losses and metrics of a model, and of what costs nothing, on the same windows."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,6 @@ from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
 
 Guessed = Mapping[str, Mapping[str, Guess]]  # by the name of the guess, then by output
-LastValue = Callable[[tf.Tensor], tf.Tensor]  # inputs `[batch, length, features]` -> the one output, `[batch, 1]`
-LAST = "the last value"
 
 
 @dataclass(frozen=True)
@@ -55,18 +53,14 @@ class Scorer:
       guesses: what costs nothing.
       keys: of the dataset.
       manifest: of the same.
-      last: of a forecast, a guess more, from the windows.
 
     Attributes:
       images: the names of the inputs that are images.
     """
 
-    def __init__(
-        self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest,
-        last: LastValue | None = None,
-    ):  # fmt: skip
+    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest):
         self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
-        self._manifest, self._last = manifest, last
+        self._manifest = manifest
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
         self.images = images_of(objective)
         self._shows = bool(self.images) or len(self._drawn) < len(objective.tasks)
@@ -76,7 +70,7 @@ class Scorer:
         """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""
         losses, assets, windows, columns = [], [], [], Columns(self._manifest)
         pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._drawn}
-        total = {name: self._objective.zero() for name in ("", *self._guesses, *([LAST] if self._last else ()))}
+        total = {name: self._objective.zero() for name in ("", *self._guesses)}
         for fields, present in batches:
             loss, sums_of, drawn = self._measure(
                 {name: values for name, values in fields.items() if name not in self._keys.names}, present
@@ -111,8 +105,11 @@ class Scorer:
     def outputs(self, fields: Fields) -> dict[str, Sample]:
         """What the model makes of a batch without padding, by output."""
         examples, outputs = self._run(fields)
+        x = examples.x.numpy() if isinstance(examples.x, tf.Tensor) else None
         return {
-            name: Sample(examples.truth[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns)
+            name: Sample(
+                examples.truth[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns, x
+            )
             for name in outputs
         }
 
@@ -125,9 +122,7 @@ class Scorer:
         examples, of_model = self._run(some_of(fields, numbers_of(present)))
         outputs = {"": of_model}
         for name, guesses in self._guesses.items():
-            outputs[name] = {output: guess(examples.truth[output]) for output, guess in guesses.items()}
-        if self._last is not None:
-            outputs[LAST] = dict.fromkeys(of_model, self._last(examples.x))
+            outputs[name] = {output: guess(examples.x, examples.truth[output]) for output, guess in guesses.items()}
         sums_of = {name: _sums(self._objective, examples, of_guess) for name, of_guess in outputs.items()}
         drawn = {name: (examples.truth[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
         return self._objective.losses(examples, of_model)[LOSS], sums_of, drawn

@@ -16,8 +16,8 @@ Fields = Mapping[str, tf.Tensor]  # of a batch, by the names of the dataset's fi
 Restore = Callable[[tf.Tensor], tf.Tensor]  # preprocessed windows -> raw units
 
 
-Guess = Callable[[tf.Tensor], tf.Tensor]  # what is wanted of some windows -> an output as a model gives it
-Targets = Callable[[], Iterator[np.ndarray]]  # what is wanted of training windows, batch by batch
+Guess = Callable[[Any, tf.Tensor], tf.Tensor]  # a model's input, and what is wanted -> an output as a model gives it
+TrainingWindows = Callable[[], Iterator[tuple[Any, np.ndarray]]]  # the same of training windows, batch by batch
 
 
 class Guesses(NamedTuple):
@@ -46,11 +46,13 @@ class Sample(NamedTuple):
       truth: the target, `[windows, ...]`.
       output: the output, `[windows, ...]`, float32.
       columns: names of the parts of the input's last axis.
+      x: the model's input, where single windows are shown.
     """
 
     truth: np.ndarray
     output: np.ndarray
     columns: list[str]
+    x: Any = None
 
 
 class Task(ABC):
@@ -91,7 +93,7 @@ class Task(ABC):
         loss = goal.loss or self.default_loss
         self.loss: Loss = find_loss(self.short_losses.get(loss, loss), f"{key}.loss")
         names = [*(self.default_metrics if goal.metrics is None else goal.metrics), *self.needed_metrics()]
-        self.measures: list[Measure] = find_measures(names, f"{key}.metrics", self.short_names, **self.arguments())
+        self.measures: list[Measure] = self.named_measures(names)
         self._try_what_is_named()
 
     def _try_what_is_named(self) -> None:
@@ -105,6 +107,14 @@ class Task(ABC):
                 return self.compared(measure, truth, self.scored(output))
 
             try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=measure.must_vary)
+
+    def named_measures(self, names: Sequence[str]) -> list[Measure]:
+        """The metrics of these names.
+
+        Raises:
+          UserError: if one cannot be had.
+        """
+        return find_measures(names, f"{self.key}.metrics", self.short_names, **self.arguments())
 
     def needed_metrics(self) -> list[str]:
         """Names of metrics that the task itself needs, beside those of the job."""
@@ -171,11 +181,11 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+    def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """What costs nothing; the first one is the simplest.
 
         Args:
-          targets: some training windows.
+          windows: some of training.
           latent: how many numbers the model makes of a window, where it has an encoder.
         """
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Classify as Section
 from beamfeed.contract.dataset.goals import class_weights
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Targets, Task
+from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 BEST_THRESHOLD = "best_threshold"
@@ -133,7 +133,7 @@ class Classify(Task):
         threshold = {} if self.threshold is None else {"threshold": tf.constant(self.threshold)}
         return {"classes": tf.constant(self.classes), **threshold}
 
-    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+    def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """Always the shares of the classes among the training windows, so that the likeliest is always said."""
         train = self.manifest.splits.get("train")
         target = train.targets.get(self.goal.target) if train else None
@@ -143,7 +143,7 @@ class Classify(Task):
         shares = np.array(target.counts) * np.array(of_classes)
         logits = tf.constant(np.log(np.maximum(shares / shares.sum(), LEAST_SHARE)), tf.float32)
         name = f"always {self.classes[int(shares.argmax())]!r}"
-        return Guesses({name: lambda truth: tf.tile(logits[None], [tf.shape(truth)[0], 1])}, [])
+        return Guesses({name: lambda _, truth: tf.tile(logits[None], [tf.shape(truth)[0], 1])}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """The confusion matrix: how many windows of each class are taken for which."""

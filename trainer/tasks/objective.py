@@ -19,6 +19,7 @@ from beamfeed.trainer.decode.preparation import OTHER, SHARE, Preparation
 from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
 from beamfeed.trainer.tasks.classify import Classify
+from beamfeed.trainer.tasks.forecast import Forecast
 from beamfeed.trainer.tasks.named import Measure
 from beamfeed.trainer.tasks.reconstruct import Reconstruct
 from beamfeed.trainer.tasks.regress import Regress
@@ -28,6 +29,7 @@ TASKS: dict[type[Goal], type[Task]] = {
     sections.Reconstruct: Reconstruct,
     sections.Classify: Classify,
     sections.Regress: Regress,
+    sections.Forecast: Forecast,
 }
 LOSS = "loss"
 # Of metrics.jsonl, beside what a task measures.
@@ -239,9 +241,9 @@ class Objective:
 
 def input_of(field: Field, manifest: Manifest) -> Input:
     """What a model gets of a field: windows of rows have time first, `[time, ...]`; single rows have not."""
-    length = manifest.windows.length
-    in_rows = field.per == "row" and length > 1
-    time = (length,) if in_rows else ()
+    begin, end = field.rows_of(manifest.windows.length)
+    in_rows = field.per == "row" and manifest.windows.length > 1
+    time = (end - begin,) if in_rows else ()
     dtype = "string" if field.dtype == "bytes" else field.dtype
     return Input((*time, *field.shape), dtype, in_rows, tuple(field.columns), tuple(field.sizes))
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Targets, Task
+from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Trial
 
 SHOWN = 3  # features of the picture: those that vary most
@@ -53,7 +53,7 @@ class Reconstruct(Task):
         raw = {} if restore is None else {"reconstruction_raw": restore(output)}
         return {"reconstruction": output, "score": self.losses(truth, output), **raw}
 
-    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+    def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The mean of the training windows, each window's last row, and PCA with as many numbers as the model's."""
         (window,) = self.inputs.values()
         shape = [size for size in window.shape if size is not None]
@@ -61,15 +61,15 @@ class Reconstruct(Task):
             return Guesses({}, ["nothing to compare with: windows are not numbers of one size"])
         width = int(np.prod(shape))
         sums = VectorSums(width)
-        for batch in targets():
+        for _, batch in windows():
             sums.add(batch.reshape(-1, width))
         mean = sums.mean.reshape(shape)
         if window.in_rows:
             mean = np.broadcast_to(mean.mean(axis=0), shape)
         level = tf.constant(mean, tf.float32)
-        by_name: dict[str, Guess] = {"the mean": lambda truth: tf.broadcast_to(level, tf.shape(truth))}
+        by_name: dict[str, Guess] = {"the mean": lambda _, truth: tf.broadcast_to(level, tf.shape(truth))}
         if window.in_rows:
-            by_name["the last row"] = lambda truth: tf.broadcast_to(truth[:, -1:], tf.shape(truth))
+            by_name["the last row"] = lambda _, truth: tf.broadcast_to(truth[:, -1:], tf.shape(truth))
         if latent is None:
             return Guesses(by_name, ["PCA: the model has no encoder that says how many numbers it may keep"])
         if latent >= sums.most:
@@ -109,7 +109,7 @@ def _projection(sums: VectorSums, count: int) -> Guess:
     mean = tf.constant(sums.mean, tf.float32)
     components = tf.constant(sums.components(count), tf.float32)
 
-    def project(truth: tf.Tensor) -> tf.Tensor:
+    def project(_: Any, truth: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(truth, [-1, len(mean)]) - mean
         return tf.reshape(flat @ components @ tf.transpose(components) + mean, tf.shape(truth))
 

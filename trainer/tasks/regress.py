@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Regress as Section
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Targets, Task
+from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 
@@ -83,12 +83,12 @@ class Regress(Task):
         train = self.manifest.splits.get("train")
         return (train.targets.get(self.goal.target) if train else None) or Target()
 
-    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+    def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The mean of the training windows' targets."""
         mean = self._target.mean
         if mean is None:
             return Guesses({}, ["no baseline: the manifest does not have the mean of the target"])
-        return Guesses({"the mean": lambda truth: tf.fill(tf.shape(_wide(truth)), mean)}, [])
+        return Guesses({"the mean": lambda _, truth: tf.fill(tf.shape(_wide(truth)), mean)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""

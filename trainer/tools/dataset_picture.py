@@ -44,17 +44,17 @@ def draw_rows(manifest: Manifest, split: str, record: Values) -> bytes:
         if field.per == "row" and field.dtype != "bytes" and not field.is_ragged
         for place, values in enumerate(np.array(record[field.name]).reshape(len(record[field.name]), -1).T)
     ]
-    shown = columns[:SHOWN]
+    shown, length = columns[:SHOWN], manifest.windows.length - manifest.rows_ahead
     figure = figures.figure(9, max(3.0, HEIGHT * len(shown) + 1))
     hidden = f" ({len(shown)} of {len(columns)} columns)" if len(columns) > len(shown) else ""
     figure.suptitle(f"{manifest.name}, {split}: {title_of(record, manifest) or 'a record'}{hidden}", fontsize="medium")
     all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, values) in zip(all_axes, shown, strict=True):
         axes.plot(values, color="black", linewidth=1)
-        axes.axvspan(0, manifest.windows.length - 1, color="0.88", zorder=0)
+        axes.axvspan(0, length - 1, color="0.88", zorder=0)
         axes.set_ylabel(name, fontsize="small", rotation=0, ha="right", va="center")
         axes.tick_params(labelsize="small")
-    all_axes[-1].set_xlabel(f"row of the record; grey: the first window of {manifest.windows.length}")
+    all_axes[-1].set_xlabel(f"row of the record; grey: the first window of {length}")
     return figures.png(figure)
 
 

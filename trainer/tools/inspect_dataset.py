@@ -28,14 +28,15 @@ SAMPLE, SAMPLE_BYTES = 256, 16 << 20  # records that statistics are taken of
 
 def describe(manifest: Manifest) -> list[str]:
     """The manifest as lines of text."""
-    counts = manifest.counts
+    counts, ahead = manifest.counts, manifest.rows_ahead
+    length = f"{manifest.windows.length - ahead} rows{f' and {ahead} ahead' if ahead else ''}"
     facts = {
         "name": manifest.name,
         "kind": manifest.kind,
         "fingerprint": manifest.fingerprint,
         "windows": "rows, one by one"
         if (manifest.windows.length, manifest.windows.stride) == (1, 1)
-        else f"{manifest.windows.length} rows, every {manifest.windows.stride}",
+        else f"{length}, every {manifest.windows.stride}",
         "records": f"{manifest.records}, compression {manifest.compression}",
         "input": f"{counts.files:,} files, {counts.assets:,} assets, {counts.rows_read:,} rows; "
         f"rejected {counts.rejected_assets:,} assets, {counts.rejected_files:,} files"

@@ -50,8 +50,13 @@ class ArrayRecord(Format):
 
 def to_examples(export: Export, items: Items) -> Iterator[bytes]:
     """Each item as a serialized tf.train.Example: a record of the dataset's own layout that holds one window (row)."""
-    fields = [item.field for item in export.fields]
     length = export.manifest.windows.length if export.what == "windows" else 1
+    fields = [
+        item.field
+        if item.time in (None, length)
+        else item.field.model_copy(update={"per": "window", "shape": item.shape})  # a part of the window's rows
+        for item in export.fields
+    ]
     if not any(field.per == "row" for field in fields):  # a record tells its rows by one
         length, fields = 1, [field.model_copy(update={"per": "row"}) for field in fields]
     first = np.arange(items.count) * length

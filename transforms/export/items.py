@@ -24,10 +24,12 @@ class ItemField:
     Attributes:
       field: of the dataset.
       time: rows of a window, where a value is of several; else None.
+      begin: the first of these.
     """
 
     field: Field
     time: int | None = None
+    begin: int = 0
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -59,11 +61,17 @@ def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[I
 
     How records of others store them is no longer said of them.
     """
-    fields = [field.model_copy(update={"feature": "", "stored": "rows", "default": None}) for field in fields]
+    parts = [field.rows_of(windows.length) for field in fields]
+    plain = {"feature": "", "stored": "rows", "default": None, "part": None}
+    fields = [field.model_copy(update=plain) for field in fields]
     if what == "rows" and not is_single(windows):
         return [ItemField(field) for field in fields if field.per != "window"]
-    time = windows.length if windows.length > 1 else None
-    return [ItemField(field, time if field.per == "row" else None) for field in fields]
+    if windows.length == 1:
+        return [ItemField(field) for field in fields]
+    return [
+        ItemField(field, end - begin, begin) if field.per == "row" else ItemField(field)
+        for field, (begin, end) in zip(fields, parts, strict=True)
+    ]
 
 
 def is_single(windows: Windows) -> bool:
@@ -92,7 +100,7 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
         values = {}
         for column in fields:
             place = at[column.field.per]
-            rows = place if column.time is None else (place[:, None] + np.arange(column.time)).ravel()
+            rows = place if column.time is None else (place[:, None] + column.begin + np.arange(column.time)).ravel()
             values[column.field.name] = _take(block.values[column.field.name], column, rows)
         yield Items(len(at["record"]), values)
 

@@ -75,7 +75,8 @@ class Tally:
 
 def is_target(field: Field) -> bool:
     """Whether the values of a field are told in the manifest: those of targets and weights that are numbers."""
-    return field.role in ("target", "weight") and field.dtype != "bytes" and not field.is_ragged
+    is_number = field.dtype != "bytes" and not field.is_ragged and not field.units  # units tell it by themselves
+    return field.role in ("target", "weight") and is_number
 
 
 def tally_targets(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> dict[str, TargetTally]:
@@ -100,6 +101,13 @@ def check_targets(fields: Sequence[Field], targets: Mapping[SplitName, Mapping[s
     Raises:
       JobFailed: with the label and what is wrong with it.
     """
+    for field in fields:
+        for column, unit in zip(field.columns, field.units, strict=False):
+            if not unit.std:
+                raise JobFailed(
+                    f"label {field.name!r}: {column} is the same in every training row, so there is nothing to "
+                    "forecast; leave it out of label.ahead.columns"
+                )
     for field in filter(is_target, fields):
         by_split = {name: targets[name][field.name] for name in SPLITS}
         title = f"{'label' if field.role == 'target' else 'weight'} {field.name!r}:"

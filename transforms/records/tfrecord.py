@@ -72,7 +72,7 @@ def shard_records(
     Raises:
       JobFailed: if a file changed since it was checked.
     """
-    fields, windows = source.fields(statistics), source.job.windows
+    fields, windows = source.fields(statistics), source.job.frame
     for work in shard.work:
         try:
             for block in source.read(work, transform, statistics):

@@ -13,6 +13,7 @@ from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
+from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
 from beamfeed.transforms.suggest.dates import part_of_time
@@ -45,6 +46,7 @@ class Series:
       others: those that are left out, and why.
       label: a column whose name says that it is to be learned, or that the user names.
       learns: whether it is learned, as the user wants it.
+      outlook: how it is forecast; None where it is not.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
       traits: of the values of the features.
@@ -60,6 +62,7 @@ class Series:
     drops: bool
     missing: float
     traits: Traits
+    outlook: Outlook | None = None
 
     @property
     def per_asset(self) -> bool:
@@ -139,8 +142,10 @@ def _series(
     features: list[str] = []
     unused: dict[str, str] = {}
     tables = [sampled.table for sampled in sample.tables]
+    outlook = _outlook(tables, columns, label, time, assets) if learns and label is not None else None
+    predicts = learns and outlook is None  # of a forecast, what was before is known
     for name, column in columns.items():
-        if name in keys or (learns and label is not None and name == label.name):
+        if name in keys or (predicts and label is not None and name == label.name):
             continue
         why = _no_feature(column)
         if why is None and is_flag_of_label(column, numbers_of(tables, name)):
@@ -154,7 +159,7 @@ def _series(
     if not features:  # better than none
         features = [name for name in unused if columns[name].constant and columns[name].kind == "number"]
         unused = {name: why for name, why in unused.items() if name not in features}
-    if learns and label is not None:
+    if predicts and label is not None:
         leaks = find_leaks(tables, label, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]
         unused |= {name: f"{text}, so it gives the label away" for name, text in leaks.items()}
@@ -168,13 +173,31 @@ def _series(
     line = survey(time, assets.groups, lost)
     values = [_values(table, features) for table in tables]
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
-    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits)
+    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
 
 
 def _values(table: pa.Table, features: Sequence[str]) -> np.ndarray:
     """float32 [rows, features]; NaN where one is missing."""
     columns = [table.column(name).combine_chunks() for name in features]
     return pack(pa.RecordBatch.from_arrays(columns, names=list(features)), features)
+
+
+def _outlook(
+    tables: Sequence[pa.Table], columns: Mapping[str, Column], label: Column, time: Time | None, assets: Assets
+) -> Outlook | None:
+    """How a label is forecast; None where it is not."""
+    line = survey(time, assets.groups)
+    if not line.assets:
+        return None
+    numbers = [name for name, one in columns.items() if one.kind == "number" and not (one.constant or one.identity)]
+    by_table = [
+        np.stack([numbers_of([table], name)[0] for name in numbers], axis=1) if numbers else np.zeros((len(table), 0))
+        for table in tables
+    ]
+    rows = [by_table[place][group] for place, groups in enumerate(assets.groups) for group in groups]
+    at = numbers.index(label.name) if label.name in numbers else None
+    values = [of_asset[:, at] for of_asset in rows] if at is not None else []
+    return find_outlook(label, values, rows, line.regular, line.runs)
 
 
 def _no_feature(column: Column) -> str | None:
@@ -215,6 +238,11 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
+    if series.outlook is not None:
+        rows = sum(sample.rows.values())
+        length, stride, batch = series.outlook.frame(shape.length, shape.stride, rows)
+        why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
+        shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
     return [
         Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
@@ -270,7 +298,8 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
     if series.missing:
         rest = "ends a window" if series.drops else "becomes the mean"
         tail = f"{series.missing:.2%} of the values are missing; a run of more than {_FILL} {rest}"
-    parts.append(Key("missing", {"fill": "linear", "limit": _FILL, "then": then}, tail=tail))
+    fill = "linear" if series.outlook is None else "forward"  # a line to the next value would know what comes
+    parts.append(Key("missing", {"fill": fill, "limit": _FILL, "then": then}, tail=tail))
     if time is not None and line.step:
         step = time.span(line.step)
         usual = line.regular >= 0.5
@@ -317,7 +346,12 @@ def _scale(series: Series) -> Key:
 def _label(series: Series) -> list[Part]:
     label = series.label
     if label is None:
-        return []
+        return _forecast_hint(series)
+    if series.outlook is not None:
+        rows, period = series.outlook.rows, series.outlook.period
+        why = f"values repeat after {period} rows" if period else "nothing was found to repeat"
+        return [Key("label", {"ahead": {"rows": rows, "columns": [label.name]}},
+                    (f"As --label says, the {rows} rows behind a window are forecast; {why}.",))]  # fmt: skip
     section: dict[str, Any] = {"column": label.name, "at": "end"}
     if classifies(label):
         section["classes"] = "auto"
@@ -330,6 +364,18 @@ def _label(series: Series) -> list[Part]:
     )
     text = f"{label.name} looks like a label. `--label {label.name}` writes the job that predicts it instead, with"
     return [Remark(text, example)]
+
+
+def _forecast_hint(series: Series) -> list[Part]:
+    """How the job of a forecast is had, where steps are alike."""
+    if series.line.regular < REGULAR:
+        return []
+    name = series.features[-1]
+    example = (
+        f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
+        "and in train, model: {name: dlinear}, task: {name: forecast}",
+    )
+    return [Remark(f"`--label {name}` writes the job that forecasts it instead, with", example)]
 
 
 def _train(series: Series, shape: Shape, places: Places) -> Key:
@@ -348,6 +394,13 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
         task = [Key("task", {"name": "classify" if classifies(series.label) else "regress"})]
         schedule = None
         patience = 3 if shape.split["eval"] else None
+    if series.outlook is not None:
+        model = {"name": "dlinear"}
+        task = [
+            Key("task", {"name": "forecast"}),
+            Key("optimizer", {"learning_rate": 0.002, "schedule": {"name": "cosine"}}),
+        ]
+        patience = None
     return train_key(
         Key("model", model),
         task,

@@ -19,11 +19,13 @@ class Tells:
       name: of the field.
       role: of it.
       has_classes: whether its values are classes.
+      is_ahead: whether it is the rows behind a window.
     """
 
     name: str
     role: Literal["target", "weight"]
     has_classes: bool
+    is_ahead: bool = False
 
 
 class SourceSection(Section):

@@ -19,17 +19,22 @@ TRAIN = "train={model: {name: recurrent}, workdir: w%s}"
 def test_one_label_or_several():
     assert parse_job(JOB).label == []
     (label,) = parse_job(JOB, ["label={column: y}"]).label
-    assert (label.name, label.at, label.ahead, label.role) == ("label", "end", 0, "target")
+    assert (label.name, label.at, label.reach, label.role) == ("label", "end", 0, "target")
     labels = parse_job(JOB, ["label=[{column: y}, {name: z, derive: remaining_life, cap: 125}]"]).label
     assert [label.name for label in labels] == ["label", "z"]
-    assert parse_job(JOB, ["label={column: y, at: horizon, horizon: 5}"]).label[0].ahead == 5
+    assert parse_job(JOB, ["label={column: y, at: horizon, horizon: 5}"]).label[0].reach == 5
+    job = parse_job(JOB, ["label={ahead: {rows: 24, columns: [a]}}"])
+    assert (job.label[0].reach, job.rows_ahead, job.frame.length, job.windows.length) == (24, 24, 27, 3)
 
 
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("{}", "give either 'column: <name>' or 'derive: remaining_life'"),
-        ("{column: y, derive: remaining_life}", "give either 'column: <name>' or 'derive: remaining_life'"),
+        ("{}", "give either 'column: <name>', 'derive: remaining_life' or 'ahead: {rows: <rows>}'"),
+        ("{column: y, derive: remaining_life}", "give either 'column: <name>', 'derive: remaining_life' or 'ahead"),
+        ("{ahead: {rows: 0}}", "label.ahead.rows: 0 is not allowed, it must be a whole number from 1 to 100,000"),
+        ("{ahead: {rows: 3, column: a}}", "label.ahead.column: unknown key; did you mean 'columns'?"),
+        ("{column: y, ahead: {rows: 3}}", "ahead goes with name alone, not with column"),
         ("{column: y, at: horizon}", "at: horizon needs 'horizon: <rows>'"),
         ("{column: y, horizon: 3}", "'horizon' goes with at: horizon, not with at: end"),
         ("{derive: remaining_life, at: any}", "derive: remaining_life goes with at: end, not with at: any"),

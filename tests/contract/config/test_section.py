@@ -95,11 +95,11 @@ def test_a_list_may_be_written_as_its_only_member():
     ("override", "message"),
     [
         ("train.model={name: recurent}", "train.model: name 'recurent' is not allowed; did you mean 'recurrent'? "
-                                         "(allowed: recurrent_autoencoder, dense_autoencoder, recurrent, tabular, "
-                                         "linear, text, residual, application, multi_input)"),
+                                         "(allowed: recurrent_autoencoder, dense_autoencoder, recurrent, dlinear, "
+                                         "tabular, linear, text, residual, application, multi_input)"),
         ("train.model={units: [3]}", "train.model: needs name: recurrent_autoencoder or dense_autoencoder or recurrent "
-                                   "or tabular or linear or text or residual or application or multi_input, or "
-                                   "class: ..."),
+                                   "or dlinear or tabular or linear or text or residual or application or "
+                                   "multi_input, or class: ..."),
         ("train.model={name: recurrent, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'? "
                                                      "(allowed: name, cell, units, dense, dropout)"),
         ("train.model={name: recurrent, class: 'a:B'}",
@@ -108,7 +108,7 @@ def test_a_list_may_be_written_as_its_only_member():
         ("train.model={class: 'a', args: {}}", "'a' must be module:Class, such as my_package.my_module:MyModel"),
         ("train.model={class: 'a:B', args: {outputs: 3}}", "outputs: the dataset says this, leave it out"),
         ("train.task={name: clasify}", "train.task: name 'clasify' is not allowed; did you mean 'classify'? "
-                                       "(allowed: reconstruct, classify, regress)"),
+                                       "(allowed: reconstruct, classify, regress, forecast)"),
         ("train.task={name: classify, targets: y}", "train.task.targets: unknown key; did you mean 'target'?"),
         ("train.task={outputs: {}}", "train.task.outputs: names no output"),
         ("train.task={outputs: {a: {name: regres}}}", "name 'regres' is not allowed; did you mean 'regress'?"),

@@ -111,6 +111,8 @@ DATA: list[tuple[str, str, str | None]] = [
     ("label.name", "label={column: y, name: b}", "label={column: y, name: a}"),
     ("label.column", "label={column: z}", "label={column: y}"),
     ("label.derive", "label={derive: remaining_life}", "label={column: y}"),
+    ("label.ahead.rows", "label={ahead: {rows: 3}}", "label={ahead: {rows: 2}}"),
+    ("label.ahead.columns", "label={ahead: {rows: 2, columns: [a]}}", "label={ahead: {rows: 2}}"),
     ("label.at", "label={column: y, at: any}", "label={column: y}"),
     ("label.horizon", "label={column: y, at: horizon, horizon: 3}", "label={column: y, at: horizon, horizon: 2}"),
     ("label.classes", "label={column: y, classes: [b, a]}", "label={column: y, classes: [a, b]}"),

@@ -508,7 +508,7 @@ def test_any_precision_will_do(module, make, precision):
     [
         (
             "{}",
-            "train.model: needs name: recurrent_autoencoder or dense_autoencoder or recurrent or tabular or "
+            "train.model: needs name: recurrent_autoencoder or dense_autoencoder or recurrent or dlinear or tabular or "
             "linear or text or residual or application or multi_input, or class: ...",
         ),
         ("conv:Model", "train.model: 'conv:Model' is not allowed, it must be a mapping with name: "),

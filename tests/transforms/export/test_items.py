@@ -1,12 +1,16 @@
 """What is exported of a block of records, against plain loops."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.export import items
+from beamfeed.transforms.export.array_record import to_examples
 from beamfeed.transforms.export.items import cut_items, item_fields
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -89,3 +93,28 @@ def test_items_are_those_of_a_loop(windows, what, size, monkeypatch):
             found.append(item | ({"label": int(piece.values["label"][i])} if "label" in piece.values else {}))
     names = set(found[0])
     assert found == [{key: value for key, value in item.items() if key in names} for item in expected]
+
+
+def test_of_a_forecast_a_window_has_its_rows_and_those_behind_it():
+    fields = [
+        Field(name="values", dtype="float32", shape=(2,), role="input", part=(0, 3)),
+        Field(name="later", dtype="float32", shape=(1,), role="target", part=(3, 5)),
+    ]
+    values = {
+        "values": np.arange(32, dtype=np.float32).reshape(16, 2),
+        "later": np.arange(16, dtype=np.float32)[:, None],
+    }
+    one, windows = RecordBlock("", np.array([0, 7]), np.array([7, 9]), values), Windows(length=5, stride=2)
+    chosen = item_fields(fields, windows, "windows")
+    assert [field.shape for field in chosen] == [(3, 2), (2, 1)]
+    (piece,) = cut_items(one, chosen, windows, "windows")
+    for i, start in enumerate((0, 2, 7, 9, 11)):
+        np.testing.assert_array_equal(piece.values["values"][i], values["values"][start : start + 3])
+        np.testing.assert_array_equal(piece.values["later"][i], values["later"][start + 3 : start + 5])
+
+    manifest = SimpleNamespace(windows=windows)
+    records = list(to_examples(SimpleNamespace(fields=chosen, manifest=manifest, what="windows"), piece))
+    for record, start in zip(records, (0, 2, 7, 9, 11), strict=True):
+        feature = tf.train.Example.FromString(record).features.feature
+        assert list(feature["later"].float_list.value) == [start + 3, start + 4]
+        assert list(feature["values"].float_list.value) == list(range(2 * start, 2 * start + 6))

@@ -17,7 +17,7 @@ def label_windows(
     Args:
       runs: the windows of a block of rows, with as many rows behind each as its labels look ahead.
       rows: of the block; `rows.labels` has a column for each label with a column, in order.
-      labels: of the job; at least one.
+      labels: of the job, those that are values of a window; at least one.
       windowing: of the job.
       last_position: of the last row of the asset.
 
@@ -25,16 +25,16 @@ def label_windows(
       the windows left, and float32 [windows, labels], the values of each.
     """
     start, position = runs.starts(windowing.stride)
-    last = windowing.length - 1
+    last = windowing.inputs - 1
     values = np.empty((len(start), len(labels)), np.float32)
     columns = iter(rows.labels.T)
     for k, label in enumerate(labels):
         if label.column is None:
             values[:, k] = last_position - (position + last)
         elif label.at == "any":
-            values[:, k] = _highest(next(columns), windowing.length)[start] if len(start) else ()
+            values[:, k] = _highest(next(columns), windowing.inputs)[start] if len(start) else ()
         else:
-            values[:, k] = next(columns)[start + last + label.ahead]
+            values[:, k] = next(columns)[start + last + label.reach]
         if label.cap is not None:
             np.minimum(values[:, k], np.float32(label.cap), out=values[:, k])
     is_known = np.asarray(~np.isnan(values).any(axis=1))

@@ -90,11 +90,13 @@ def gather(
     rows = sum(piece.rows for piece in pieces)
     last = max((piece.last for piece in pieces), default=0)
     asset = SeriesAsset(name, pieces, split, total=rows, last=last, apart=merged, empty=len(slices) - len(pieces))
-    length, ahead = job.windows.length, max((label.ahead for label in job.label), default=0)
+    length, ahead = job.windows.length, max((label.reach for label in job.label), default=0)
     if not rows:
         return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
     if job.prepare.resample is None and rows < length + ahead:
         what = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
+        if job.rows_ahead == ahead > 0:
+            what = f"a window and the {ahead} rows behind it need"
         reason = f"has {rows} rows, {what} {length + ahead} (windows.length)"
         return Reject(name, asset.files, "file", reason, short=True)
     if job.split.by == "time":

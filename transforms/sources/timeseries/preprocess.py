@@ -8,6 +8,7 @@ import numpy as np
 from beamfeed.contract.config.split import SplitName
 from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.ahead import keep_known, with_raw
 from beamfeed.transforms.sources.timeseries.duplicates import merge_duplicates
 from beamfeed.transforms.sources.timeseries.impute import impute
 from beamfeed.transforms.sources.timeseries.labels import label_windows
@@ -46,12 +47,14 @@ class FoundWindows:
       values: float32 [n, features], their filled values.
       runs: the windows.
       labels: float32 [windows, labels], where the job has labels.
+      raw: float32 [n, columns], of `rows` what is to be forecast.
     """
 
     rows: Rows
     values: np.ndarray
     runs: WindowRuns
     labels: np.ndarray | None
+    raw: np.ndarray
 
     def ends_before(self, last: int, windowing: Windowing) -> bool:
         """Whether the first window holds none of the `last` rows of the block."""
@@ -74,7 +77,16 @@ def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | 
     for block in find_all(chunks, unit.asset, work.split, spec, work.owned, scaler):
         segments = cut_segments(block.runs, spec.windowing)
         if len(segments):
-            yield record_block(unit.asset.name, block.rows, block.values, segments, spec.job.label, block.labels)
+            yield record_block(
+                unit.asset.name,
+                block.rows,
+                block.values,
+                segments,
+                spec.own_labels,
+                block.labels,
+                spec.ahead,
+                block.raw,
+            )
 
 
 def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
@@ -100,19 +112,29 @@ def find_all(
       owned: the positions that windows may begin at.
       scaler: of the values; left out, they stay as they are, which makes no difference to where windows are.
     """
-    windowing, job = spec.windowing, spec.job
+    windowing, job, features = spec.windowing, spec.job, len(spec.schema.features)
     in_split = to_rows(chunks, asset, name, job.split, spec.max_gap, spec.schema.labels)
     rows: Iterator[Rows] = (block for block in in_split if len(block))
-    if scaler is not None:
-        rows = (replace(block, values=scaler(block.values, asset.name)) for block in rows)
+    if scaler is not None or spec.ahead:
+        rows = (replace(block, values=_scaled(block.values, asset.name, spec, scaler)) for block in rows)
     if spec.every is not None:
         assert job.prepare.resample is not None
         limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
         rows = resample_stream(rows, spec.every, job.prepare.resample.how, limit)
     for block, range_ in iter_blocks(rows, windowing, owned):
+        raw, block = block.values[:, features:], replace(block, values=block.values[:, :features])
         values, valid = impute(block, job.prepare.missing)
         runs, labels = find_windows(block, valid, windowing, range_), None
-        if job.label:
-            runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(asset))
+        if spec.ahead:
+            is_filled = np.isnan(block.values).any(axis=1) if job.prepare.missing.fill == "linear" else None
+            runs = keep_known(runs, raw, is_filled, spec.ahead, windowing)
+        if spec.own_labels:
+            runs, labels = label_windows(runs, block, spec.own_labels, windowing, spec.last_position(asset))
         if len(runs.row):
-            yield FoundWindows(block, values, runs, labels)
+            yield FoundWindows(block, values, runs, labels, raw)
+
+
+def _scaled(values: np.ndarray, asset: str, spec: PreprocessSpec, scaler: ScaleRows | None) -> np.ndarray:
+    """Rows as the kernels take them: scaled, and what is to be forecast beside them as it is."""
+    scaled = values if scaler is None else scaler(values, asset)
+    return with_raw(values, scaled, spec.ahead) if spec.ahead else scaled

@@ -10,6 +10,7 @@ from beamfeed.contract.dataset.fields import Dtype, Field, Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.ahead import RowsAhead
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 
@@ -31,20 +32,24 @@ def record_fields(
     labels: Sequence[Label] = (),
     columns: Sequence[LabelColumn] = (),
     time: Time | None = None,
+    part: tuple[int, int] | None = None,
 ) -> list[Field]:
     """The fields of the records of series.
 
     Args:
       features: columns of the values.
-      labels: of the job.
+      labels: of the job, those that are values of a window.
       columns: those that the labels come from, with their classes known.
       time: what times count.
+      part: the rows of a window that a model gets; None where these are all.
     """
     numbers = [
         Field(name=name, dtype="int64", role="key", per="record", time=None if name == START else time)
         for name in (FIRST_TIME, LAST_TIME, START)
     ]
-    values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
+    values = Field(
+        name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features), part=part
+    )
     classes = iter(columns)
     label_fields = [_label_field(label, next(classes).classes if label.column else None) for label in labels]
     return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values, *label_fields]
@@ -57,7 +62,7 @@ def _label_field(label: Label, classes: Sequence[str] | None) -> Field:
 
 def record_block(
     asset: str, rows: Rows, values: np.ndarray, segments: Segments, labels: Sequence[Label] = (),
-    label_values: np.ndarray | None = None,
+    label_values: np.ndarray | None = None, ahead: Sequence[RowsAhead] = (), raw: np.ndarray | None = None,
 ) -> RecordBlock:  # fmt: skip
     """The records of a block of rows.
 
@@ -66,10 +71,16 @@ def record_block(
       rows: of the block.
       values: float32 [n, features], the filled values of `rows`.
       segments: row ranges of the block, a record each.
-      labels: of the job.
+      labels: of the job, those that are values of a window.
       label_values: float32 [windows, labels] of all windows of the segments, in order.
+      ahead: those that are rows behind a window.
+      raw: float32 [n, columns], of `rows` what these are of.
     """
-    by_label = {}
+    by_label, place = {}, 0
+    for rows_ahead in ahead:
+        assert raw is not None
+        by_label[rows_ahead.name] = raw[:, place : place + len(rows_ahead.places)]
+        place += len(rows_ahead.places)
     for k, label in enumerate(labels):
         assert label_values is not None
         by_label[label.name] = label_values[:, k].astype(np.float32 if label.classes is None else np.int64)

@@ -19,6 +19,7 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.ahead import ahead_fields
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most
 from beamfeed.transforms.sources.timeseries.overview import look_over
@@ -126,7 +127,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return cut_units(asset, self._spec.windowing, len(self._spec.schema.features))
 
     def size(self, unit: Unit[SeriesAsset]) -> int:
-        return unit.rows * 4 * len(self._spec.schema.features)
+        return unit.rows * self._spec.row_bytes
 
     @property
     def zero(self) -> SeriesStatistics:
@@ -162,7 +163,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
         sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
         fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale))
-        statistics = driver.map("DropSample", sums, lambda sums: replace(sums, sample=None))
+        statistics = driver.map(
+            "DropSample", sums, lambda sums, scaling: replace(sums, sample=None, scaling=scaling), driver.single(fleet)
+        )
         if scale.per == "fleet":
             return statistics, driver.graph("BuildTransform", fleet, build)
         accepted = driver.flat_map("Accepted", verdicts, lambda verdict: [verdict] if verdict.accepted else [])
@@ -205,7 +208,14 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def fields(self, statistics: SeriesStatistics) -> list[Field]:
         schema = self._spec.with_classes(statistics.classes).schema
-        return record_fields(schema.features, self.job.label, schema.labels, schema.time_units.counts)
+        length, ahead, labels = self.job.windows.length, self._spec.ahead, self._spec.own_labels
+        part = (0, length) if ahead else None
+        of_windows = record_fields(schema.features, labels, schema.labels, schema.time_units.counts, part)
+        if not ahead:
+            return of_windows
+        moments, scale = statistics.moments, self.job.prepare.scale
+        scaling = statistics.scaling or scaling_of(moments, statistics.sample, scale)
+        return [*of_windows, *ahead_fields(ahead, schema.features, length, moments, scaling.rows)]
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, replace
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.transforms.sources.columns.labels import in_order
+from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, find_ahead
 from beamfeed.transforms.sources.timeseries.classes import Names
 from beamfeed.transforms.sources.timeseries.impute import reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, check_cuts
@@ -21,6 +23,7 @@ class PreprocessSpec:
     windowing: Windowing
     max_gap: int | None
     every: int | None  # the step of the grid, when resampling
+    ahead: tuple[RowsAhead, ...] = ()
 
     def with_classes(self, names: Names) -> "PreprocessSpec":
         """With the classes that were found, for labels with classes: auto."""
@@ -35,6 +38,16 @@ class PreprocessSpec:
         return asset.rows - 1 if self.every is None else asset.last // self.every
 
     @property
+    def row_bytes(self) -> int:
+        """Of one row in the records: its features, and what is to be forecast."""
+        return 4 * (len(self.schema.features) + sum(len(label.places) for label in self.ahead))
+
+    @property
+    def own_labels(self) -> list[Label]:
+        """The labels that are one value of a window each."""
+        return [label for label in self.job.label if label.ahead is None]
+
+    @property
     def source(self) -> TimeseriesSource:
         """The section `source` of the job."""
         assert isinstance(self.job.source, TimeseriesSource)
@@ -45,21 +58,23 @@ class PreprocessSpec:
         """The spec of a job whose columns are known.
 
         Raises:
-          UserError: if a duration does not fit the time column.
+          UserError: if a duration does not fit the time column, or a forecast is of what is no feature.
         """
+        ahead = find_ahead(job.label, schema.features)
         prepare, time_units = job.prepare, schema.time_units
         check_cuts(job.split, time_units)
         every = None
         if prepare.resample is not None:
             every = time_units.duration(prepare.resample.every, "prepare.resample.every")
         windowing = Windowing.of(
-            job.windows,
-            len(schema.features),
+            job.frame,
+            len(schema.features) + sum(len(label.places) for label in ahead),
             single=job.output.records == "windows",
             fill_rows=reach(prepare.missing),
             linear=prepare.missing.fill == "linear",
             resampled=every is not None,
-            ahead=max((label.ahead for label in job.label), default=0),
+            ahead=max((label.reach for label in job.label), default=0) - job.rows_ahead,
+            targets=job.rows_ahead,
         )
         max_gap = None if prepare.max_gap is None else time_units.duration(prepare.max_gap, "prepare.max_gap")
-        return cls(job, schema, windowing, max_gap, every)
+        return cls(job, schema, windowing, max_gap, every, ahead)

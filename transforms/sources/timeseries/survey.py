@@ -20,6 +20,7 @@ from beamfeed.transforms.sources.timeseries.wide import place_in_file
 from beamfeed.transforms.splits import split_of_value, wanted_splits
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
+from beamfeed.transforms.statistics.scaling import Scaling
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
 _PLACES = 20  # rows of which the line is looked up where the reader does not tell it
@@ -45,12 +46,14 @@ class SeriesStatistics:
       sample: of the same rows as `moments`, with scale.how: robust.
       under_min: with scale.per: asset, for each feature how many assets have a divisor under min_divisor; how many of
         these are not constant; and how many assets there are.
+      scaling: of the fleet, once it is known.
     """
 
     moments: Moments
     classes: Names
     sample: RowSample | None = None
     under_min: tuple[tuple[int, ...], ...] = ((), (), ())
+    scaling: Scaling | None = None
 
     @classmethod
     def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":

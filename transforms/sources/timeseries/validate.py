@@ -195,9 +195,11 @@ def _with_times(ordered: Sequence[SeriesReport]) -> list[UnitFacts]:
 
 def why_empty(spec: PreprocessSpec) -> str:
     """Why an asset gives no window."""
-    ahead = spec.windowing.ahead
+    targets, ahead = spec.job.rows_ahead, max((label.reach for label in spec.job.label), default=0)
     rows = f"{spec.job.windows.length + ahead} rows in a row without a gap or a missing value"
     label = f" (a window and its label at horizon {ahead})" if ahead else ""
+    if targets == ahead > 0:
+        label = f" (a window and the {targets} rows behind it)"
     return f"has no {rows}{label}" + (", or with no label that is known" if spec.job.label else "")
 
 

@@ -61,7 +61,7 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
     might have to be decoded. Of a split nothing is read but what lies between its rows.
     """
     asset, windowing, units = verdict.asset, spec.windowing, verdict.units
-    row_bytes = 4 * len(spec.schema.features)
+    row_bytes = spec.row_bytes
     if windowing.windows_per_segment == 1:  # each row is written as often as there are windows over it
         row_bytes = max(1, row_bytes * windowing.length // windowing.stride)
     index = GroupIndex(asset)

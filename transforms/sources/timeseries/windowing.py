@@ -30,7 +30,8 @@ class Windowing:
     Blocks are what the kernels see at a time: the windows that start in
     [k * block, (k + 1) * block), with `before` rows more in front and `after`
     behind, which filling, the last windows and their labels need: those look `ahead` rows
-    further than the end of their window.
+    further than the end of their window. The last `targets` of a window's `length` rows are
+    what is to be forecast.
     """
 
     length: int
@@ -41,6 +42,12 @@ class Windowing:
     after: int
     resampled: bool = False
     ahead: int = 0
+    targets: int = 0
+
+    @property
+    def inputs(self) -> int:
+        """Rows of a window that a model gets."""
+        return self.length - self.targets
 
     @property
     def span(self) -> int:
@@ -55,18 +62,19 @@ class Windowing:
     @classmethod
     def of(
         cls, windows: Windows, features: int, *, single: bool, fill_rows: int = 0, linear: bool = False,
-        resampled: bool = False, ahead: int = 0,
+        resampled: bool = False, ahead: int = 0, targets: int = 0,
     ) -> "Windowing":  # fmt: skip
         """The sizes for a job.
 
         Args:
-          windows: of the dataset.
+          windows: of the dataset, with the rows to be forecast.
           features: columns of a row.
           single: one window per segment (records: windows).
           fill_rows: how far filling looks back, in rows.
           linear: whether filling looks ahead as far.
           resampled: whether positions are steps of a time grid.
           ahead: how far labels look behind the end of a window, in rows.
+          targets: rows of a window that are to be forecast.
         """
         row = 4 * features
         # Segments that follow each other share length - stride rows: 16 windows' length keeps that under 7 %.
@@ -83,6 +91,7 @@ class Windowing:
             after=windows.length - 1 + ahead + (fill_rows if linear else 0),
             resampled=resampled,
             ahead=ahead,
+            targets=targets,
         )
 
 

@@ -28,7 +28,7 @@ def plain_labels(rows: Rows, valid: np.ndarray, labels: list[Label], length: int
     for first in range(len(rows)):
         last = first + length - 1
         values, column = [], 0
-        if rows.position[first] % stride or not is_run(first, last + max(label.ahead for label in labels)):
+        if rows.position[first] % stride or not is_run(first, last + max(label.reach for label in labels)):
             continue
         for label in labels:
             if label.derive:
@@ -40,7 +40,7 @@ def plain_labels(rows: Rows, valid: np.ndarray, labels: list[Label], length: int
                     present = [float(told[i]) for i in range(first, last + 1) if not math.isnan(told[i])]
                     value = max(present) if present else math.nan
                 else:
-                    value = float(told[last + label.ahead])
+                    value = float(told[last + label.reach])
             values.append(min(value, label.cap) if label.cap is not None and not math.isnan(value) else value)
         if not any(map(math.isnan, values)):
             found[int(rows.position[first])] = values
@@ -97,7 +97,7 @@ def windows_of(stream, labels, missing, windowing, end):
 
 
 def sizes(length, stride, per_segment, missing, labels, blocks=1):
-    fill, ahead, span = reach(missing), max(label.ahead for label in labels), per_segment * stride
+    fill, ahead, span = reach(missing), max(label.reach for label in labels), per_segment * stride
     return Windowing(
         length=length,
         stride=stride,
