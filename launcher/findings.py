@@ -8,6 +8,7 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Review, SplitReview
 
 LEAST_FALL = 0.01  # of the first train loss; less is no fall
+SAME = 1e-3  # of a guess's loss: a model that is no further from it is as good, such as one that begins as PCA
 FAR_APART = 2.0  # times the loss of eval that a loss of test is worth a word
 MUCH = 0.5  # of the whole error, made by few assets
 FAR_MEAN = 0.5  # standard deviations that a mean may be away from train's
@@ -51,7 +52,7 @@ def _fall(result: TrainResult, job: str) -> list[str]:
 
 def _beaten(split: str, review: SplitReview) -> str | None:
     guess, loss = best_guess(review), review.model.get("loss")
-    if guess is None or loss is None or loss < guess[1]:
+    if guess is None or loss is None or loss < guess[1] + SAME * abs(guess[1]):
         return None
     return (
         f"on {split}, a simple model is as good or better: the model's loss is {loss:.5g}, that of "

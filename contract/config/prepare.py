@@ -57,6 +57,11 @@ class Scale(Section):
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Scaled values are clipped to [-clip, clip]."
     )
+    flags: Literal["scale", "range"] = Field(
+        default="scale",
+        description="What columns of two values, such as 0 and 1, are divided by. scale: as how says. range: their "
+        "distance, so that a value that is rare does not become large.",
+    )
     min_divisor: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.01,
         description="With per: asset, the smallest divisor of a feature, as a share of its median over all assets. 0: "
@@ -68,6 +73,8 @@ class Scale(Section):
         if self.clip is not None and self.how == "none":
             raise ValueError(f"clip: {self.clip:g} is in scaled units, and how: none scales nothing; for limits in the "
                              "files' own units there is prepare.range")  # fmt: skip
+        if self.flags == "range" and self.how == "none":
+            raise ValueError("flags: range divides columns of two values, and how: none scales nothing")
         return self
 
 

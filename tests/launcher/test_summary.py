@@ -179,7 +179,7 @@ def test_a_good_run_has_no_notes():
             "the mean of a is 9.0 deviations away from train's, b 0.6",
         ),
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
-        ({}, {"eval": {"model": {"loss": 1.0}}}, "on eval, a simple model is as good or better"),
+        ({}, {"eval": {"model": {"loss": 1.002}}}, "on eval, a simple model is as good or better"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(result, splits, message):
@@ -194,6 +194,7 @@ def test_what_is_wrong_is_said_in_words(result, splits, message):
         ({"first_loss": -0.5, "last_loss": -0.75}, {}),  # of a loss of the user's own
         ({}, {"eval": {"worst_share": None, "assets": 0, "worst": []}}),
         ({}, {"eval": {"guesses": {}}}),
+        ({}, {"eval": {"model": {"loss": 1.0005}}}),  # as good as the guess
         ({}, {"eval": {"worst_share": 0.6}}),  # four assets, one of them with more than its part
     ],
 )

@@ -66,6 +66,22 @@ def test_robust_takes_the_median_and_the_middle_half(fleet, per, clip):
     assert_scaled(fleet, filled, 7 * 40, rtol=1e-5, atol=1e-5)
 
 
+def test_columns_of_two_values_keep_their_distance(fleet):
+    """With `per: asset`, also in an asset where one is constant: it gets the fleet's divisor."""
+    values = {}
+    for i in range(7):
+        rng = np.random.default_rng(i)
+        rare = np.where((np.arange(90) % 45 == 44) & (i > 1), 250, 50)
+        levels = rng.normal(size=(2, 90)) * (i + 1)
+        values[f"m{i}"] = found = np.stack([levels[0], rare, levels[1]], axis=1).astype("f4")
+        fleet.write(f"m{i}.parquet", make_table(90, x0=found[:, 0], x1=found[:, 1], x2=found[:, 2]))
+    fleet.job["prepare"] = {"scale": {"how": "standard", "per": "asset", "flags": "range"}}
+    assert fleet.preprocess() == 0
+    divisors = {name: [rows[:, 0].std(), 200, rows[:, 2].std()] for name, rows in values.items()}
+    expected = {name: (rows - rows.mean(axis=0)) / divisors[name] for name, rows in values.items()}
+    assert_scaled(fleet, expected, 7 * 20, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("per", ["fleet", "asset"])
 def test_robust_gives_the_same_bytes_however_units_are_cut(new_fleet, monkeypatch, per):

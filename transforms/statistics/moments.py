@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+_ROUNDING = 1e-9  # of the square of a range
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -77,6 +79,18 @@ class Moments:
         spans = zip(self.count, self.s1, self.s2, self.low, self.high, strict=True)
         return np.array([float(s2 / n - (s1 / n) ** 2) ** 0.5 if n and low < high else 0.0
                          for n, s1, s2, low, high in spans])  # fmt: skip
+
+    def two_valued(self) -> np.ndarray:
+        """Bool [features]: whether every value is the lowest or the highest, which differ.
+
+        The variance of values from low to high is at most (mean - low) * (high - mean), and reaches it with values at
+        both ends alone (Bhatia and Davis 2000). One value in between of some hundred million may go unseen.
+        """
+        low, high, mean = np.array(self.low), np.array(self.high), self.mean()
+        differ = low < high  # of no values, they are infinite the other way
+        low, high = np.where(differ, low, 0), np.where(differ, high, 0)
+        most = (mean - low) * (high - mean)
+        return differ & (most - np.square(self.std()) <= _ROUNDING * np.square(high - low))
 
     def describe(self, features: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Of each feature what people ask for, for a JSON file; None where no value is present."""

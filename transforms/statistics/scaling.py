@@ -64,6 +64,19 @@ class Scaling:
         divisor = np.where(divisor > np.abs(offset) * _RESOLUTION, divisor, 0)
         return cls(offset.astype(np.float32), divisor.astype(np.float32))
 
+    def with_flags(self, moments: Moments) -> "Scaling":
+        """The scaling where columns of two values are divided by no less than their distance: 0 and 1 stay one apart.
+
+        A deviation would make a state that is rare in training ten or a hundred times as large as other values, and
+        such columns the most of an error, though nothing foretells them.
+
+        Args:
+          moments: of the rows.
+        """
+        flags = moments.two_valued()
+        distance = np.where(flags, moments.high, 0) - np.where(flags, moments.low, 0)
+        return replace(self, divisor=np.maximum(self.divisor, distance).astype(np.float32))
+
     @property
     def sizes(self) -> np.ndarray:
         """int64 [features, SIZES]: 1 at the power of two of each divisor, nothing where the feature is constant."""

@@ -14,12 +14,12 @@ from beamfeed.transforms.suggest.draft import Key, Part, comment, printable, ren
 from beamfeed.transforms.suggest.images import ImageFolder, draft_images, find_images
 from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
-from beamfeed.transforms.suggest.series import Series, draft_series, find_series
+from beamfeed.transforms.suggest.series import Series, draft_series, find_series, shape_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
 from beamfeed.transforms.suggest.times import Time, find_times
 from beamfeed.transforms.suggest.wide import find_wide
-from beamfeed.transforms.suggest.windowing import LENGTHS, choose_shape
+from beamfeed.transforms.suggest.windowing import LONGEST
 
 NO_OPTIONS = Options()
 
@@ -87,9 +87,7 @@ def _is_text(feature: Any) -> bool:
     return isinstance(feature, dict) and feature["type"] == "text"
 
 
-def suggest(
-    folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LENGTHS[0]
-) -> Suggestion:
+def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LONGEST) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:
@@ -117,10 +115,7 @@ def suggest(
         guessed = f"the beginnings of {len(sample.looks)} of {len(sample.files):,} files"
         about, length = _about(sample, content), None
         if isinstance(content, Series):
-            rows = sum(sample.rows.values())
-            lengths, per_asset = content.line.assets, rows / max(1, len(content.assets.names))
-            share = min(1.0, sum(lengths) / len(lengths) / per_asset) if content.assets.every and per_asset else 1.0
-            shape = choose_shape(lengths, content.line.runs, content.assets.names, rows, longest, share)
+            shape = shape_series(sample, content, longest)
             draft, length = draft_series(sample, content, shape, places), shape.length
         else:
             draft = draft_table(sample, content, places)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 
@@ -19,7 +21,7 @@ _PLAIN = frozenset((
     "label", "labels", "target", "targets", "outcome", "fraud", "fraudulent", "spam", "churn", "churned", "anomaly",
     "defect", "defective", "fault", "faulty", "failure", "survived", "classe", "diagnosis", "attrition", "exited",
     "intrusion", "readmitted", "malignant", "sentiment", "recidivism", "changepoint", "outlier", "breakdown",
-    "malfunction",
+    "malfunction", "attack", "attacks", "anomalies", "anomalous", "abnormal", "outliers",
 ))  # fmt: skip
 _EVENTS = frozenset((  # what became of a case
     "default", "defaulted", "species", "canceled", "cancelled", "died", "deceased", "approved", "admitted",
@@ -79,6 +81,18 @@ def named_label(column: Column) -> bool:
     words = tokens(column.name)
     named = bool(words) and (words[-1] in _PLAIN or "".join(words[-2:]) in _PLAIN)
     return named and (column.kind in ("bool", "nothing") or _is_class_count(column) or column.constant)
+
+
+def is_flag_of_label(column: Column, values: Sequence[np.ndarray]) -> bool:
+    """Whether a column of zeros and ones has a word of a label anywhere in its name, such as `attack_P1`.
+
+    Args:
+      column: of the files.
+      values: its numbers, float64 [rows] of each of some tables.
+    """
+    if column.kind not in ("number", "bool") or column.distinct > 2 or not names_label(column.name):
+        return False
+    return all(bool(np.isin(part[np.isfinite(part)], (0, 1)).all()) for part in values)
 
 
 def names_label(name: str) -> frozenset[str]:

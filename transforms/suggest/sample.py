@@ -19,7 +19,8 @@ from beamfeed.transforms.suggest.dialects import find_keys
 from beamfeed.transforms.suggest.listing import check_alike, list_files, of_one_kind, patterns_of
 from beamfeed.transforms.suggest.look import SampledFile, look_at_files, read_rows, types_of
 
-FILES = 12  # whose rows are looked at
+FILES = 12  # whose rows are looked at, as a rule
+_SMALL = 16 << 20  # bytes of the files whose beginnings are looked at, up to which rows of all are
 COUNTED = 2000  # files whose footers are read
 
 
@@ -69,8 +70,10 @@ def take_sample(folder: str) -> Sample:
     looks, text = look_at_files(folder, files, csv)
     check_alike(folder, looks)
     types = types_of(list(looks.values()))
+    small = sum(file.size for file in files if file.path in looks) <= _SMALL
+    chosen = list(looks) if small else spread(list(looks), FILES)
     with ThreadPoolExecutor(8) as pool:
-        read = list(pool.map(lambda path: read_rows(path, types, text), spread(list(looks), FILES)))
+        read = list(pool.map(lambda path: read_rows(path, types, text), chosen))
     tables = tuple(table for table in read if table is not None and table.table.num_rows)
     if not tables:
         raise UserError(f"{folder}: none of the files that were looked at holds rows, such as {files[0].path}")

@@ -1,31 +1,36 @@
 """The job file of sensor series."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import classifies, named_label
+from beamfeed.transforms.suggest.label import classifies, is_flag_of_label, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, describe_size, left_out, output_keys, train_key
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, size_ratio, survey
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
-from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
+from beamfeed.transforms.suggest.traits import BETWEEN, Traits
+from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
 
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
-_APART = 10  # times as far are values of all assets spread as those of one, from where on a common scale flattens these
+_SPARE_DIVISOR = 10  # times the default of min_divisor: an asset that was not looked at may vary less
 _GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
 
 
@@ -44,7 +49,7 @@ class Series:
       outlook: how it is forecast; None where it is not.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
-      apart: how many times as far the values of all assets are spread as those of one, for the middle feature.
+      traits: of the values of the features.
     """
 
     time: Time | None
@@ -56,8 +61,18 @@ class Series:
     learns: bool
     drops: bool
     missing: float
-    apart: float = 1.0
+    traits: Traits
     outlook: Outlook | None = None
+
+    @property
+    def per_asset(self) -> bool:
+        """Whether each asset is to have a scale of its own."""
+        return self.traits.apart > BETWEEN and not self.learns
+
+    @cached_property
+    def scaled(self) -> Traits:
+        """The traits in scaled units."""
+        return self.traits.scaled(self.per_asset)
 
 
 def find_series(
@@ -133,6 +148,8 @@ def _series(
         if name in keys or (predicts and label is not None and name == label.name):
             continue
         why = _no_feature(column)
+        if why is None and is_flag_of_label(column, numbers_of(tables, name)):
+            why = "zeros and ones, and its name speaks of a label"
         if why is None and time is not None and column.whole and (part := part_of_time(time, numbers_of(tables, name))):
             why = f"the {part} of the time"
         if why is None:
@@ -154,9 +171,15 @@ def _series(
         lost = [np.zeros_like(rows_lost) for rows_lost in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets.groups, lost)
-    ratios = [size_ratio(numbers_of(tables, name), assets.groups) for name in features]
-    ratio = float(np.median(ratios))
-    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, ratio, outlook)
+    values = [_values(table, features) for table in tables]
+    traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
+    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
+
+
+def _values(table: pa.Table, features: Sequence[str]) -> np.ndarray:
+    """float32 [rows, features]; NaN where one is missing."""
+    columns = [table.column(name).combine_chunks() for name in features]
+    return pack(pa.RecordBatch.from_arrays(columns, names=list(features)), features)
 
 
 def _outlook(
@@ -194,6 +217,23 @@ def _no_feature(column: Column) -> str | None:
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
+    """Windows, split and batch that fit the series.
+
+    Args:
+      sample: of the files.
+      series: that they hold.
+      longest: rows of a window, at most.
+    """
+    rows, lengths, names = sum(sample.rows.values()), series.line.assets, series.assets.names
+    per_asset = rows / max(1, len(names))
+    share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
+    likeness = None if series.learns else series.scaled.likeness
+    features, period = len(series.features), series.traits.period
+    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=features, period=period,
+                        likeness=likeness)  # fmt: skip
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
@@ -282,11 +322,25 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
             text = f"Steps differ. To put rows on a regular grid{more}:"
             parts.append(Remark(text, (f"resample: {{every: {step}}}",)))
-    tail = "mean 0, deviation 1 over all training rows"
-    if per_asset := series.apart > _APART and not series.learns:
-        tail = f"values of all assets are spread {round(series.apart)} times as far as those of one"
-    parts.append(Key("scale", {"how": "standard", "per": "asset" if per_asset else "fleet"}, tail=tail))
+    parts.append(_scale(series))
     return parts
+
+
+def _scale(series: Series) -> Key:
+    traits = series.traits
+    section: dict[str, Any] = {"how": "standard", "per": "asset" if series.per_asset else "fleet"}
+    above: list[str] = []
+    if series.per_asset:
+        above.append(f"The variance of all values is {traits.apart:.3g} times that of one asset, so each has its own.")
+        if (least := traits.least_divisor) < _SPARE_DIVISOR * Scale().min_divisor:
+            section["min_divisor"] = 10.0 ** (math.floor(math.log10(least)) - 1)
+            above.append(f"The smallest is {least:.1g} times the usual one; what is under min_divisor becomes flat.")
+    if traits.flags:
+        section["flags"] = "range"
+        has, rare = ("A column has", "a rare one is") if traits.flags == 1 else ("Columns have", "rare ones are")
+        above.append(f"{has} two values: their distance divides them, so that {rare} not large.")
+    tail = "" if above else "mean 0, deviation 1 over all training rows"
+    return Key("scale", section, (" ".join(above),) if above else (), tail)
 
 
 def _label(series: Series) -> list[Part]:
@@ -325,14 +379,20 @@ def _forecast_hint(series: Series) -> list[Part]:
 
 
 def _train(series: Series, shape: Shape, places: Places) -> Key:
-    latent = max(1, min(8, len(series.features) * shape.length // 2))
+    latent, explained = series.scaled.latent(shape.length)
+    schedule: Schedule | None = choose_schedule(shape, len(series.features), latent)
     model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
-    above: tuple[str, ...] = ("An autoencoder: it learns what is normal, so that anomalies stand out.",)
+    above: tuple[str, ...] = (
+        "An autoencoder: it learns what is normal, so that anomalies stand out. "
+        f"{latent} principal component{'s explain' if latent > 1 else ' explains'} {explained:.0%} of the variance "
+        f"of the {len(series.features) * shape.length:,} numbers of a window.",
+    )
     task: list[Part] = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
     patience = None  # the rate falls until the end, and the best weights are kept
     if series.learns and series.label is not None:
         model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
         task = [Key("task", {"name": "classify" if classifies(series.label) else "regress"})]
+        schedule = None
         patience = 3 if shape.split["eval"] else None
     if series.outlook is not None:
         model = {"name": "dlinear"}
@@ -348,5 +408,6 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
         places.model,
         trains=shape.why[2],
         patience=patience,
+        schedule=schedule,
         above=above,
     )

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract import storage
@@ -10,6 +10,7 @@ from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
 from beamfeed.transforms.sources.columns.sample import described
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
+from beamfeed.transforms.suggest.windowing import Schedule
 
 _NAMED = 12  # columns in a comment
 _PLAIN = frozenset((  # names of folders and files that many have: those above them tell more
@@ -108,6 +109,7 @@ def train_key(
     trains: str = "",
     epochs: int = 20,
     patience: int | None = None,
+    schedule: Schedule | None = None,
     more: Sequence[Part] = (),
     above: tuple[str, ...] = (),
 ) -> Key:
@@ -121,6 +123,7 @@ def train_key(
       trains: how much trains, in words.
       epochs: to train.
       patience: epochs without a better model before training stops; None where nothing is held back to see it.
+      schedule: how long instead, where it is not by epochs alone.
       more: further keys.
       above: what is said of the section.
     """
@@ -128,11 +131,19 @@ def train_key(
         model,
         *learns,
         Key("feed", {"batch_size": batch_size}, tail=trains),
-        Key("epochs", epochs),
+        *([Key("epochs", epochs)] if schedule is None else _length_of(schedule)),
         *([Key("early_stopping", {"patience": patience})] if patience else []),
         *more,
         Key("workdir", workdir, tail="checkpoints, logs, report.png and the exported model"),
     ), above)  # fmt: skip
+
+
+def _length_of(schedule: Schedule) -> Iterator[Key]:
+    yield Key("epochs", schedule.epochs, tail=schedule.why)
+    if schedule.evaluate_every is not None:
+        yield Key("evaluate_every", schedule.evaluate_every, tail="steps")
+    if schedule.max_steps is not None:
+        yield Key("max_steps", schedule.max_steps, tail="what is left of an epoch would take longer")
 
 
 def named_splits(names: Collection[str]) -> dict[str, list[str]]:

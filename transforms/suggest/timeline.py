@@ -1,6 +1,6 @@
 """How the rows of assets follow each other: the usual step, gaps, times that are there twice, runs without a gap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,8 @@ class Timeline:
       gaps: steps of more than GAP times the widest.
       longest: the longest of them, in ticks.
       assets: rows of each asset that was looked at.
-      runs: of all of them, rows that follow each other without a gap and without one that is dropped.
+      parts: of each of them, the number of its table, and its runs: rows that follow each other without a gap and
+        without one that is dropped, int64 in order of time.
     """
 
     step: int
@@ -39,7 +40,12 @@ class Timeline:
     gaps: int
     longest: int
     assets: tuple[int, ...]
-    runs: tuple[int, ...]
+    parts: tuple[tuple[int, tuple[np.ndarray, ...]], ...]
+
+    @property
+    def runs(self) -> list[int]:
+        """How many rows each run has."""
+        return [len(run) for _, runs in self.parts for run in runs]
 
 
 def survey(
@@ -77,27 +83,11 @@ def survey(
         gaps=len(gaps),
         longest=int(gaps.max(initial=0)),
         assets=tuple(len(ticks) for _, ticks in ordered),
-        runs=tuple(
-            length
-            for (_, ticks), rows_lost in zip(ordered, drops, strict=True)
-            for length in _runs(np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, rows_lost)
+        parts=tuple(
+            (place, _runs(rows, np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, rows_lost))
+            for (place, _), (rows, ticks), rows_lost in zip(groups, ordered, drops, strict=True)
         ),
     )
-
-
-def size_ratio(columns: Sequence[np.ndarray], assets: Sequence[Sequence[np.ndarray]]) -> float:
-    """How many times as far the values of all assets are spread as those of the middle one; 1 where that is unknown.
-
-    Args:
-      columns: float64 [rows] of each sampled table, the values of a feature.
-      assets: the rows of each asset in each of these, int64.
-    """
-    every = [table[rows] for table, groups in zip(columns, assets, strict=True) for rows in groups]
-    finite = [values for values in (values[np.isfinite(values)] for values in every) if len(values) >= _STEPS]
-    if len(finite) < 2:
-        return 1.0
-    usual = float(np.median([np.std(values) for values in finite]))
-    return float(np.std(np.concatenate(finite))) / usual if usual else 1.0
 
 
 def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,12 +99,13 @@ def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndar
     return valid_rows[first], ticks
 
 
-def _runs(breaks: np.ndarray, lost: np.ndarray) -> Iterator[int]:
-    """How many rows follow each other, where the k-th break is before row k + 1, and no row that is lost counts."""
+def _runs(rows: np.ndarray, breaks: np.ndarray, lost: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows that follow each other, where the k-th break is before row k + 1, and no row that is lost counts."""
     part = np.concatenate([[0], np.cumsum(breaks)])[: len(lost)]
     part = part + np.cumsum(lost)  # a row that is lost also parts those beside it
-    if len(remaining := part[~lost]):
-        yield from np.unique(remaining, return_counts=True)[1].tolist()
+    if not len(remaining := rows[~lost]):
+        return ()
+    return tuple(np.split(remaining, np.flatnonzero(np.diff(part[~lost])) + 1))
 
 
 def lost_rows(table: pa.Table, features: Sequence[str], limit: int) -> np.ndarray:

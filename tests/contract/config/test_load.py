@@ -43,6 +43,8 @@ def test_defaults_and_overrides():
         ("{column: cycle}", "{column: cycle, unit: sec}", "'sec' is not allowed (allowed: ns, us, ms, s, m, h, d)"),
         ("windows: {", "prepare: {scale: {how: none, clip: 10}}\nwindows: {", "prepare.scale: clip: 10 is in "
                        "scaled units, and how: none scales nothing"),
+        ("windows: {", "prepare: {scale: {how: none, flags: range}}\nwindows: {", "prepare.scale: flags: range "
+                       "divides columns of two values, and how: none scales nothing"),
         ("windows: {", "prepare: {scale: {clip: 0}}\nwindows: {", "prepare.scale.clip: 0 is not allowed, it "
                        "must be a number above 0"),
         ("windows: {", "prepare: {scale: {min_divisor: 2}}\nwindows: {", "prepare.scale.min_divisor: 2 is not "

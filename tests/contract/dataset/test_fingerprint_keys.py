@@ -103,6 +103,7 @@ DATA: list[tuple[str, str, str | None]] = [
     ("prepare.max_gap", "prepare.max_gap=10s", None),
     ("prepare.scale.how", "prepare.scale.how=minmax", None),
     ("prepare.scale.per", "prepare.scale.per=asset", None),
+    ("prepare.scale.flags", "prepare.scale.flags=range", None),
     ("prepare.scale.clip", "prepare.scale.clip=9", None),
     ("prepare.scale.min_divisor", "prepare.scale.min_divisor=0.1", None),
     ("windows.length", "windows.length=9", None),

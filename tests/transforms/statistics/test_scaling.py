@@ -82,6 +82,30 @@ def test_what_float32_cannot_tell_apart_is_constant(how):
     assert 0 < scaling(small, how).divisor[0] < 1e-17
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (3, 250), (1e6, 1e6 + 2)])
+def test_a_column_of_two_values_is_divided_by_their_distance_however_rare_one_is(low, high):
+    rng = np.random.default_rng(0)
+    rare, even, odd = rng.random(60_000) < 1e-3, rng.random(60_000) < 0.5, rng.random(60_000) < 1e-3
+    values = np.stack([np.where(one, high, low) for one in (rare, even, odd)], 1).astype("f4")
+    values[17, 2] = (low + high) / 2  # a third value
+    values[::7] = np.nan
+    moments = Moments.of(values[:20_000]) + Moments.of(values[20_000:])
+    assert moments.two_valued().tolist() == [True, True, values[17, 2] in (low, high)]
+    plain, found = Scaling.of(moments, "standard"), Scaling.of(moments, "standard").with_flags(moments)
+    assert found.divisor[0] == high - low > 10 * plain.divisor[0]
+    assert found.divisor[1] == high - low == pytest.approx(2 * plain.divisor[1], rel=1e-3)
+    assert found.divisor[2] == plain.divisor[2]
+    assert (found.offset == plain.offset).all()
+
+
+def test_a_column_without_two_values_is_no_flag():
+    moments = Moments.of(np.array([[np.nan, 5, 1], [np.nan, 5, 2]], "f4"))
+    assert moments.two_valued().tolist() == [False, False, True]
+    assert not Moments.zero(2).two_valued().any()
+    plain = Scaling.of(moments, "standard")
+    np.testing.assert_array_equal(plain.with_flags(moments).rows[:, :2], plain.rows[:, :2])
+
+
 def test_robust_without_quantiles_and_other_ways_are_refused():
     with pytest.raises(ValueError, match="'robust'"):
         Scaling.of(Moments.zero(1), "robust")

@@ -298,9 +298,26 @@ def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder
 def test_assets_of_other_sizes_have_scales_of_their_own(folder):
     for k, size in enumerate((0.04, 1.0, 70.0, 2e7)):
         write(folder / f"apart/{k}.csv", timestamp=DAYS, value=size * (5 + amounts()))
-        write(folder / f"alike/{k}.csv", timestamp=DAYS, value=size / max(size, 1) * (5 + amounts()))
-    assert job("apart")["prepare"]["scale"] == {"how": "standard", "per": "asset"}
+        write(folder / f"alike/{k}.csv", timestamp=DAYS, value=amounts() + k)
+    assert job("apart")["prepare"]["scale"] == {"how": "standard", "per": "asset", "min_divisor": 1e-4}
     assert job("alike")["prepare"]["scale"] == {"how": "standard", "per": "fleet"}
+
+
+def test_rare_states_are_scaled_by_their_distance_and_flags_of_labels_are_left_out(folder):
+    rare = np.arange(ROWS) % 200 == 17
+    write(folder / "a.csv", timestamp=DAYS, value=amounts(), valve=rare.astype(int), attack_P1=rare.astype(int),
+          fault_rate=amounts(), target_bar=np.where(rare, 20, 30))  # fmt: skip
+    assert job("a.csv")["source"]["features"] == ["value", "valve", "fault_rate", "target_bar"]
+    assert job("a.csv")["prepare"]["scale"] == {"how": "standard", "per": "fleet", "flags": "range"}
+    assert "attack_P1 (zeros and ones, and its name speaks of a label)" in suggest("a.csv").text
+
+
+def test_windows_hold_the_period_of_the_series(folder):
+    hours = np.datetime64("2020-01-01T00:00") + 60 * np.arange(50 * 24)
+    load = np.sin(2 * np.pi * np.arange(len(hours)) / 24) + 0.2 * RNG.normal(size=len(hours))
+    write(folder / "a.csv", time=hours, load=load.round(3), heat=(load**2).round(3))
+    assert job("a.csv")["windows"]["length"] == 24
+    assert "Values repeat after 24 rows: a window holds one" in suggest("a.csv").text
 
 
 def test_small_tables_are_trained_to_the_end_and_large_ones_in_some_minutes(folder):

@@ -3,10 +3,11 @@
 import pytest
 
 from beamfeed.contract.config.split import SPLITS, Split
-from beamfeed.contract.dataset.batches import choose_batch
+from beamfeed.contract.dataset.batches import choose_batch, train_steps
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import cut_rows, split_of_asset, wanted_splits
-from beamfeed.transforms.suggest.windowing import choose_shape
+from beamfeed.transforms.suggest.traits import Likeness
+from beamfeed.transforms.suggest.windowing import choose_schedule, choose_shape
 
 
 def windows_of(shape, names, rows):
@@ -38,10 +39,57 @@ def test_each_split_gets_windows_and_a_batch_is_full(assets, rows):
 
 
 def test_an_asset_of_which_some_rows_were_looked_at_has_more():
-    shape = choose_shape([900], [900], ["a"], 4500, share=0.2)
-    assert shape.why[0].startswith("an asset has about 4,500 rows;")
+    shape = choose_shape([90_000], [90_000], ["a"], 450_000, share=0.2)
+    assert shape.why[0].startswith("an asset has about 450,000 rows;")
     assert shape.stride == shape.length // 2
-    assert shape.why[2] == f"about {round(0.7 * 5 * count_windows(900, 32, 16))} windows train"
+    assert shape.why[2] == f"about {round(0.7 * 5 * count_windows(90_000, 32, 16)):,} windows train"
+
+
+@pytest.mark.parametrize(("rows", "stride"), [(1000, 1), (20_000, 1), (100_000, 4), (10_000_000, 16)])
+def test_windows_overlap_as_far_as_that_gives_enough_of_them(rows, stride):
+    assert choose_shape([rows], [rows], ["a"], rows).stride == stride
+
+
+@pytest.mark.parametrize(
+    ("period", "features", "rows", "length"),
+    [(24, 7, 20_000, 24), (12, 1, 20_000, 24), (7, 3, 5000, 28), (48, 1, 10_000, 48), (288, 1, 20_000, 288),
+     (288, 20, 20_000, 32), (288, 1, 2000, 32), (1000, 1, 100_000, 32), (0, 7, 20_000, 32), (0, 1000, 20_000, 8)],
+)  # fmt: skip
+def test_a_window_holds_whole_periods_where_that_is_not_too_much(period, features, rows, length):
+    shape = choose_shape([rows], [rows], ["a"], rows, features=features, period=period)
+    assert shape.length == length
+    repeats = f"values repeat after {period} rows: a window holds "
+    assert shape.why[0].startswith(repeats) == (period > 0 and length % period == 0)
+
+
+@pytest.mark.parametrize(
+    ("other", "later", "rows", "by"),
+    [(1.0, 1.0, 2000, "rows"), (1.3, 1.4, 2000, "rows"), (1.1, 1.5, 2000, "asset"), (1.3, 1.0, 200, "asset")],
+)
+def test_a_model_sees_each_asset_unless_what_comes_late_differs_more(other, later, rows, by):
+    names = [f"asset-{i}" for i in range(12)]
+    shape = choose_shape([rows] * 12, [rows] * 12, names, 12 * rows, likeness=lambda length: Likeness(other, later))
+    assert shape.split["by"] == by
+    assert (f"{later:.3g} times as much on later rows" in shape.why[1]) == (rows == 2000)
+
+
+def test_small_data_train_to_the_end_and_large_ones_an_hour():
+    def schedule(rows, features=7):
+        shape = choose_shape([rows], [rows], ["a"], rows, features=features)
+        chosen = choose_schedule(shape, features, 8)
+        return chosen, train_steps(round(shape.windows), shape.batch_size)
+
+    for rows in (200, 2000, 20_000, 200_000, 2_000_000):
+        chosen, steps = schedule(rows)
+        total = chosen.epochs * steps
+        assert 2500 <= total < 2500 + steps or chosen.epochs in (3, 200)
+        assert total <= 20 * (chosen.evaluate_every or steps)  # each evaluation writes a checkpoint
+        assert chosen.max_steps is None
+    chosen, steps = schedule(2000)
+    assert chosen.why == "2,500 steps, about 20 s on two cores"
+    chosen, steps = schedule(10**9, features=64)
+    assert (chosen.epochs, chosen.max_steps < steps) == (1, True)
+    assert chosen.why.endswith(" steps, about 60 minutes on two cores")
 
 
 def test_gaps_make_windows_shorter():

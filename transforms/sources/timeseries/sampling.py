@@ -5,6 +5,7 @@ have that train. So all samples of a run are some megabytes together, however la
 """
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, share
@@ -55,18 +56,19 @@ def settle(sample: RowSample | None, asset: SeriesAsset, features: int, job: Job
     return sample.settle(QUANTILES, share(asset.fleet_rows, features, _SPARE_FLEET))
 
 
-def scaling_of(moments: Moments, sample: RowSample | None, method: str, *, settled: bool = False) -> Scaling:
+def scaling_of(moments: Moments, sample: RowSample | None, scale: Scale, *, settled: bool = False) -> Scaling:
     """What statistics are scaled by.
 
     Args:
       moments: of the rows.
       sample: of the same rows; None where there are none, or none is needed.
-      method: of the job's section prepare.scale.
+      scale: the job's section prepare.scale.
       settled: by the quantiles of an asset that were taken when it was whole.
     """
     quantiles = None
-    if method == "robust":
+    if scale.how == "robust":
         sample = RowSample.zero(len(moments.count)) if sample is None else sample
         quantiles = sample.settled if settled else None
         quantiles = sample.quantiles(QUANTILES) if quantiles is None else quantiles
-    return Scaling.of(moments, method, quantiles)
+    scaling = Scaling.of(moments, scale.how, quantiles)
+    return scaling.with_flags(moments) if scale.flags == "range" else scaling

@@ -162,7 +162,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             return build_transform(scale, features, assets)
 
         sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
-        fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale.how))
+        fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale))
         statistics = driver.map(
             "DropSample", sums, lambda sums, scaling: replace(sums, sample=None, scaling=scaling), driver.single(fleet)
         )
@@ -187,8 +187,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return statistics, driver.graph("BuildTransform", fleet, lambda: build(named))
 
     def _own_scaling(self, verdict: SeriesVerdict) -> _AssetScaling:
-        statistics, method = verdict.statistics, self.job.prepare.scale.how
-        scaling = scaling_of(statistics.moments, statistics.sample, method, settled=True)
+        statistics = verdict.statistics
+        scaling = scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale, settled=True)
         return _AssetScaling(verdict.asset.name, verdict.trains, scaling)
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
@@ -213,8 +213,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         of_windows = record_fields(schema.features, labels, schema.labels, schema.time_units.counts, part)
         if not ahead:
             return of_windows
-        moments, how = statistics.moments, self.job.prepare.scale.how
-        scaling = statistics.scaling or scaling_of(moments, statistics.sample, how)
+        moments, scale = statistics.moments, self.job.prepare.scale
+        scaling = statistics.scaling or scaling_of(moments, statistics.sample, scale)
         return [*of_windows, *ahead_fields(ahead, schema.features, length, moments, scaling.rows)]
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from beamfeed.contract.config.prepare import Prepare
+from beamfeed.contract.config.prepare import Prepare, Scale
 from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.sampling import (
@@ -55,7 +55,7 @@ def test_an_asset_with_its_own_scale_has_its_quantiles_taken_once():
     sample = settle(RowSample.of(values, "a", np.arange(5000), part_of_rows(asset, 2, job)), asset, 2, job)
     assert len(sample) < 10
     assert settle(sample, asset, 2, job) is sample
-    own = scaling_of(Moments.of(values), sample, "robust", settled=True)
+    own = scaling_of(Moments.of(values), sample, Scale(how="robust"), settled=True)
     low, median, high = np.quantile(values.astype("f8"), [0.25, 0.5, 0.75], axis=0)
     np.testing.assert_array_equal(own.offset, median.astype("f4"))
     np.testing.assert_array_equal(own.divisor, (high - low).astype("f4"))
@@ -66,8 +66,8 @@ def test_other_ways_take_no_sample():
     assert empty_sample(FEATURES, job) is None
     assert settle(None, asset_of("a", 9), FEATURES, job) is None
     moments = Moments.of(np.arange(8, dtype="f4")[:, None])
-    assert scaling_of(moments, None, "minmax").divisor.tolist() == [7]
-    assert scaling_of(moments, None, "robust").offset.tolist() == [3.5]  # no sample: as standard
+    assert scaling_of(moments, None, Scale(how="minmax")).divisor.tolist() == [7]
+    assert scaling_of(moments, None, Scale(how="robust")).offset.tolist() == [3.5]  # no sample: as standard
 
 
 @pytest.mark.parametrize("per", ["fleet", "asset"])

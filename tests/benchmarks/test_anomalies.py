@@ -1,0 +1,61 @@
+"""The methods beside the model are what their names say, and find what is there to be found."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
+anomalies = importlib.import_module("anomalies")
+
+RNG = np.random.default_rng(0)
+LENGTH, FEATURES = 8, 3
+
+
+def series(rows):
+    """Two hidden waves that three columns show."""
+    hidden = np.sin(np.arange(rows)[:, None] / [5.0, 11.0])
+    return (hidden @ [[1, 2, 3], [3, 1, -1]] + 0.05 * RNG.normal(size=(rows, FEATURES))).astype("f4")
+
+
+def test_a_row_gets_the_mean_of_its_windows():
+    windows = anomalies.windows_of(series(40), LENGTH)
+    assert windows.shape == (33, LENGTH, FEATURES)
+    of_windows = RNG.random(33)
+    found = anomalies.row_scores(windows, lambda some: of_windows[: len(some)])
+    expected = [of_windows[max(0, row - LENGTH + 1) : row + 1].mean() for row in range(40)]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_pca_is_what_the_singular_vectors_leave():
+    windows = anomalies.windows_of(series(300), LENGTH)
+    flat = windows.reshape(len(windows), -1).astype("f8")
+    apart = flat - flat.mean(0)
+    directions = np.linalg.svd(apart, full_matrices=False)[2][:4]
+    expected = np.square(apart - apart @ directions.T @ directions).mean(1)
+    np.testing.assert_allclose(anomalies.pca(windows, 4)(windows), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_the_distance_to_the_nearest_centre():
+    centres = 10.0 * np.arange(anomalies.CENTRES)[:, None, None] + np.zeros((1, LENGTH, FEATURES))
+    windows = np.repeat(centres, 3, axis=0) + RNG.normal(0, 1e-3, (3 * anomalies.CENTRES, LENGTH, FEATURES))
+    score = anomalies.k_means(np.concatenate([windows, windows]), seed=1)
+    far = score(centres[:1] - 50)
+    assert far > 30 * np.sqrt(LENGTH * FEATURES)
+    assert np.median(score(windows)) < 0.1
+
+
+def test_each_method_finds_a_column_that_goes_its_own_way():
+    parts = {"a.parquet": series(600), "b.parquet": series(600)}
+    rows = series(400)
+    rows[200:240, 1] += 9
+    unusual = np.isin(np.arange(400), range(200, 240))
+    windows = anomalies.windows_of(rows, LENGTH)
+    methods = list(anomalies.guesses(parts, LENGTH, latent=4, seed=1))
+    assert [file for _, file, _ in methods] == ["", "", "a.parquet", "a.parquet", "b.parquet", "b.parquet"]
+    for name, _, score in methods:
+        scores = anomalies.row_scores(windows, score)
+        assert anomalies.average_precision_score(unusual, scores) > 0.7, name
