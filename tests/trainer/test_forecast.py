@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 from feeds import batch_reader
-from fleets import Fleet
+from fleets import Fleet, make_table
 
 from beamfeed.contract.config.model import DLinear, Recurrent
 from beamfeed.contract.config.task import Forecast, Reconstruct, Regress
@@ -234,3 +234,44 @@ def test_the_autocovariance_is_that_of_a_plain_loop():
     apart = series - series.mean(axis=1, keepdims=True)
     expected = [(apart[:, : 11 - lag] * apart[:, lag:]).sum(axis=1).mean() / (11 - lag) for lag in range(6)]
     np.testing.assert_allclose(autocovariance(series), expected)
+
+
+def test_a_forecast_can_be_learned_beside_another_output(new_fleet):
+    fleet = new_fleet("beside")
+    for number in range(3):
+        fleet.write(f"m{number}.parquet", make_table(80, seed=number))
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    fleet.job["label"] = [
+        {"name": "later", "ahead": {"rows": 3, "columns": ["x1"]}},
+        {"name": "life", "derive": "remaining_life"},
+        {"name": "soon", "column": "x0", "at": "horizon", "horizon": 5},
+    ]
+    fleet.job["source"]["features"] = ["x1", "x2"]
+    outputs = {
+        "ahead": {"name": "forecast", "target": "later"},
+        "life": {"name": "regress", "target": "life"},
+        "soon": {"name": "regress", "target": "soon"},
+    }
+    fleet.job["train"] = {
+        "model": {"name": "recurrent", "cell": "gru", "units": [3]},
+        "task": {"outputs": outputs},
+        "feed": {"batch_size": 8},
+        "max_steps": 2,
+        "workdir": str(fleet.folder / "model"),
+    }
+    assert fleet.preprocess() == 0
+    batches = [batch.fields for batch in batch_reader(fleet.output, "train", batch_size=1).read()]
+    assert len(batches) == 3 * len(range(0, 80 - 8 - 5 + 1, 2))  # the farthest label decides
+    tables = [make_table(80, seed=number) for number in range(3)]
+    futures = {float(table["x1"][8 + start].as_py()): (table, start) for table in tables for start in range(0, 70, 2)}
+    for batch in batches:
+        table, start = futures[float(batch["later"][0, 0, 0])]
+        np.testing.assert_array_equal(batch["later"][0, :, 0], table["x1"].to_numpy()[start + 8 : start + 11])
+        assert batch["soon"][0] == table["x0"].to_numpy()[start + 7 + 5]
+        assert batch["life"][0] == 79 - (start + 7)
+    assert main(["--job", str(fleet.write_job())]) == 0
+    forecast = tf.saved_model.load(str(fleet.folder / "model" / "saved_model")).signatures["forecast"]
+    said = forecast(windows=tf.zeros([2, 8, 2]), time=tf.constant(np.tile(np.arange(8), (2, 1)), tf.int64))
+    assert said["ahead_forecast"].shape == (2, 3, 1)
+    np.testing.assert_array_equal(said["ahead_time"], [[8, 9, 10]] * 2)
+    assert said["life_prediction"].shape == (2,)

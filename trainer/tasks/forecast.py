@@ -30,7 +30,7 @@ class Forecast(Task):
     sampling = Sampling(256, mixed=True)
     shows_windows = True
     default_loss = "mean_squared_error"
-    loss_text = "mean squared error, scaled"
+    loss_text = "scaled mean squared error"
     default_metrics = ("mean_absolute_error", "root_mean_squared_error", f"{SCALED}mean_absolute_error")
     goal: Section
 

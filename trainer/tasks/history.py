@@ -9,6 +9,7 @@ from beamfeed.contract.periods import main_period
 
 LONGEST = 512  # rows that the linear model takes: sums of products take their square
 TOGETHER = 16  # columns of a batch that it is fitted to; of more, each batch has others
+TRANSFORMED = 1 << 21  # numbers of a batch at most, in the search for a period
 RIDGE = 1e-4  # of the mean square of a row: windows of smooth columns say one thing many times
 
 
@@ -69,12 +70,14 @@ class HistorySums:
         every = -(-len(history.places) // TOGETHER)
         chosen = np.arange(self._batch % every, len(history.places), every)
         self._batch += 1
-        columns = x[:, :, np.array(history.places)[chosen]].transpose(0, 2, 1).reshape(-1, x.shape[1])
+        recent = x[:, -LONGEST:, np.array(history.places)[chosen]]
+        columns = recent.transpose(0, 2, 1).reshape(-1, recent.shape[1])
         wanted = (truth[:, :, chosen] - history.offset[chosen]) / history.divisor[chosen]
         wanted = wanted.transpose(0, 2, 1).reshape(-1, history.ahead)
-        every_column = x[:, :, :: -(-x.shape[2] // TOGETHER)].transpose(0, 2, 1)
-        covariance = len(x) * autocovariance(every_column.reshape(-1, x.shape[1]))
-        last, columns = columns[:, -1:], columns[:, -LONGEST:]
+        series = x[:, :, :: -(-x.shape[2] // TOGETHER)].transpose(0, 2, 1)
+        series = series[:: -(-series.size // TRANSFORMED)].reshape(-1, x.shape[1])
+        covariance = len(x) * autocovariance(series)
+        last = columns[:, -1:]
         both = np.concatenate([columns - last, np.ones_like(last), wanted - last], axis=1).astype(np.float64)
         rows = columns.shape[1] + 1
         products = both[:, :rows].T @ both

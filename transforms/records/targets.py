@@ -106,7 +106,7 @@ def check_targets(fields: Sequence[Field], targets: Mapping[SplitName, Mapping[s
             if not unit.std:
                 raise JobFailed(
                     f"label {field.name!r}: {column} is the same in every training row, so there is nothing to "
-                    "forecast; leave it out of label.ahead.columns"
+                    "learn; leave it out of label.ahead.columns"
                 )
     for field in filter(is_target, fields):
         by_split = {name: targets[name][field.name] for name in SPLITS}

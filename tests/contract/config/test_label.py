@@ -90,6 +90,10 @@ LABELS = "label=[{name: fault, column: y, classes: auto}, {name: life, column: z
         ("{name: classify, target: life}", "train.task: classify needs classes: give the label 'life' 'classes: auto'"),
         ("{name: regress, target: fault}", "train.task: regress needs numbers, the label 'fault' has classes"),
         (
+            "{name: forecast, target: life}",
+            "train.task: forecast needs the rows behind a window: give the label 'life' 'ahead: {rows: 24}'",
+        ),
+        (
             "{name: regress, target: life, sample_weight: life}",
             "train.task.sample_weight: there is no such label: 'life' (the labels with role weight: w)",
         ),
