@@ -90,9 +90,9 @@ class Tabular(ModelSection):
         default=None, description="Size of a category's embedding; left out, larger for columns of more categories."
     )
     bins: Annotated[int, Field(ge=0, le=256)] = Field(
-        default=16,
+        default=64,
         description="A number is embedded piecewise: linear within each of so many bins of the training values, with "
-        "about as many of them each. 0: numbers are taken as they are.",
+        "about as many of them each, at least 48. 0: numbers are taken as they are.",
     )
     members: Annotated[int, Field(ge=1, le=64)] = Field(
         default=8,

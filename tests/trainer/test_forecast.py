@@ -1,5 +1,6 @@
 """Forecasts: what is learned, the models, what stands beside them, and what is exported."""
 
+import json
 import os
 
 import keras
@@ -10,12 +11,17 @@ import tensorflow as tf
 from feeds import batch_reader
 from fleets import Fleet, make_table
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
+from beamfeed.contract.config.load import load_job
 from beamfeed.contract.config.model import DLinear, Recurrent
 from beamfeed.contract.config.task import Forecast, Reconstruct, Regress
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
+from beamfeed.trainer.cluster.strategy import Together, connect
+from beamfeed.trainer.cluster.watchdog import Watchdog
+from beamfeed.trainer.loop.first_weights import fit_first_weights
 from beamfeed.trainer.main import main
 from beamfeed.trainer.tasks.history import History, HistorySums, autocovariance
 from beamfeed.trainer.tasks.objective import Objective
@@ -187,6 +193,29 @@ def test_a_recurrent_model_begins_as_its_linear_part_and_learns(forecast, tmp_pa
     model.save(path)
     loaded = keras.saving.load_model(path, compile=False)
     np.testing.assert_allclose(loaded.predict(x[:4], verbose=0), model.predict(x[:4], verbose=0))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"name": "dlinear", "trend": 5},
+        {"name": "dlinear", "trend": 1, "last": False},
+        {"name": "recurrent", "units": [4]},
+    ],
+)
+def test_models_begin_as_the_linear_guess(forecast, section):
+    job = load_job(str(forecast.folder / "job.yaml"), [f"train.model={json.dumps(section)}"])
+    objective = objective_of(forecast)
+    model = models.build(job.train.model, objective.signature, seed=1)
+    cluster = connect(WorkerInfo())
+    together = Together(cluster, Watchdog())
+    fit_first_weights(job, forecast.manifest, objective, model, cluster, together)
+    together.close()
+    sums = HistorySums(objective.tasks["forecast"].history)
+    sums.add(*windows_of(forecast, "train"))
+    x, _ = windows_of(forecast, "test")
+    expected = objective.tasks["forecast"].history.predict(tf.constant(x), *sums.linear())
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=2e-3)
 
 
 def test_a_model_of_forecasts_alone_is_refused_for_other_tasks(forecast):

@@ -184,8 +184,8 @@ class Training:
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
 
     def keep_first(self, state: TrainingState) -> TrainingState:
-        """Evaluates an autoencoder that begins as PCA before the first step: training may not find better ones."""
-        if state.step or not begins_trained(self.job.train.model):
+        """Evaluates a model that begins as PCA or a linear forecast: training may not find better weights."""
+        if state.step or not begins_trained(self.job.train.model, self.objective.signature):
             return state
         evaluated = self.evaluate("eval")
         score = None if evaluated is None else self.watched.score(evaluated)

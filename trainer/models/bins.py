@@ -4,10 +4,9 @@ Gorishniy et al. 2022, "On Embeddings for Numerical Features in Tabular Deep Lea
 each bin: 1 where it is beyond the bin, 0 where it is below, and in between as far as it is into it.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
+LEAST_ROWS = 48  # in a bin: with fewer rows there are fewer bins, which noise cannot fill
 NARROWEST = 1e-5  # of a bin, as a share of the size of its edges: float32 can tell some hundred places in it
 
 
@@ -39,29 +38,13 @@ def encoding(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
       values: float32 `[n, columns]`.
-      count: bins of each column; what a column does not need stays 0.
+      count: bins of each column, at most; what a column does not need stays 0.
     """
     kernel, bias = np.zeros((2, values.shape[1], count), np.float32)
+    used = max(1, min(count, len(values) // LEAST_ROWS))
     for column in range(values.shape[1]):
-        edges = find_edges(values[:, column], count)
+        edges = find_edges(values[:, column], used)
         widths = np.diff(edges)
         kernel[column, : len(widths)] = 1 / widths
         bias[column, : len(widths)] = -edges[:-1] / widths
     return kernel, bias
-
-
-class Bins:
-    """The weights of an encoding into at most `count` bins of each column, see `encoding`."""
-
-    def __init__(self, count: int):
-        self._count = count
-        self._rows: list[np.ndarray] = []
-
-    def add(self, vectors: np.ndarray) -> None:
-        """Adds rows, float32 `[n, columns]`."""
-        self._rows.append(vectors)
-
-    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Kernel and bias; the first ones where a row is not finite."""
-        rows = np.concatenate(self._rows)
-        return list(encoding(rows, self._count)) if np.isfinite(rows).all() else list(first)

@@ -7,6 +7,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.parts import continued, in_units
 from beamfeed.trainer.models.signature import Output, Signature, one_or_all
 
+PARTS = ("trend", "rest")
+
 
 def build_dlinear(section: DLinear, signature: Signature) -> keras.Model:
     """DLinear of Zeng et al., "Are Transformers Effective for Time Series Forecasting?" (2022).
@@ -29,6 +31,12 @@ def build_dlinear(section: DLinear, signature: Signature) -> keras.Model:
         for name, output in signature.outputs.items()
     }
     return keras.Model(windows, one_or_all(outputs), name=section.name)
+
+
+def forecast_maps(model: keras.Model, name: str) -> list[keras.Variable]:
+    """Kernel `[length, rows]` and bias of each linear map over time of an output, where it has some."""
+    layers = [layer for layer in model.layers if layer.name in (f"{name}_{part}_map" for part in PARTS)]
+    return [weight for layer in layers for weight in (layer.kernel, layer.bias)]
 
 
 def linear_forecast(
@@ -57,7 +65,7 @@ def linear_forecast(
     rows, _ = output.shapes[0]
     maps = [
         keras.layers.Dense(rows, name=f"{name}_{part}_map", dtype="float32")(keras.layers.Permute((2, 1))(values))
-        for part, values in zip(("trend", "rest"), parts, strict=False)
+        for part, values in zip(PARTS, parts, strict=False)
     ]
     summed = keras.layers.Add(name=f"{name}_maps", dtype="float32")(maps) if len(maps) > 1 else maps[0]
     forecast = keras.layers.Permute((2, 1), name=f"{name}_linear", dtype="float32")(summed)

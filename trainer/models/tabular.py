@@ -23,7 +23,7 @@ from beamfeed.trainer.models.parts import (
 from beamfeed.trainer.models.signature import Input, Signature, ascii_name, one_or_all
 
 BINS = "_bins"  # what the name of the layer ends with that a column's bins are the weights of
-EMBEDDED = 8  # numbers that a number becomes
+EMBEDDED = 16  # numbers that a number becomes
 MOST_BINNED = 1024  # numbers of an input; of more, such as those of an array, each is taken as it is
 
 

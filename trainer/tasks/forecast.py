@@ -39,7 +39,7 @@ class Forecast(Task):
         return self.manifest.field(self.goal.target)
 
     @cached_property
-    def _history(self) -> History:
+    def history(self) -> History:
         """Where the columns are in the windows, and what they count in."""
         ((_, window),) = self.inputs.items()
         units = self._field.units
@@ -58,7 +58,7 @@ class Forecast(Task):
     @property
     def output(self) -> Output:
         """`[batch, rows, columns]`; a head's numbers are scaled as the input's columns are."""
-        history, columns = self._history, len(self._field.columns)
+        history, columns = self.history, len(self._field.columns)
         return Output(
             ((self._rows, columns),),
             f"{self._rows} rows of {columns} columns",
@@ -97,13 +97,13 @@ class Forecast(Task):
 
     def _scaled(self, values: tf.Tensor) -> tf.Tensor:
         std = np.array([unit.std for unit in self._field.units], np.float32)
-        return (values - self._history.offset) / std
+        return (values - self.history.offset) / std
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers above the offsets of the columns, about as far as they vary."""
         shape = [windows, self._rows, len(self._field.columns)]
         truth, wrong = (
-            tf.constant(rng.uniform(0.5, 1.5, shape) * self._history.divisor + self._history.offset, tf.float32)
+            tf.constant(rng.uniform(0.5, 1.5, shape) * self.history.divisor + self.history.offset, tf.float32)
             for _ in range(2)
         )
         return Trial(truth, truth, wrong)
@@ -118,7 +118,7 @@ class Forecast(Task):
 
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The last value, the value a period before, and a linear model of the window."""
-        history = self._history
+        history = self.history
         sums = HistorySums(history)
         for x, truth in windows():
             sums.add(np.asarray(x), truth)
@@ -142,7 +142,7 @@ class Forecast(Task):
     def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
         """Each column by itself: the end of the window, what came, and the forecast dashed."""
         columns, rows = self._field.columns, self._rows
-        before = np.asarray(self._history.in_units(tf.constant(sample.x)))[:, -BEFORE * rows :]
+        before = np.asarray(self.history.in_units(tf.constant(sample.x)))[:, -BEFORE * rows :]
         vary = (np.asarray(self._scaled(tf.constant(sample.truth))).var(axis=1)).sum(axis=0)
         shown = np.sort(np.argsort(-vary, kind="stable")[:SHOWN])
         at, ahead = np.arange(-before.shape[1] + 1, 1), np.arange(1, rows + 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from beamfeed.trainer.models.bins import Bins, encoding, find_edges
+from beamfeed.trainer.models.bins import LEAST_ROWS, encoding, find_edges
 
 FLOATS = st.floats(-1e6, 1e6, width=32)
 
@@ -52,6 +52,7 @@ def test_values_too_near_for_float32_share_a_bin():
 
 @given(arrays(np.float32, st.tuples(st.integers(1, 30), st.just(2)), elements=st.floats(-100, 100, width=16)))
 def test_the_encoding_is_how_far_a_value_is_into_each_bin(rows):
+    rows = np.tile(rows, (5 * LEAST_ROWS, 1))
     kernel, bias = encoding(rows, 5)
     found = np.clip(rows[:, :, None] * kernel + bias, 0, 1)
     for column in range(2):
@@ -60,7 +61,8 @@ def test_the_encoding_is_how_far_a_value_is_into_each_bin(rows):
         np.testing.assert_allclose(found[:, column], expected, atol=2e-2 if len(edges) > 1 else 0)
 
 
-def test_rows_that_are_not_finite_leave_the_first_weights():
-    bins, first = Bins(3), [np.full((1, 3), 7.0), np.zeros((1, 3))]
-    bins.add(np.array([[1.0], [np.nan]], np.float32))
-    assert bins.values(first) == first
+def test_of_few_rows_there_are_fewer_bins():
+    rows = np.random.default_rng(0).normal(size=(3 * LEAST_ROWS + 5, 1)).astype("f4")
+    kernel, _ = encoding(rows, 64)
+    assert kernel.shape == (1, 64)
+    assert np.count_nonzero(kernel) == 3
