@@ -39,12 +39,13 @@ def run_job(name, files, folder):
 
 
 def test_fraud(tmp_path):
-    """The figures to reach, over three seeds, are 0.89 and 0.70, and without known customers 0.865 and 0.64."""
+    """The figures to reach, over three seeds, are in docs/results.md."""
     result = run_job("fraud", DATA / "fraud/**/*.parquet", tmp_path)
     assert result["test_metrics"]["precision_at_100"] > 0.95
-    floor = json.loads((tmp_path / "model" / "floor" / "complete.json").read_text())
-    assert 0.85 < floor["test_metrics"]["roc_auc"] < 0.93  # scikit-learn's logistic regression: 0.898
-    assert floor["test_metrics"]["average_precision"] < result["test_metrics"]["average_precision"]
+    review = json.loads((tmp_path / "model" / "review.json").read_text())["splits"]["test"]
+    others = [review["guesses"][name] for name in ("logistic regression", "gradient boosting")]
+    assert all(0.85 < one["roc_auc"] < 0.93 for one in others)
+    assert all(one["average_precision"] < review["model"]["average_precision"] for one in others)
     told = run(ROOT / "examples/fraud_score.py", "--lake", DATA / "fraud", "--model", tmp_path / "model")
     assert "67,080 rows, 568 frauds; of customers not known as defrauded 58,264 and 385" in told
     auc, precision, unknown_auc, unknown_precision = map(float, re.findall(r"0\.\d+", told.splitlines()[-1]))

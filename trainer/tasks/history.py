@@ -1,16 +1,19 @@
 """What the rows of a window alone say of those behind it: guesses that a forecast should beat."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.periods import main_period
-
 LONGEST = 512  # rows that the linear model takes: sums of products take their square
 TOGETHER = 16  # columns of a batch that it is fitted to; of more, each batch has others
 TRANSFORMED = 1 << 21  # numbers of a batch at most, in the search for a period
 RIDGE = 1e-4  # of the mean square of a row: windows of smooth columns say one thing many times
+
+LEAST_RISE = 0.1  # of the correlation, from the lowest one before a peak: less is noise
+LEAST_PEAK = 0.1
+NEARLY = 0.8  # of the highest peak: multiples of a period peak as high, or a little higher
 
 
 @dataclass(frozen=True)
@@ -117,3 +120,26 @@ def autocovariance(series: np.ndarray) -> np.ndarray:
     power = (np.abs(np.fft.rfft(apart, 2 * length, axis=1)) ** 2).mean(axis=0)
     lags = np.arange(length // 2 + 1)
     return np.asarray(np.fft.irfft(power)[: len(lags)] / (length - lags))
+
+
+def main_period(covariance: Sequence[float]) -> int | None:
+    """After how many rows values repeat: the first of the highest peaks; None where nothing repeats.
+
+    Args:
+      covariance: of rows with those 0, 1, 2, ... rows later.
+
+    Example:
+      >>> main_period([3.0, 0.0, -3.0, 0.0, 2.8, 0.0, -2.8, 0.0, 2.9, 0.0])
+      4
+    """
+    if not covariance or not covariance[0] > 0:
+        return None
+    correlation = [value / covariance[0] for value in covariance]
+    lowest, peaks = correlation[0], list[int]()
+    for lag in range(2, len(correlation) - 1):
+        before, value, behind = correlation[lag - 1 : lag + 2]
+        lowest = min(lowest, before)
+        if before < value >= behind and value > LEAST_PEAK and value - lowest > LEAST_RISE:
+            peaks.append(lag)
+    highest = max((correlation[lag] for lag in peaks), default=0.0)
+    return next((lag for lag in peaks if correlation[lag] >= NEARLY * highest), None)

@@ -7,15 +7,13 @@ import numpy as np
 
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.contract.periods import main_period
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.label import classifies
+from beamfeed.transforms.suggest.traits import Traits
 
 REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
 ROWS = 24  # that are forecast where no period is found
-_LONGEST = 256  # rows of a period
 _PERIODS = 4  # of a window
-_COLUMNS = 16  # that are asked for a period
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
 _WINDOWS = 20_000  # that train, about: with more, windows begin farther apart
 _MOST = 0.7  # of all rows, that a window is to fit
@@ -67,10 +65,10 @@ def find_outlook(
     is_varying = label.kind == "number" and not label.constant and not label.identity and not classifies(label)
     if not is_varying or regular < REGULAR or _LIFE & {*tokens(label.name)} or _counts_down(values):
         return None
-    period = main_period(_covariance(max(assets, key=len, default=np.zeros((0, 1)))))
+    period = Traits(tuple((one,) for one in assets)).period
     usual = _usual(runs)
     rows = min(period or ROWS, int(_PART / 4 * usual))
-    return Outlook(rows, period, usual) if rows >= 1 else None
+    return Outlook(rows, period or None, usual) if rows >= 1 else None
 
 
 def _usual(runs: Sequence[int]) -> int:
@@ -87,21 +85,3 @@ def _counts_down(values: Sequence[np.ndarray]) -> bool:
     steps = np.concatenate([np.diff(one) for one in values] or [np.zeros(0)])
     steps = steps[np.isfinite(steps) & (steps != 0)]
     return bool(len(steps)) and float((steps == -1).mean()) >= _COUNTED
-
-
-def _covariance(run: np.ndarray) -> list[float]:
-    """How rows vary with later ones, the mean of some columns without their trends; by the Fourier transform."""
-    rows = len(run)
-    most = min(_LONGEST, rows // 3)
-    if most < 3:
-        return []
-    values = run[:, :: -(-run.shape[1] // _COLUMNS)]
-    values = np.where(np.isfinite(values), values, np.nanmean(np.where(np.isfinite(values), values, 0), axis=0))
-    line = np.linspace(-1, 1, rows)
-    apart = values - values.mean(axis=0)
-    apart = apart - np.outer(line, line @ apart / (line @ line))
-    apart = apart[:, apart.std(axis=0) > 0]
-    power = np.square(np.abs(np.fft.rfft(apart / apart.std(axis=0), 2 * rows, axis=0))).sum(axis=1)
-    lags = np.arange(most + 1)
-    covariance: list[float] = (np.fft.irfft(power)[: most + 1] / (rows - lags)).tolist()
-    return covariance

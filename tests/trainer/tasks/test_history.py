@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from beamfeed.contract.periods import main_period
+from beamfeed.trainer.tasks.history import main_period
 
 
 @pytest.mark.parametrize("period", [4, 7, 24])
