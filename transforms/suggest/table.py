@@ -30,6 +30,7 @@ from beamfeed.transforms.suggest.shared import (
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
+from beamfeed.transforms.suggest.windowing import Schedule
 
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
@@ -300,8 +301,11 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     batch = choose_batch(rows)
     texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1, "wide": True}
-    epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / rows)))
+    epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / max(1.0, rows))))
     patience = max(3, epochs // 6)
+    why = (
+        "few rows are read often" if epochs == MOST_EPOCHS else f"some {ROWS_TRAINED // 1_000_000} million rows in all"
+    )
     if table.label is None:
         example = (
             "train:",
@@ -325,7 +329,7 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
             batch,
             places.model,
             trains=f"about {round(rows):,} rows train",
-            epochs=epochs,
             patience=patience if held_back else None,
+            schedule=Schedule(epochs, None, None, "at most: " + why if held_back else why),
         )
     ]

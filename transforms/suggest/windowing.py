@@ -53,7 +53,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long an autoencoder trains.
+    """How long a model trains.
 
     Attributes:
       epochs: to train.
