@@ -174,9 +174,7 @@ def with_rows(page: str, rows: dict[str, str]) -> str:
     """The page with these lines, by the places of their files, in its table; those of other files stay."""
     lines = (section(page, "public") or "").splitlines()
     lines_of = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")} | rows
-    shown = (
-        dataset.place for dataset in DATASETS if dataset.kind == "timeseries"
-    )  # of tables docs/results.md has losses
+    shown = (dataset.place for dataset in DATASETS if dataset.kind == "timeseries")
     table = summary_table({place: lines_of[place] for place in shown if place in lines_of})
     return with_section(page, "public", "\n".join(table))
 

@@ -303,9 +303,9 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1, "wide": True}
     epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / max(1.0, rows))))
     patience = max(3, epochs // 6)
-    why = (
-        "few rows are read often" if epochs == MOST_EPOCHS else f"some {ROWS_TRAINED // 1_000_000} million rows in all"
-    )
+    often = "at most" if held_back else ""
+    if epochs == MOST_EPOCHS:
+        often = f"{often}: few rows are read often".removeprefix(": ")
     if table.label is None:
         example = (
             "train:",
@@ -330,6 +330,6 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
             places.model,
             trains=f"about {round(rows):,} rows train",
             patience=patience if held_back else None,
-            schedule=Schedule(epochs, None, None, "at most: " + why if held_back else why),
+            schedule=Schedule(epochs, None, None, often),
         )
     ]
