@@ -1,6 +1,6 @@
 """How good are the untouched jobs of public tables, beside a linear model and gradient boosting on the same rows?
 
-    python benchmarks/public_tables.py FOLDER [--only NAME ...] [--seeds 1 2 3] [--docs docs/results.md]
+    python benchmarks/public_tables.py FOLDER [--only NAME ...] [--seeds 1 2 3]
 
 FOLDER holds clones of the repositories that `TABLES` names, as FOLDER/owner/repository. For each table this
 runs `beamfeed init FILE --label NAME`, and the job file that it wrote once for each seed. It reads the test
@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from marks import write_section
 from public_data import BEAMFEED, SECONDS, PublicData, last_line
 
 _R = "selva86/datasets"
@@ -81,21 +80,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of the clones")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="the stems of some files")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--docs", type=Path, help="the page whose table gets the lines")
     arguments = parser.parse_args()
-    lines, even = [], 0
+    print("\n".join(HEAD))
+    tables = even = 0
     for dataset in TABLES:
         if arguments.only and dataset.name not in arguments.only:
             continue
         with tempfile.TemporaryDirectory() as work:
             line, is_even = measure(dataset, arguments.folder.resolve(), arguments.seeds, Path(work))
         print(line, flush=True)
-        lines.append(line)
+        tables += 1
         even += is_even
-    told = f"{even} of {len(lines)} are even or better."
-    print(told)
-    if arguments.docs:
-        write_section(arguments.docs, "public tables", "\n".join([*HEAD, *lines, "", told]))
+    print(f"\n{even} of {tables} are even or better.")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ class Ahead(Section):
 
     example: ClassVar[str] = "{rows: 24}"
 
-    rows: Annotated[int, Field(ge=1, le=100_000)] = Field(description="How many rows behind the window are forecast.")
+    rows: Annotated[int, Field(ge=1, le=10_000)] = Field(description="How many rows behind the window are forecast.")
     columns: list[str] = Field(
         default=[], description="Those of the features that are forecast, names and globs; left out, all of them."
     )

@@ -8,7 +8,7 @@ from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.inputs import InputSection
 from beamfeed.contract.config.model import Linear, Model
 from beamfeed.contract.config.section import Duration, FieldName, FilePath, FolderPath, Fraction, Section, class_name
-from beamfeed.contract.config.task import Reconstruct, Task
+from beamfeed.contract.config.task import Forecast, Reconstruct, Task, goals_of
 
 
 class Feed(Section):
@@ -235,7 +235,7 @@ class Train(Section):
 
     @model_validator(mode="after")
     def _has_a_floor(self) -> "Train":
-        if self.floor and isinstance(self.task, Reconstruct):
+        if self.floor and any(isinstance(goal, (Reconstruct, Forecast)) for goal in goals_of(self.task).values()):
             raise ValueError("floor is for tasks that classify or regress")
         if self.floor and isinstance(self.model, Linear):
             raise ValueError("floor is the model linear, which this one is")

@@ -273,12 +273,11 @@ def test_a_forecast_can_be_learned_beside_another_output(new_fleet):
     fleet.job["label"] = [
         {"name": "later", "ahead": {"rows": 3, "columns": ["x1"]}},
         {"name": "life", "derive": "remaining_life"},
-        {"name": "soon", "column": "x0", "at": "horizon", "horizon": 5},
+        {"name": "soon", "column": "x1", "at": "horizon", "horizon": 5},
     ]
     fleet.job["source"]["features"] = ["x1", "x2"]
     outputs = {
         "ahead": {"name": "forecast", "target": "later"},
-        "life": {"name": "regress", "target": "life"},
         "soon": {"name": "regress", "target": "soon"},
     }
     fleet.job["train"] = {
@@ -296,11 +295,12 @@ def test_a_forecast_can_be_learned_beside_another_output(new_fleet):
     for batch in batches:
         table, start = futures[float(batch["later"][0, 0, 0])]
         np.testing.assert_array_equal(batch["later"][0, :, 0], table["x1"].to_numpy()[start + 8 : start + 11])
-        assert batch["soon"][0] == table["x0"].to_numpy()[start + 7 + 5]
+        assert batch["soon"][0] == table["x1"].to_numpy()[start + 7 + 5]
         assert batch["life"][0] == 79 - (start + 7)
     assert main(["--job", str(fleet.write_job())]) == 0
     forecast = tf.saved_model.load(str(fleet.folder / "model" / "saved_model")).signatures["forecast"]
     said = forecast(windows=tf.zeros([2, 8, 2]), time=tf.constant(np.tile(np.arange(8), (2, 1)), tf.int64))
     assert said["ahead_forecast"].shape == (2, 3, 1)
     np.testing.assert_array_equal(said["ahead_time"], [[8, 9, 10]] * 2)
-    assert said["life_prediction"].shape == (2,)
+    assert said["soon_prediction"].shape == (2,)
+    assert os.path.exists(fleet.folder / "model" / "review.json")

@@ -95,6 +95,8 @@ def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, modul
 
     None where none is wanted, the column is no feature, or each asset has a scale of its own.
     """
+    if not all(isinstance(task, Regress) for task in objective.tasks.values()):
+        return None
     targets = {task.goal.target for task in objective.tasks.values() if isinstance(task, Regress)}
     label = next((section for section in job.label if {section.name} == targets and section.at == "horizon"), None)
     if label is None or label.column not in manifest.features:

@@ -73,10 +73,10 @@ def fit_first_weights(
 
     def fit() -> None:
         for examples in read_sample(job, manifest, objective):
-            for one, _ in fits:
-                one.add(examples)
-        for place, (one, _) in enumerate(fits):
-            fitted = one.values(values[place])
+            for layers, _ in fits:
+                layers.add(examples)
+        for place, (layers, _) in enumerate(fits):
+            fitted = layers.values(values[place])
             if all(np.isfinite(value).all() for value in fitted):  # else the first step says what is wrong
                 values[place] = fitted
 

@@ -7,6 +7,7 @@ each bin: 1 where it is beyond the bin, 0 where it is below, and in between as f
 import numpy as np
 
 LEAST_ROWS = 48  # in a bin: with fewer rows there are fewer bins, which noise cannot fill
+SMALLEST = 1e-30  # width of a bin: float32 holds 1 / width
 NARROWEST = 1e-5  # of a bin, as a share of the size of its edges: float32 can tell some hundred places in it
 
 
@@ -28,7 +29,7 @@ def find_edges(values: np.ndarray, count: int) -> np.ndarray:
     edges = distinct[np.unique([0, *last_in_bin])]
     chosen = [edges[0]]
     for edge in edges[1:]:
-        if edge - chosen[-1] > NARROWEST * max(abs(edge), abs(chosen[-1])):
+        if edge - chosen[-1] > max(SMALLEST, NARROWEST * max(abs(edge), abs(chosen[-1]))):
             chosen.append(edge)
     return np.array(chosen)
 

@@ -54,19 +54,19 @@ def linear_forecast(
     values = continued(windows, output)
     final = values[:, -1:]
     if last:
-        values = keras.layers.Subtract(name=f"{name}_from_last")([values, final])
+        values = keras.layers.Subtract(name=f"{name}_from_last", dtype="float32")([values, final])
     parts = [values]
     if trend > 1:
-        rows_at_ends = [keras.layers.Flatten()(row) for row in (values[:, :1], values[:, -1:])]
-        before, behind = (keras.layers.RepeatVector(trend // 2)(row) for row in rows_at_ends)
-        padded = keras.layers.Concatenate(axis=1)([before, values, behind])
-        level = keras.layers.AveragePooling1D(trend, strides=1, name=f"{name}_trend")(padded)
-        parts = [level, keras.layers.Subtract(name=f"{name}_rest")([values, level])]
+        rows_at_ends = [keras.layers.Flatten(dtype="float32")(row) for row in (values[:, :1], values[:, -1:])]
+        before, behind = (keras.layers.RepeatVector(trend // 2, dtype="float32")(row) for row in rows_at_ends)
+        padded = keras.layers.Concatenate(axis=1, dtype="float32")([before, values, behind])
+        level = keras.layers.AveragePooling1D(trend, strides=1, name=f"{name}_trend", dtype="float32")(padded)
+        parts = [level, keras.layers.Subtract(name=f"{name}_rest", dtype="float32")([values, level])]
     rows, _ = output.shapes[0]
-    maps = [
-        keras.layers.Dense(rows, name=f"{name}_{part}_map", dtype="float32")(keras.layers.Permute((2, 1))(values))
-        for part, values in zip(PARTS, parts, strict=False)
-    ]
+    maps = []
+    for part, values in zip(PARTS, parts, strict=False):
+        over_time = keras.layers.Permute((2, 1), dtype="float32")(values)
+        maps.append(keras.layers.Dense(rows, name=f"{name}_{part}_map", dtype="float32")(over_time))
     summed = keras.layers.Add(name=f"{name}_maps", dtype="float32")(maps) if len(maps) > 1 else maps[0]
     forecast = keras.layers.Permute((2, 1), name=f"{name}_linear", dtype="float32")(summed)
     return keras.layers.Add(name=f"{name}_from", dtype="float32")([forecast, final]) if last else forecast

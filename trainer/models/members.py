@@ -50,7 +50,7 @@ def heads_of_members(
     for name, output in signature.outputs.items():
         numbers = _head(state, name, output)
         if added:
-            same = keras.layers.Reshape((1, -1))(added[name])
+            same = keras.layers.Reshape((1, -1), dtype="float32")(added[name])
             numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, same])
         numbers = in_units(numbers, name, output)
         mean = keras.layers.GlobalAveragePooling1D(name=f"{ascii_name(name)}{MEAN}", dtype="float32")

@@ -119,7 +119,7 @@ def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.Ker
     """In the units of the target: what a head learns first need not be their size."""
     if (output.scale, output.offset) == (1.0, 0.0):
         return numbers
-    scale, offset = (list(one) if isinstance(one, tuple) else one for one in (output.scale, output.offset))
+    scale, offset = (list(unit) if isinstance(unit, tuple) else unit for unit in (output.scale, output.offset))
     return keras.layers.Rescaling(scale, offset, name=f"{name}_units", dtype="float32")(numbers)
 
 
@@ -128,7 +128,7 @@ def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
     if output.continues == tuple(range(windows.shape[-1])):
         return windows
     columns = [windows[:, :, place : place + 1] for place in output.continues]
-    return keras.layers.Concatenate(axis=-1)(columns) if len(columns) > 1 else columns[0]
+    return keras.layers.Concatenate(axis=-1, dtype="float32")(columns) if len(columns) > 1 else columns[0]
 
 
 def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:

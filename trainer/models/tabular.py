@@ -24,7 +24,7 @@ from beamfeed.trainer.models.signature import Input, Signature, ascii_name, one_
 
 BINS = "_bins"  # what the name of the layer ends with that a column's bins are the weights of
 EMBEDDED = 16  # numbers that a number becomes
-MOST_BINNED = 1024  # numbers of an input; of more, such as those of an array, each is taken as it is
+MOST_BINNED = 256  # numbers of an input; of more, such as those of an array, each is taken as it is
 
 
 def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
@@ -36,7 +36,7 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
     Raises:
       UserError: if an input is neither numbers nor categories, or the task gives an input back.
     """
-    check_outputs(signature, section.name)
+    _check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
     parts = []
@@ -58,6 +58,12 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
     return keras.Model(inputs, heads_of_members(state, signature, wide), name="tabular")
 
 
+def _check_outputs(signature: Signature, model: str) -> None:
+    check_outputs(signature, model)
+    if any(output.continues for output in signature.outputs.values()):
+        raise UserError(f"train.model.name: {model!r} does not forecast; use 'dlinear', 'recurrent' or your own class")
+
+
 def has_bins(section: Tabular, field: Input) -> bool:
     """Whether an input's numbers are embedded by bins of their values."""
     return bool(section.bins) and field.dtype == "float32" and len(field.shape) <= 1 and field.numbers <= MOST_BINNED
@@ -72,8 +78,8 @@ def bin_weights(model: keras.Model, inputs: Iterable[str]) -> dict[str, list[ker
 def _embedded(values: keras.KerasTensor, name: str, bins: int) -> keras.KerasTensor:
     """Numbers `[batch, columns]` -> `[batch, columns * EMBEDDED]`: linear within each bin of a column."""
     columns = values.shape[1]
-    encode = keras.layers.EinsumDense("bc,ct->bct", (columns, bins), bias_axes="ct", name=name)
-    encoded = keras.layers.ReLU(max_value=1.0)(encode(values))
+    encode = keras.layers.EinsumDense("bc,ct->bct", (columns, bins), bias_axes="ct", name=name, dtype="float32")
+    encoded = keras.layers.ReLU(max_value=1.0, dtype="float32")(encode(values))
     encode.trainable = False  # it is set to the bins of training rows, see beamfeed.trainer.loop.first_weights
     embed = keras.layers.EinsumDense("bct,ctd->bcd", (columns, EMBEDDED), bias_axes="cd")
     return keras.layers.Flatten()(embed(encoded))
@@ -84,7 +90,7 @@ def build_linear(section: Linear, signature: Signature) -> keras.Model:
 
     Returns and raises as `build_tabular`.
     """
-    check_outputs(signature, section.name)
+    _check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     sums = _sums(named(inputs, signature), signature, section.name)
     outputs = {name: in_units(sums[name], name, output) for name, output in signature.outputs.items()}

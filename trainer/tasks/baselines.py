@@ -16,7 +16,8 @@ from beamfeed.trainer.tasks.base import Guess, Guesses, TrainingWindows
 
 WIDEST = 2048  # numbers of a window, of wider ones nothing is fitted
 MOST_CATEGORIES = 255  # of a column, which boosting takes as such; with more, their numbers count as an order
-WORK = 10_000_000  # training windows * columns * trees of a round: some ten seconds
+WORK = 10_000_000  # training windows * columns or words * classes: some ten seconds
+MOST_WEIGHTS = 2_000_000  # of a linear model: categories and words, for each class
 LEAST_PROBABILITY = 1e-7
 BOOSTING = "gradient boosting"
 
@@ -56,12 +57,14 @@ class Layout:
         self.sizes = [size for name in self.categories for size in inputs[name].sizes]
         self.vocabularies = [inputs[name].sizes[0] for name in self.texts]
         self.width = len(self.sizes) + sum(inputs[name].numbers for name in self.numbers)
+        self.words = sum(inputs[name].numbers for name in self.texts)
+        self.weights = self.width + sum(self.sizes) + sum(self.vocabularies)  # of a linear model of one number
 
     @property
     def unfit(self) -> str:
         """Why nothing can be fitted to such inputs; empty where something can."""
         known = {*self.numbers, *self.categories, *self.texts}
-        if known != set(self._inputs) or any(None in self._inputs[name].shape for name in self.numbers):
+        if known != set(self._inputs) or any(None in field.shape for field in self._inputs.values()):
             return "inputs are not numbers and categories of one size"
         if self.width > WIDEST:
             return f"windows of {self.width:,} numbers, more than {WIDEST:,}"
@@ -121,20 +124,29 @@ def fit_baselines(
     if layout.unfit:
         return Guesses({}, [f"linear model, {BOOSTING}: {layout.unfit}"])
     linear_name = "a linear model" if classes is None else "logistic regression"
-    most = max(1, WORK // (max(1, layout.width) * (classes if classes is not None and classes > 2 else 1)))
+    outputs = classes if classes is not None and classes > 2 else 1
+    most = max(1, WORK // (max(1, layout.width + layout.words) * outputs))
     rows, truth = _collect(layout, windows, most)
     if len(np.unique(truth)) < 2:
         return Guesses({}, [f"{linear_name}, {BOOSTING}: all training windows looked at have the same target"])
     weights = None if class_weights is None else np.array(class_weights)[truth]
-    fitted: dict[str, Predict] = {linear_name: _linear(layout, rows, truth, weights, classes)}
     skipped = [] if len(rows) >= of else [f"{linear_name}, {BOOSTING}: fitted to {len(rows):,} of {of:,} windows"]
+    fits = {linear_name: _linear, BOOSTING: _boosted}
+    unfit = {}
+    if layout.weights * outputs > MOST_WEIGHTS:
+        unfit[linear_name] = f"would have {layout.weights * outputs:,} weights, more than {MOST_WEIGHTS:,}"
     if layout.texts:
-        skipped.append(f"{BOOSTING}: takes no text")
+        unfit[BOOSTING] = "takes no text"
     elif truth.ndim > 1:
-        skipped.append(f"{BOOSTING}: is of one number, the target has {truth.shape[1]}")
-    else:
-        fitted[BOOSTING] = _boosted(layout, rows, truth, weights, classes)
-    return Guesses({name: _as_guess(layout, predict, truth, classes) for name, predict in fitted.items()}, skipped)
+        unfit[BOOSTING] = f"is of one number, the target has {truth.shape[1]}"
+    by_name: dict[str, Guess] = {}
+    for name, fit in fits.items():
+        if name not in unfit:
+            try:
+                by_name[name] = _as_guess(layout, fit(layout, rows, truth, weights, classes), truth, classes)
+            except ValueError as error:  # as of values that are not finite; the model is reviewed without it
+                unfit[name] = f"cannot be fitted: {str(error).splitlines()[0]}"
+    return Guesses(by_name, [*skipped, *(f"{name}: {why}" for name, why in unfit.items())])
 
 
 def _collect(layout: Layout, windows: TrainingWindows, most: int) -> tuple[Rows, np.ndarray]:
@@ -168,6 +180,10 @@ def _boosted(layout: Layout, rows: Rows, truth: np.ndarray, weights: np.ndarray 
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     columns = [layout.width - len(layout.sizes) + at for at, size in enumerate(layout.sizes) if size <= MOST_CATEGORIES]
+    if classes is not None:  # early stopping divides each class, and cannot divide a single row
+        often = np.isin(truth, np.flatnonzero(np.bincount(truth) > 1))
+        rows = Rows(rows.numbers[often], rows.categories[often])
+        truth, weights = truth[often], None if weights is None else weights[often]
     kind = HistGradientBoostingRegressor if classes is None else HistGradientBoostingClassifier
     fitted = kind(categorical_features=columns, random_state=0).fit(layout.dense(rows), truth, sample_weight=weights)
     return lambda some: _predicted(fitted, layout.dense(some), classes)

@@ -147,6 +147,9 @@ def _series(
     for name, column in columns.items():
         if name in keys or (predicts and label is not None and name == label.name):
             continue
+        if outlook is not None and label is not None and name == label.name:
+            features.append(name)
+            continue
         why = _no_feature(column)
         if why is None and is_flag_of_label(column, numbers_of(tables, name)):
             why = "zeros and ones, and its name speaks of a label"
@@ -187,7 +190,7 @@ def _outlook(
 ) -> Outlook | None:
     """How a label is forecast; None where it is not."""
     line = survey(time, assets.groups)
-    if not line.assets:
+    if not line.assets or label.missing > MOSTLY_MISSING:
         return None
     numbers = [name for name, one in columns.items() if one.kind == "number" and not (one.constant or one.identity)]
     by_table = [

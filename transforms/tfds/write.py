@@ -25,6 +25,7 @@ def is_readable(manifest: Manifest) -> bool:
         and manifest.compression == "none"
         and all(info.records == info.windows for info in infos)
         and not any(shard.folder for info in infos for shard in info.shards)
+        and not any(field.part for field in manifest.fields)  # rows to be forecast would be among the inputs
         and (manifest.windows.length == 1 or not any(_is_one_by_one(field) for field in manifest.fields))
     )
 

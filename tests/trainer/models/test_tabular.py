@@ -121,6 +121,27 @@ def test_they_compute_in_half_precision():
         keras.config.set_dtype_policy(before)
 
 
+def test_bins_are_exact_in_half_precision():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = models.build(SECTIONS[0], Signature({"numbers": NUMBERS}, {"fraud": CLASSES}), 1)
+    finally:
+        keras.config.set_dtype_policy(before)
+    layer = model.get_layer("numbers_bins")
+    layer.set_weights([np.full((3, 64), 10.0), np.tile(-10 * np.linspace(2000, 2006.3, 64), (3, 1))])
+    x = np.linspace(2000, 2006, 601, dtype="f4")[:, None].repeat(3, axis=1)
+    expected = 10 * (x[:, :, None] - np.linspace(2000, 2006.3, 64))
+    np.testing.assert_allclose(layer(x), expected, atol=0.01)
+
+
+def test_tables_do_not_forecast():
+    forecast = Output(((4, 2),), "4 rows of 2 columns", units=8, scale=(1.0, 1.0), offset=(0.0, 0.0), continues=(0, 1))
+    for section in SECTIONS:
+        with pytest.raises(UserError, match="does not forecast; use 'dlinear', 'recurrent' or your own class"):
+            models.build(section, Signature({"numbers": NUMBERS}, {"later": forecast}), 1)
+
+
 def test_sections_are_strict():
     with pytest.raises(ValueError, match="extra"):
         Tabular(name="tabular", unit=[3])

@@ -11,6 +11,7 @@ from beamfeed.trainer.tasks.baselines import BOOSTING, Layout, Rows, fit_baselin
 RNG = np.random.default_rng(0)
 NUMBERS = Input((3,), "float32", False, ("a", "b", "c"))
 CATEGORIES = Input((2,), "int64", False, ("kind", "city"), (4, 50))
+RAGGED = Input((None,), "int64", False, (), (20,))
 TEXT = Input((6,), "int64", False, (), (20,))
 TABLE = {"numbers": NUMBERS, "categories": CATEGORIES}
 
@@ -99,10 +100,33 @@ def test_a_sparse_row_is_numbers_categories_and_counts_of_words():
     assert dense[3 + 54 + 5] == 2
 
 
+def test_a_class_of_one_row_among_many_and_numbers_that_are_none():
+    x, truth = RNG.normal(size=(10_050, 1)).astype("f4"), RNG.integers(0, 2, 10_050)
+    truth[77] = 2  # of more than 10,000 rows, boosting divides each class
+    inputs = {"x": Input((1,), "float32", False, ("a",))}
+    assert len(fit_baselines(inputs, batches({"x": x}, truth), 10_050, classes=3).by_name) == 2
+    x[5] = np.nan  # trees take what is missing
+    fitted = fit_baselines(inputs, batches({"x": x[:100]}, truth[:100]), 100, classes=3)
+    assert list(fitted.by_name) == [BOOSTING]
+    assert fitted.skipped[0].startswith("logistic regression: cannot be fitted: Input X contains NaN")
+
+
+def test_linear_models_of_very_many_categories_are_left_out():
+    inputs = {"id": Input((), "int64", False, (), (3_000_000,))}
+    fitted = fit_baselines(inputs, batches({"id": np.arange(50)}, np.arange(50.0)), 50)
+    assert list(fitted.by_name) == [BOOSTING]
+    assert fitted.skipped == ["a linear model: would have 3,000,001 weights, more than 2,000,000"]
+
+
 @pytest.mark.parametrize(
     ("inputs", "truth", "line"),
     [
         ({"x": Input((None,), "float32")}, np.arange(2), "inputs are not numbers and categories of one size"),
+        (
+            {"x": Input((None,), "int64", False, (), (20,))},
+            np.arange(2),
+            "inputs are not numbers and categories of one size",
+        ),
         ({"x": Input((3000,), "float32")}, np.arange(2), "windows of 3,000 numbers, more than 2,048"),
         ({"numbers": NUMBERS}, np.ones(20), "all training windows looked at have the same target"),
         ({"numbers": NUMBERS}, np.ones((20, 2)) * [[1, 2]], "is of one number, the target has 2"),

@@ -320,6 +320,18 @@ def test_windows_hold_the_period_of_the_series(folder):
     assert "Values repeat after 24 rows: a window holds one" in suggest("a.csv").text
 
 
+def test_a_label_that_is_mostly_missing_is_not_forecast_and_one_that_is_called_target_is(folder):
+    hours = np.datetime64("2020-01-01T00:00") + 60 * np.arange(1200)
+    load = (np.sin(2 * np.pi * np.arange(1200) / 24) + 0.1 * RNG.normal(size=1200)).round(4)
+    write(folder / "a.csv", time=hours, load=load, target=load[::-1])
+    made = job("a.csv", label="target")
+    assert made["train"]["task"] == {"name": "forecast"}
+    assert "target" in made["source"]["features"]
+    write(folder / "a.csv", time=hours, load=load, y=[f"{k}" if n % 3 == 0 else "" for n, k in enumerate(load)])
+    made = job("a.csv", label="y")
+    assert "ahead" not in made["label"]
+
+
 def test_small_tables_are_trained_to_the_end_and_large_ones_in_some_minutes(folder):
     write(folder / "a.csv", x=amounts(), target=RNG.choice(["yes", "no"], ROWS))
     small = job("a.csv")["train"]
