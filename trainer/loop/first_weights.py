@@ -1,55 +1,20 @@
-"""First weights that come of the data.
+"""First weights that come of the data, where a model has such: found in a sample of training windows."""
 
-The linear path of an autoencoder begins as PCA of training windows, that of a forecast as ridge regression; the bins of
-a tabular model hold training rows.
-"""
-
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.config.model import Autoencoder, DLinear, ModelSection, Recurrent, Tabular
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.cluster.strategy import Cluster, Together
-from beamfeed.trainer.models.autoencoder import linear_path
-from beamfeed.trainer.models.bins import encoding
-from beamfeed.trainer.models.components import VectorSums
-from beamfeed.trainer.models.forecast import forecast_maps
-from beamfeed.trainer.models.signature import Signature
-from beamfeed.trainer.models.tabular import bin_weights
 from beamfeed.trainer.review.reading import numbers_of, read_windows, some_of
-from beamfeed.trainer.tasks.base import Task
-from beamfeed.trainer.tasks.forecast import Forecast
-from beamfeed.trainer.tasks.history import HistorySums
+from beamfeed.trainer.tasks.first_fits import make_fits
 from beamfeed.trainer.tasks.objective import Examples, Objective
 
 FITTED = 16_384  # training windows, from all over the split
 MOST_BYTES = 256 << 20  # of them
 BATCH = 256  # windows at a time
-
-
-class Fit(Protocol):
-    """Weights that are found in training windows."""
-
-    def add(self, examples: Examples) -> None:
-        """Adds windows, at least one."""
-
-    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The weights, float32, in the place of random ones."""
-
-
-def begins_trained(section: ModelSection, signature: Signature) -> bool:
-    """Whether such a model, as it begins, may be better than training makes it."""
-    return (isinstance(section, Autoencoder) and section.linear) or bool(forecasts_of(section, signature))
-
-
-def forecasts_of(section: ModelSection, signature: Signature) -> list[str]:
-    """The outputs that begin as a linear forecast of the window."""
-    continues = isinstance(section, (DLinear, Recurrent))
-    return [name for name, output in signature.outputs.items() if continues and output.continues]
 
 
 def fit_first_weights(
@@ -86,23 +51,6 @@ def fit_first_weights(
         weight.assign(value)
 
 
-def make_fits(
-    section: ModelSection, model: keras.Model, objective: Objective
-) -> list[tuple[Fit, list[keras.Variable]]]:
-    """What finds first weights, each with the weights that it finds."""
-    signature = objective.signature
-    if isinstance(section, Autoencoder) and section.linear:
-        return [(Components(next(iter(signature.inputs.values())).numbers), linear_path(model))]
-    if isinstance(section, Tabular):
-        by_input = bin_weights(model, signature.inputs)
-        return [(ColumnBins(name, section.bins), weights) for name, weights in by_input.items()]
-    return [
-        (LinearForecast(name, objective.tasks[name], not isinstance(section, DLinear) or section.last),
-         forecast_maps(model, name))
-        for name in forecasts_of(section, signature)
-    ]  # fmt: skip
-
-
 def read_sample(job: TrainingJob, manifest: Manifest, objective: Objective) -> Iterator[Examples]:
     """A sample of the training windows, the same one each time."""
     numbers = sum(window.numbers for window in objective.signature.inputs.values())
@@ -110,88 +58,3 @@ def read_sample(job: TrainingJob, manifest: Manifest, objective: Objective) -> I
     preparation = objective.preparation and objective.preparation.once
     for fields, present in read_windows(job, manifest, "train", objective.fields(), BATCH, most, preparation):
         yield objective.examples(some_of(fields, numbers_of(present)))
-
-
-class Components:
-    """The weights of an autoencoder's linear path.
-
-    Args:
-      width: numbers in a window.
-    """
-
-    def __init__(self, width: int):
-        self._sums, self._width = VectorSums(width), width
-
-    def add(self, examples: Examples) -> None:
-        """Adds windows."""
-        self._sums.add(examples.x.numpy().reshape(-1, self._width))
-
-    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """See `as_components`."""
-        return as_components(self._sums, first) if np.isfinite(self._sums.mean).all() else list(first)
-
-
-class ColumnBins:
-    """The weights of an encoding by bins.
-
-    Args:
-      name: of the input.
-      count: bins of each column, at most.
-    """
-
-    def __init__(self, name: str, count: int):
-        self._name, self._count = name, count
-        self._rows: list[np.ndarray] = []
-
-    def add(self, examples: Examples) -> None:
-        """Adds rows."""
-        values = examples.x[self._name] if isinstance(examples.x, dict) else examples.x
-        self._rows.append(values.numpy().reshape(len(values), -1))
-
-    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Kernel and bias; the first ones where a row is not finite."""
-        rows = np.concatenate(self._rows)
-        return list(encoding(rows, *first[0].shape[1:])) if np.isfinite(rows).all() else list(first)
-
-
-class LinearForecast:
-    """The weights of linear maps of a window, by ridge regression.
-
-    Args:
-      name: of the output.
-      task: of the same.
-      last: whether the maps are of what is apart from the last row.
-    """
-
-    def __init__(self, name: str, task: Task, last: bool):
-        assert isinstance(task, Forecast)
-        self._name, self._last, self._sums = name, last, HistorySums(task.history)
-
-    def add(self, examples: Examples) -> None:
-        """Adds windows, and the rows behind them."""
-        self._sums.add(examples.x.numpy(), examples.truth[self._name].numpy())
-
-    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Kernel `[length, rows]` and bias of each map: all have the same kernel, as what they map adds up."""
-        kernel = np.zeros_like(first[0])
-        weights, bias = self._sums.linear()
-        kernel[-len(weights) :] = weights
-        if not self._last:  # the forecast of what is apart from the last row, and that row
-            kernel[-1] += 1 - weights.sum(axis=0)
-        return [kernel, bias, *[value for _ in first[2::2] for value in (kernel, np.zeros_like(bias))]]
-
-
-def as_components(sums: VectorSums, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Kernel and bias to the latent state and back, such that together they project onto the principal components.
-
-    Args:
-      sums: over windows.
-      values: of random weights, as `linear_path` lists them: `[width, latent]`, `[latent]`, `[latent, width]` and
-        `[width]`. Where there are fewer components than latent numbers, those beyond keep their own way down.
-    """
-    to_latent, to_latent_bias, back, back_bias = (np.array(value, np.float64) for value in values)
-    count = min(sums.most, to_latent.shape[1])
-    components = sums.components(count)
-    to_latent[:, :count], to_latent_bias[:count] = components, -sums.mean @ components
-    back[:count], back[count:], back_bias[:] = components.T, 0.0, sums.mean
-    return [value.astype(np.float32) for value in (to_latent, to_latent_bias, back, back_bias)]

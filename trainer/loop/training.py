@@ -24,7 +24,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
-from beamfeed.trainer.loop.first_weights import begins_trained, fit_first_weights
+from beamfeed.trainer.loop.first_weights import fit_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
 from beamfeed.trainer.loop.optimizer import averaged
@@ -34,6 +34,7 @@ from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, until_evaluation
 from beamfeed.trainer.loop.steps import NORM, zero_train
 from beamfeed.trainer.review.pictures import Pictures
+from beamfeed.trainer.tasks.first_fits import begins_trained
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums, find_watched
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
@@ -184,7 +185,7 @@ class Training:
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
 
     def keep_first(self, state: TrainingState) -> TrainingState:
-        """Evaluates a model that begins as PCA or a linear forecast: training may not find better weights."""
+        """Evaluates a model that begins as a linear one: training may not find better weights."""
         if state.step or not begins_trained(self.job.train.model, self.objective.signature):
             return state
         evaluated = self.evaluate("eval")
