@@ -42,13 +42,12 @@ def main() -> None:
     options = parser.parse_args()
     table = pyarrow.csv.read_csv(options.file).drop_columns(["date"])
     rows = np.stack([column.to_numpy().astype(np.float32) for column in table.columns], axis=1)
-    found = [errors(model, rows) for model in options.model]
-    for model, (windows, squared, absolute) in zip(options.model, found, strict=True):
+    measured = [errors(model, rows) for model in options.model]
+    for model, (windows, squared, absolute) in zip(options.model, measured, strict=True):
         print(f"{model}: {windows:,} windows, mean squared error {squared:.4f}, mean absolute error {absolute:.4f}")
-    if len(found) > 1:
-        print(
-            f"mean of {len(found)}: {np.mean([one[1] for one in found]):.4f}, {np.mean([one[2] for one in found]):.4f}"
-        )
+    if len(measured) > 1:
+        _, squared, absolute = np.mean(measured, axis=0)
+        print(f"mean of {len(measured)}: {squared:.4f}, {absolute:.4f}")
 
 
 if __name__ == "__main__":

@@ -75,13 +75,13 @@ class HistorySums:
         self._batch += 1
         recent = x[:, -LONGEST:, np.array(history.places)[chosen]]
         columns = recent.transpose(0, 2, 1).reshape(-1, recent.shape[1])
-        wanted = (truth[:, :, chosen] - history.offset[chosen]) / history.divisor[chosen]
-        wanted = wanted.transpose(0, 2, 1).reshape(-1, history.ahead)
+        future = (truth[:, :, chosen] - history.offset[chosen]) / history.divisor[chosen]
+        future = future.transpose(0, 2, 1).reshape(-1, history.ahead)
         series = x[:, :, :: -(-x.shape[2] // TOGETHER)].transpose(0, 2, 1)
         series = series[:: -(-series.size // TRANSFORMED)].reshape(-1, x.shape[1])
         covariance = len(x) * autocovariance(series)
         last = columns[:, -1:]
-        both = np.concatenate([columns - last, np.ones_like(last), wanted - last], axis=1).astype(np.float64)
+        both = np.concatenate([columns - last, np.ones_like(last), future - last], axis=1).astype(np.float64)
         rows = columns.shape[1] + 1
         products = both[:, :rows].T @ both
         if self._covariance is None or self._products is None:

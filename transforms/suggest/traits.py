@@ -102,11 +102,11 @@ class Traits:
         The autocorrelation rises from half a period to a whole one, and again to two. That is what is asked for: it
         does not rise so in a trend, however high it stands. The mean of features and the middle one of assets tell.
         """
-        found = [_strengths(max(runs, key=len)) for runs in self.assets if runs]
-        strength = np.zeros((len(found), max(map(len, found), default=0)))
-        for asset, strengths in enumerate(found):
+        by_asset = [_strengths(max(runs, key=len)) for runs in self.assets if runs]
+        strength = np.zeros((len(by_asset), max(map(len, by_asset), default=0)))
+        for asset, strengths in enumerate(by_asset):
             strength[asset, : len(strengths)] = strengths  # a short asset shows no long periods
-        strength = np.median(strength, axis=0) if len(found) else strength.reshape(-1)
+        strength = np.median(strength, axis=0) if len(by_asset) else strength.reshape(-1)
         if strength.max(initial=0) < _STRENGTH:
             return 0
         first = int(np.argmax(strength >= _FIRST * strength.max()))
