@@ -55,7 +55,7 @@ class Served:
         self.layout = self.manifest.data_layout(self.job.output.path)
         objective = Objective.of(self.job.train, self.manifest)
         model = models.build(self.job.train.model.bare, objective.signature, 0)
-        model.set_weights([3 * weight for weight in model.get_weights()])
+        model.set_weights([1.5 * weight for weight in model.get_weights()])
         module = save_serving(
             model, objective, self.manifest, self.layout.transform_fn, self.job.prepare.missing, str(folder / "served"),
             (), key_columns(self.job.features), read_raw_values(self.layout.raw_values),
