@@ -1,4 +1,4 @@
-"""The methods beside the model are what their names say, and find what is there to be found."""
+"""The methods beside the model are what their names say, and find what is there."""
 
 import importlib
 import sys
@@ -25,9 +25,9 @@ def test_a_row_gets_the_mean_of_its_windows():
     windows = anomalies.windows_of(series(40), LENGTH)
     assert windows.shape == (33, LENGTH, FEATURES)
     of_windows = RNG.random(33)
-    found = anomalies.row_scores(windows, lambda some: of_windows[: len(some)])
+    scores = anomalies.row_scores(windows, lambda some: of_windows[: len(some)])
     expected = [of_windows[max(0, row - LENGTH + 1) : row + 1].mean() for row in range(40)]
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(scores, expected)
 
 
 def test_pca_is_what_the_singular_vectors_leave():

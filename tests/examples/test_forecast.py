@@ -29,8 +29,8 @@ def test_the_benchmark_of_a_transformer(tmp_path):
     arguments = [part for one in [*sets, "train.seed=1", "train.feed.seed=1"] for part in ("--set", one)]
     run(tmp_path, "-m", "beamfeed.launcher.cli", "run", ROOT / "examples" / "forecast.yaml", *arguments)
     assert read_result(str(tmp_path / "model")).test_loss < 0.39
-    told = run(tmp_path, ROOT / "examples" / "forecast_score.py", "--file", FILE, "--model", tmp_path / "model")
-    windows, error = re.search(r": (\S+) windows, mean squared error ([\d.]+)", told).groups()
+    printed = run(tmp_path, ROOT / "examples" / "forecast_score.py", "--file", FILE, "--model", tmp_path / "model")
+    windows, error = re.search(r": (\S+) windows, mean squared error ([\d.]+)", printed).groups()
     assert windows == "2,785"
     assert float(error) < 0.385
 

@@ -82,21 +82,21 @@ def test_the_run_beats_what_costs_nothing_and_its_errors_are_those_of_a_plain_lo
     model = keras.saving.load_model(os.path.join(workdir, "model.keras"))
     for split in ("eval", "test"):
         x, truth = windows_of(forecast, split)
-        told = review.splits[split]
-        assert told.windows == len(x) == 2 * (60 - LENGTH - AHEAD + 1)
+        of_split = review.splits[split]
+        assert of_split.windows == len(x) == 2 * (60 - LENGTH - AHEAD + 1)
         history = x[:, :, [1, 0]] * divisor + offset
         guesses = {
             "the last value": np.repeat(history[:, -1:], AHEAD, axis=1),
             "the value 8 rows before": history[:, -8:][:, np.arange(AHEAD) % 8],
         }
         for name, guess in {**guesses, "": model.predict(x, verbose=0)}.items():
-            measured = told.guesses[name] if name else told.model
+            measured = of_split.guesses[name] if name else of_split.model
             apart = guess - truth
             assert measured["loss"] == pytest.approx(np.square(apart / std).mean(), rel=1e-4)
             assert measured["mean_absolute_error"] == pytest.approx(np.abs(apart).mean(), rel=1e-4)
             assert measured["root_mean_squared_error"] == pytest.approx(np.sqrt(np.square(apart).mean()), rel=1e-4)
             assert measured["scaled_mean_absolute_error"] == pytest.approx(np.abs(apart / std).mean(), rel=1e-4)
-        assert told.model["loss"] < min(told.guesses[name]["loss"] for name in guesses)
+        assert of_split.model["loss"] < min(of_split.guesses[name]["loss"] for name in guesses)
     assert result.test_loss == pytest.approx(review.splits["test"].model["loss"], rel=1e-4)
     assert os.path.getsize(os.path.join(workdir, "report.png")) > 20_000
 
@@ -119,8 +119,8 @@ def test_what_is_served_is_preprocessing_and_the_model_and_goes_on_in_time(forec
     model = keras.saving.load_model(os.path.join(workdir, "model.keras"))
     per_asset = 60 - LENGTH - AHEAD + 1
     here = served["forecast"].numpy()[240 : 240 + per_asset]
-    found = model.predict(x, verbose=0)
-    assert any(np.allclose(here, part, rtol=1e-4, atol=1e-2) for part in (found[:per_asset], found[per_asset:]))
+    output = model.predict(x, verbose=0)
+    assert any(np.allclose(here, part, rtol=1e-4, atol=1e-2) for part in (output[:per_asset], output[per_asset:]))
 
     windows = np.stack([rows[:LENGTH], rows[50 : 50 + LENGTH]])
     minutes = 60 * np.arange(LENGTH)
@@ -140,8 +140,8 @@ def test_losses_count_each_column_in_its_own_deviations(forecast):
     apart = (output - truth) / std
     for loss, expected in ((None, np.square(apart)), ("mae", np.abs(apart))):
         (task,) = objective_of(forecast, loss=loss).tasks.values()
-        found = task.losses(tf.constant(truth, tf.float32), tf.constant(output, tf.float32))
-        np.testing.assert_allclose(found, expected.mean(axis=(1, 2)), rtol=1e-4)
+        losses = task.losses(tf.constant(truth, tf.float32), tf.constant(output, tf.float32))
+        np.testing.assert_allclose(losses, expected.mean(axis=(1, 2)), rtol=1e-4)
 
 
 def test_metrics_of_scaled_columns_are_named_so(forecast):
@@ -242,15 +242,15 @@ def test_the_linear_guess_is_ridge_regression_of_all_columns_and_the_period_that
         sums.add(x[first : first + 100], truth[first : first + 100])
     assert sums.period() == 6
     weights, bias = sums.linear()
-    design, wanted = [], []
+    design, future_rows = [], []
     for window, future in zip(x, truth, strict=True):
         for column, place in enumerate((0, 2)):
             scaled = (future[:, column] - history.offset[column]) / history.divisor[column]
             design.append(np.append(window[:, place] - window[-1, place], 1))
-            wanted.append(scaled - window[-1, place])
-    design, wanted = np.array(design), np.array(wanted)
+            future_rows.append(scaled - window[-1, place])
+    design, future_rows = np.array(design), np.array(future_rows)
     penalty = 1e-4 * np.square(design[:, :-1]).sum() / 18 * np.diag([1.0] * 18 + [0])
-    solved = np.linalg.solve(design.T @ design + penalty, design.T @ wanted)
+    solved = np.linalg.solve(design.T @ design + penalty, design.T @ future_rows)
     np.testing.assert_allclose(np.vstack([weights, bias]), solved, rtol=1e-3, atol=1e-4)
     columns = x[:3][:, :, [0, 2]]
     added = np.einsum("blc,la->bac", columns - columns[:, -1:], solved[:-1]) + solved[-1][None, :, None]

@@ -54,11 +54,11 @@ def test_values_too_near_for_float32_share_a_bin():
 def test_the_encoding_is_how_far_a_value_is_into_each_bin(rows):
     rows = np.tile(rows, (5 * LEAST_ROWS, 1))
     kernel, bias = encoding(rows, 5)
-    found = np.clip(rows[:, :, None] * kernel + bias, 0, 1)
+    shares = np.clip(rows[:, :, None] * kernel + bias, 0, 1)
     for column in range(2):
         edges = find_edges(rows[:, column], 5)
         expected = [encoded(float(value), edges, 5) for value in rows[:, column]]
-        np.testing.assert_allclose(found[:, column], expected, atol=2e-2 if len(edges) > 1 else 0)
+        np.testing.assert_allclose(shares[:, column], expected, atol=2e-2 if len(edges) > 1 else 0)
 
 
 def test_of_few_rows_there_are_fewer_bins():

@@ -38,7 +38,7 @@ def find_ahead(labels: Sequence[Label], features: Sequence[str]) -> tuple[RowsAh
     Raises:
       UserError: if one names a column that is no feature.
     """
-    found = []
+    rows_ahead: list[RowsAhead] = []
     for label in labels:
         if label.ahead is None:
             continue
@@ -50,8 +50,8 @@ def find_ahead(labels: Sequence[Label], features: Sequence[str]) -> tuple[RowsAh
                     f"(they are: {', '.join(features)})"
                 )
         names = match_features(columns, features, ())
-        found.append(RowsAhead(label.name, label.ahead.rows, tuple(map(features.index, names))))
-    return tuple(found)
+        rows_ahead.append(RowsAhead(label.name, label.ahead.rows, tuple(map(features.index, names))))
+    return tuple(rows_ahead)
 
 
 def with_raw(values: np.ndarray, scaled: np.ndarray, ahead: Sequence[RowsAhead]) -> np.ndarray:

@@ -20,7 +20,7 @@ def plain_futures(
     rows: Rows, raw: np.ndarray, valid: np.ndarray, missing: Missing, ahead: list[RowsAhead], length: int, stride: int
 ) -> dict[int, list[np.ndarray]]:
     """The rows behind each window, by the position of the window, found window by window."""
-    found = {}
+    by_position = {}
     most = max(label.rows for label in ahead)
     for first in range(len(rows) - length - most + 1):
         frame = range(first, first + length + most)
@@ -35,8 +35,8 @@ def plain_futures(
             futures.append(columns[first + length : first + length + label.rows])
             column += len(label.places)
         if not any(np.isnan(future).any() for future in futures):
-            found[int(rows.position[first])] = futures
-    return found
+            by_position[int(rows.position[first])] = futures
+    return by_position
 
 
 @st.composite
@@ -87,7 +87,7 @@ def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
         linear=missing.fill == "linear", targets=most,
     )  # fmt: skip
     assert (windowing.inputs, windowing.length) == (length, length + most)
-    found = {}
+    by_position = {}
     for block, own in iter_blocks((both.take(slice(at, at + chunk)) for at in range(0, len(both), chunk)), windowing):
         raw, features = block.values[:, 3:], Rows(block.position, block.time, block.values[:, :3], block.gap)
         _, valid = impute(features, missing)
@@ -97,16 +97,16 @@ def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
         for first, size in zip(segments.first, segments.rows, strict=True):
             for at in range(first, first + size - windowing.length + 1, stride):
                 position = int(block.position[at])
-                assert position not in found, "a window in two segments"
+                assert position not in by_position, "a window in two segments"
                 column, futures = 0, []
                 for label in ahead:
                     future = slice(at + length, at + length + label.rows)
                     futures.append(raw[future, column : column + len(label.places)])
                     column += len(label.places)
-                found[position] = futures
-    assert found.keys() == expected.keys()
+                by_position[position] = futures
+    assert by_position.keys() == expected.keys()
     for position, futures in expected.items():
-        for one, other in zip(futures, found[position], strict=True):
+        for one, other in zip(futures, by_position[position], strict=True):
             np.testing.assert_array_equal(one, other)
 
 
