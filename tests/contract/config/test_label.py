@@ -32,7 +32,7 @@ def test_one_label_or_several():
     [
         ("{}", "give either 'column: <name>', 'derive: remaining_life' or 'ahead: {rows: <rows>}'"),
         ("{column: y, derive: remaining_life}", "give either 'column: <name>', 'derive: remaining_life' or 'ahead"),
-        ("{ahead: {rows: 0}}", "label.ahead.rows: 0 is not allowed, it must be a whole number from 1 to 100,000"),
+        ("{ahead: {rows: 0}}", "label.ahead.rows: 0 is not allowed, it must be a whole number from 1 to 10,000"),
         ("{ahead: {rows: 3, column: a}}", "label.ahead.column: unknown key; did you mean 'columns'?"),
         ("{column: y, ahead: {rows: 3}}", "ahead goes with name alone, not with column"),
         ("{column: y, at: horizon}", "at: horizon needs 'horizon: <rows>'"),
