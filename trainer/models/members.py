@@ -48,7 +48,7 @@ def heads_of_members(
     """The outputs of a model, as `beamfeed.trainer.models.parts.heads`, of `[batch, members, numbers]`."""
     outputs = {}
     for name, output in signature.outputs.items():
-        numbers = _head(state, name, output)
+        numbers = _head(state, name, output, "zeros" if added else "glorot_uniform")
         if added:
             same = keras.layers.Reshape((1, -1), dtype="float32")(added[name])
             numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, same])
@@ -80,8 +80,9 @@ def _scaled(values: keras.KerasTensor, initial: Any) -> keras.KerasTensor:
     return keras.layers.EinsumDense("bmn,mn->bmn", tuple(values.shape[1:]), kernel_initializer=initial)(values)
 
 
-def _head(state: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:
+def _head(state: keras.KerasTensor, name: str, output: Output, begins: str) -> keras.KerasTensor:
     assert output.units is not None
     return keras.layers.EinsumDense(
-        "bmn,mnu->bmu", (state.shape[1], output.units), bias_axes="mu", name=f"{name}_head", dtype="float32"
-    )(state)
+        "bmn,mnu->bmu", (state.shape[1], output.units), bias_axes="mu", kernel_initializer=begins, name=f"{name}_head",
+        dtype="float32",
+    )(state)  # fmt: skip

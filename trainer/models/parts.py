@@ -104,7 +104,7 @@ def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras
     """
     outputs = {}
     for name, output in signature.outputs.items():
-        begins = "zeros" if output.continues and added and name in added else "glorot_uniform"
+        begins = "zeros" if added and name in added else "glorot_uniform"
         head = keras.layers.Dense(output.units, kernel_initializer=begins, name=f"{name}_head", dtype="float32")
         numbers = head(state)
         if output.continues:

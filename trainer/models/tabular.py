@@ -75,6 +75,30 @@ def bin_weights(model: keras.Model, inputs: Iterable[str]) -> dict[str, list[ker
     return {name: layers[layer].weights for name in inputs if (layer := f"{ascii_name(name)}{BINS}") in layers}
 
 
+def linear_weights(model: keras.Model, output: str, signature: Signature) -> list[keras.Variable]:
+    """Those of the weighted sum: kernels of numbers `[columns, units]`, of categories `[count, units]`, then biases.
+
+    Columns come in the order of `beamfeed.trainer.tasks.baselines.Layout`.
+    """
+    by_name = {layer.name: layer.weights for layer in model.layers}
+    numbers, categories = [], []
+    for name, field in signature.inputs.items():
+        if field.dtype == "float32":
+            numbers.append(by_name[_of_numbers(output, name)])
+        else:
+            columns = [f"{name}_{column}" for column in field.columns] if field.shape else [name]
+            categories += [by_name[_of_category(output, column)] for column in columns]
+    return [*(kernel for kernel, _ in numbers), *(kernel for (kernel,) in categories), *(bias for _, bias in numbers)]
+
+
+def _of_numbers(output: str, name: str) -> str:
+    return f"{output}_{ascii_name(name)}_weights"
+
+
+def _of_category(output: str, column: str) -> str:
+    return f"{output}_{ascii_name(column)}"
+
+
 def _embedded(values: keras.KerasTensor, name: str, bins: int) -> keras.KerasTensor:
     """Numbers `[batch, columns]` -> `[batch, columns * EMBEDDED]`: linear within each bin of a column."""
     columns = values.shape[1]
@@ -106,15 +130,12 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
             values = inputs[name]
             if field.dtype == "float32":
                 flat = keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)
-                terms.append(
-                    keras.layers.Dense(output.units, name=f"{output_name}_{ascii_name(name)}_weights", dtype="float32")(
-                        flat
-                    )
-                )
+                weights = keras.layers.Dense(output.units, name=_of_numbers(output_name, name), dtype="float32")
+                terms.append(weights(flat))
             elif are_categories(field):
                 terms += [
                     keras.layers.Embedding(
-                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{ascii_name(column)}",
+                        count, output.units, embeddings_initializer="zeros", name=_of_category(output_name, column),
                         dtype="float32",
                     )(part)
                     for column, count, part in categories_of(values, name, field)

@@ -10,17 +10,23 @@ from typing import Protocol
 import keras
 import numpy as np
 
-from beamfeed.contract.config.model import Autoencoder, DLinear, ModelSection, Recurrent, Tabular
+from beamfeed.contract.config.model import Autoencoder, DLinear, Linear, ModelSection, Recurrent, Tabular
 from beamfeed.trainer.models.autoencoder import linear_path
 from beamfeed.trainer.models.bins import encoding
 from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.forecast import forecast_maps
 from beamfeed.trainer.models.signature import Signature
-from beamfeed.trainer.models.tabular import bin_weights
+from beamfeed.trainer.models.tabular import bin_weights, linear_weights
 from beamfeed.trainer.tasks.base import Task
+from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.forecast import Forecast
 from beamfeed.trainer.tasks.history import HistorySums
+from beamfeed.trainer.tasks.linear import Training, best_strength, fit_linear
 from beamfeed.trainer.tasks.objective import Examples, Objective
+from beamfeed.trainer.tasks.regress import Regress
+from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, WORK, Layout
+
+MOST_VALIDATED = WORK // 10  # rows * columns * classes: of fewer, cross-validation chooses how a linear part is fitted
 
 
 class Fit(Protocol):
@@ -35,7 +41,14 @@ class Fit(Protocol):
 
 def begins_trained(section: ModelSection, signature: Signature) -> bool:
     """Whether such a model, as it begins, may be better than training makes it."""
+    if isinstance(section, (Linear, Tabular)):
+        return is_linear(section)
     return (isinstance(section, Autoencoder) and section.linear) or bool(forecasts_of(section, signature))
+
+
+def is_linear(section: ModelSection) -> bool:
+    """Whether a weighted sum of a table's columns is in the outputs."""
+    return isinstance(section, Linear) or (isinstance(section, Tabular) and section.wide)
 
 
 def forecasts_of(section: ModelSection, signature: Signature) -> list[str]:
@@ -51,9 +64,16 @@ def make_fits(
     signature = objective.signature
     if isinstance(section, Autoencoder) and section.linear:
         return [(Components(next(iter(signature.inputs.values())).numbers), linear_path(model))]
-    if isinstance(section, Tabular):
-        by_input = bin_weights(model, signature.inputs)
-        return [(ColumnBins(name, section.bins), weights) for name, weights in by_input.items()]
+    if isinstance(section, (Linear, Tabular)):
+        fits: list[tuple[Fit, list[keras.Variable]]] = []
+        if isinstance(section, Tabular):
+            by_input = bin_weights(model, signature.inputs)
+            fits += [(ColumnBins(name, section.bins), weights) for name, weights in by_input.items()]
+        layout = Layout(signature.inputs)
+        for name, task in objective.tasks.items() if is_linear(section) and not layout.unfit else ():
+            if isinstance(task, (Classify, Regress)) and layout.weights * (task.output.units or 1) <= MOST_WEIGHTS:
+                fits.append((LinearSum(name, task, layout), linear_weights(model, name, signature)))
+        return fits
     return [
         (LinearForecast(name, objective.tasks[name], not isinstance(section, DLinear) or section.last),
          forecast_maps(model, name))
@@ -101,6 +121,53 @@ class ColumnBins:
         """Kernel and bias; the first ones where a row is not finite."""
         rows = np.concatenate(self._rows)
         return list(encoding(rows, *first[0].shape[1:])) if np.isfinite(rows).all() else list(first)
+
+
+class LinearSum:
+    """The weights of a linear model of a table's columns, by logistic or ridge regression.
+
+    Args:
+      name: of the output.
+      task: of the same.
+      layout: of the inputs.
+    """
+
+    def __init__(self, name: str, task: Classify | Regress, layout: Layout):
+        self._name, self._task, self._layout = name, task, layout
+        self._left = max(1, WORK // (layout.width * (task.output.units or 1)))
+        self._batches: list[list[np.ndarray]] = []
+
+    def add(self, examples: Examples) -> None:
+        """Adds rows, as many as can be fitted in some seconds."""
+        if self._left:
+            truth = examples.truth[self._name].numpy()
+            weights = examples.weights.get(self._name)
+            arrays = [truth, np.ones(len(truth)) if weights is None else weights.numpy()]
+            arrays += [tensor.numpy() for tensor in self._layout.tensors(examples.x)]
+            self._batches.append([array[: self._left] for array in arrays])
+            self._left -= len(self._batches[-1][0])
+
+    def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Kernels and biases; the first ones where nothing can be fitted to the rows."""
+        truth, weights, *arrays = (np.concatenate(parts) for parts in zip(*self._batches, strict=True))
+        output, classes = self._task.output, None
+        if isinstance(self._task, Classify):
+            classes = len(self._task.classes)
+        else:
+            truth = (truth - output.offset) / output.scale
+        training = Training(self._layout.rows(*arrays), truth, weights)
+        is_small = len(truth) * self._layout.width * (output.units or 1) <= MOST_VALIDATED
+        if not np.isfinite(training.rows.numbers).all() or (classes is not None and len(np.unique(truth)) < 2):
+            return list(first)
+        strength = best_strength(self._layout, training, classes) if is_small else 1.0
+        kernel, bias = fit_linear(self._layout, training, classes, strength)
+        kernels = np.split(kernel, np.cumsum([len(value) for value in first if value.ndim == 2])[:-1])
+        biases = [np.zeros_like(value) for value in first[len(kernels) :]]
+        if biases:
+            biases[0] = bias
+        else:
+            kernels[0] = kernels[0] + bias  # of each row one category of the first column counts
+        return [value.astype(np.float32) for value in (*kernels, *biases)]
 
 
 class LinearForecast:

@@ -9,8 +9,8 @@ import tensorflow as tf
 from beamfeed.trainer.models.components import VectorSums
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
-from beamfeed.trainer.tasks.baselines import WIDEST
 from beamfeed.trainer.tasks.named import Trial
+from beamfeed.trainer.tasks.rows import WIDEST
 
 SHOWN = 3  # features of the picture: those that vary most
 FEW_ROWS = 65  # that each get a point

@@ -300,7 +300,7 @@ def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:
 def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> list[Part]:
     batch = choose_batch(rows)
     texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
-    model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1}
+    model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1, "wide": True}
     epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / max(1.0, rows))))
     patience = max(3, epochs // 6)
     often = "at most" if held_back else ""

@@ -1,0 +1,127 @@
+"""First weights of tables: a model with a linear part begins as scikit-learn's, fitted to the same rows."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.contract.config.model import Linear, Tabular
+from beamfeed.trainer import models
+from beamfeed.trainer.models.signature import Input, Output, Signature
+from beamfeed.trainer.tasks.baselines import fit_baselines
+from beamfeed.trainer.tasks.classify import Classify
+from beamfeed.trainer.tasks.first_fits import begins_trained, make_fits
+from beamfeed.trainer.tasks.objective import Examples
+from beamfeed.trainer.tasks.regress import Regress
+from beamfeed.trainer.tasks.rows import MOST_WEIGHTS
+
+RNG = np.random.default_rng(3)
+ROWS = 600
+NUMBERS = Input((3,), "float32", False, ("a", "b", "c"))
+AGE = Input((), "float32")
+CATEGORIES = Input((2,), "int64", False, ("kind", "city"), (4, 30))
+SHOP = Input((), "int64", False, (), (5,))
+TABLE = {"age": AGE, "categories": CATEGORIES, "numbers": NUMBERS, "shop": SHOP}
+VALUES = {
+    "numbers": (RNG.normal(size=(ROWS, 3)) * [1, 1000, 0.01] + [0, 50, 0]).astype("f4"),
+    "age": RNG.uniform(20, 60, ROWS).astype("f4"),
+    "categories": np.stack([RNG.integers(0, 4, ROWS), RNG.integers(0, 30, ROWS)], axis=1),
+    "shop": RNG.integers(0, 5, ROWS),
+}
+SCORE = VALUES["numbers"][:, 0] + (VALUES["categories"][:, 0] == 2) + RNG.normal(size=ROWS) / 2
+PRICE = (1000 * SCORE + 5000).astype("f4")
+SECTIONS = {
+    "linear": Linear(name="linear"),
+    "ensemble": Tabular(name="tabular", wide=True),
+    "one": Tabular(name="tabular", wide=True, members=1, bins=0),
+}
+
+
+class _Classify(Classify):
+    """Of so many classes, without a dataset."""
+
+    def __init__(self, classes):
+        self.class_names = [str(number) for number in range(classes)]
+
+    classes = property(lambda self: self.class_names)
+
+
+class _Regress(Regress):
+    def __init__(self):
+        pass
+
+    output = property(lambda self: Output(((1,), ()), "a number", units=1, scale=float(PRICE.std()), offset=5000.0))
+
+
+def begin(section, inputs, task, truth, values=VALUES, weights=None):
+    """The model's outputs of the rows that its first weights were fitted to, and the model."""
+    signature = Signature(inputs, {"target": task.output})
+    model = models.build(section, signature, 1)
+    x = {name: tf.constant(values[name]) for name in inputs}
+    x = x if len(x) > 1 else next(iter(x.values()))
+    of_rows = {} if weights is None else {"target": tf.constant(weights)}
+    fits = make_fits(section, model, SimpleNamespace(signature=signature, tasks={"target": task}))
+    for fit, variables in fits:
+        fit.add(Examples(x, {"target": tf.constant(truth)}, of_rows))
+        for variable, value in zip(variables, fit.values([one.numpy() for one in variables]), strict=True):
+            variable.assign(value)
+    return model(x).numpy(), x, len(fits)
+
+
+@pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)
+@pytest.mark.parametrize("names", [["numbers"], ["age"], ["shop"], ["categories"], list(TABLE)], ids="-".join)
+@pytest.mark.parametrize("target", ["number", "two classes", "four classes of which one is not there"])
+def test_a_linear_part_begins_as_the_baseline(section, names, target):
+    inputs = {name: TABLE[name] for name in names}
+    if target == "number":
+        task, truth, classes = _Regress(), PRICE, None
+    elif target == "two classes":
+        task, truth, classes = _Classify(2), (SCORE > 0.5).astype("i8"), 2
+    else:
+        task, truth, classes = _Classify(4), np.where(SCORE > 1, 3, np.where(SCORE > 0, 1, 0)), 4
+    output, x, _ = begin(section, inputs, task, truth)
+
+    def windows():
+        yield x, truth
+
+    baseline = "a linear model" if classes is None else "logistic regression"
+    expected = fit_baselines(inputs, windows, ROWS, classes).by_name[baseline](x, None).numpy()
+    if classes is None:
+        np.testing.assert_allclose(output, expected, rtol=1e-3, atol=2)
+        return
+    shares, expected = tf.nn.softmax(output).numpy(), tf.nn.softmax(expected).numpy()
+    np.testing.assert_allclose(shares, expected, atol=1e-2 if 2 not in truth and classes == 4 else 1e-4)
+
+
+def test_weights_of_rows_count():
+    weights = np.where(SCORE > 0.5, 9.0, 1.0).astype("f4")
+    truth = (SCORE > 0.5).astype("i8")
+    plain, heavy = (
+        tf.nn.softmax(begin(SECTIONS["ensemble"], TABLE, _Classify(2), truth, weights=each)[0]).numpy()[:, 1].mean()
+        for each in (None, weights)
+    )
+    assert plain == pytest.approx(truth.mean(), abs=0.01)
+    assert heavy > plain + 0.05
+
+
+def test_what_cannot_be_fitted_leaves_the_first_weights():
+    broken = {**VALUES, "numbers": np.where(np.arange(ROWS)[:, None] == 5, np.nan, VALUES["numbers"]).astype("f4")}
+    zeros = np.zeros(ROWS, "i8")
+    for values, truth in ((broken, (SCORE > 0).astype("i8")), (VALUES, zeros)):
+        output, _, _ = begin(SECTIONS["linear"], {"categories": CATEGORIES}, _Classify(2), truth, values)
+        assert np.isfinite(output).all()
+        output, _, _ = begin(SECTIONS["one"], {"numbers": NUMBERS}, _Classify(2), truth, values)
+        assert np.isfinite(np.delete(output, 5, axis=0)).all()
+
+
+def test_very_many_categories_begin_at_zero():
+    many = Input((), "int64", False, (), (MOST_WEIGHTS + 1,))
+    _, _, fits = begin(SECTIONS["linear"], {"id": many}, _Classify(2), zeros := np.arange(ROWS) % 2, {"id": zeros})
+    assert fits == 0
+
+
+def test_only_a_model_with_a_linear_part_begins_trained():
+    signature = Signature({"numbers": NUMBERS}, {"target": _Classify(2).output})
+    assert all(begins_trained(section, signature) for section in SECTIONS.values())
+    assert not begins_trained(Tabular(name="tabular", wide=False), signature)

@@ -1,0 +1,110 @@
+"""Linear models of tables and texts by scikit-learn: ridge regression of numbers, logistic regression of classes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beamfeed.trainer.tasks.rows import Layout, Rows
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # that cross-validation chooses from
+FOLDS = 5
+LEAST_PROBABILITY = 1e-7
+
+
+class LinearModel(NamedTuple):
+    """Numbers, or logits of classes: a weighted sum of the columns of `Layout.sparse`.
+
+    Attributes:
+      kernel: float64 `[columns, units]`.
+      bias: float64 `[units]`.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def predict(self, layout: Layout, rows: Rows, classes: int | None) -> np.ndarray:
+        """Numbers, or probabilities of classes: `[n, units]`."""
+        from scipy.special import softmax
+
+        sums = layout.sparse(rows) @ self.kernel + self.bias
+        return sums if classes is None else softmax(sums, axis=1)
+
+
+class Training(NamedTuple):
+    """What a linear model is fitted to.
+
+    Attributes:
+      rows: `[n]`.
+      truth: classes int64 `[n]`, or numbers `[n]` or `[n, k]`.
+      weights: of the rows, `[n]`; None where all count alike.
+    """
+
+    rows: Rows
+    truth: np.ndarray
+    weights: np.ndarray | None
+
+    def take(self, chosen: np.ndarray) -> "Training":
+        """The rows that are chosen, bool `[n]`."""
+        return Training(
+            self.rows.take(chosen), self.truth[chosen], None if self.weights is None else self.weights[chosen]
+        )
+
+
+def fit_linear(layout: Layout, training: Training, classes: int | None, strength: float = 1.0) -> LinearModel:
+    """Ridge regression, or logistic regression of classes.
+
+    Numbers are in standard deviations of theirs; a category is 0 or 1, so that one of few rows counts little.
+
+    Args:
+      layout: of the rows.
+      training: at least one row.
+      classes: how many; None of numbers.
+      strength: the inverse of what is added to the loss for large weights: C, or 1 / alpha.
+
+    Raises:
+      ValueError: if values are not finite, or all rows are of one class.
+    """
+    from scipy import sparse
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    learner = Ridge(alpha=1 / strength) if classes is None else LogisticRegression(C=strength, max_iter=1000)
+    mean, scale = np.zeros(layout.weights), np.ones(layout.weights)
+    numbers = training.rows.numbers.astype(np.float64)
+    count = numbers.shape[1]
+    if count:
+        deviation = numbers.std(axis=0)
+        mean[:count], scale[:count] = numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+    scaled = sparse.hstack(
+        [sparse.csr_matrix((numbers - mean[:count]) / scale[:count]), layout.sparse(training.rows)[:, count:]], "csr"
+    )
+    learner.fit(scaled, training.truth, sample_weight=training.weights)
+    kernel = np.atleast_2d(learner.coef_).T / scale[:, None]
+    bias = np.atleast_1d(learner.intercept_) - mean @ kernel
+    return LinearModel(kernel, bias) if classes is None else _of_all(classes, learner.classes_, kernel, bias)
+
+
+def _of_all(classes: int, known: Sequence[int], kernel: np.ndarray, bias: np.ndarray) -> LinearModel:
+    """A logit for each class; that of a class without rows is such that it is never said."""
+    if len(known) == 2:
+        kernel, bias = np.hstack([-kernel, kernel]) / 2, np.hstack([-bias, bias]) / 2
+    all_kernel, all_bias = np.zeros((len(kernel), classes)), np.full(classes, np.log(LEAST_PROBABILITY))
+    all_kernel[:, known], all_bias[known] = kernel, bias
+    return LinearModel(all_kernel, all_bias)
+
+
+def best_strength(layout: Layout, training: Training, classes: int | None) -> float:
+    """That of `fit_linear` with the lowest loss of rows that were left out, each once (cross-validation)."""
+    fold_of = np.arange(len(training.rows)) % FOLDS
+    totals = dict.fromkeys(STRENGTHS, 0.0)
+    for fold in range(FOLDS):
+        others = training.take(fold_of == fold)
+        for strength in STRENGTHS:
+            fitted = fit_linear(layout, training.take(fold_of != fold), classes, strength)
+            predicted = fitted.predict(layout, others.rows, classes)
+            if classes is None:
+                losses = np.square(predicted - others.truth.reshape(predicted.shape)).mean(axis=1)
+            else:
+                losses = -np.log(np.maximum(predicted[np.arange(len(predicted)), others.truth], LEAST_PROBABILITY))
+            totals[strength] += float(np.sum(losses if others.weights is None else losses * others.weights))
+    return min(STRENGTHS, key=lambda strength: totals[strength])
