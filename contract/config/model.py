@@ -100,12 +100,14 @@ class Tabular(ModelSection):
         "network, which trains in a fraction of the time.",
     )
     wide: bool = Field(
-        default=False, description="Adds a linear model of numbers and categories: wide and deep (Cheng et al. 2016)."
+        default=False,
+        description="Adds a linear model of numbers and categories (wide and deep, Cheng et al. 2016), as which "
+        "training begins: ridge or logistic regression of training rows.",
     )
 
 
 class Linear(ModelSection):
-    """A weighted sum of numbers and categories: with classify, logistic regression."""
+    """A weighted sum of numbers and categories, which begins as ridge or logistic regression."""
 
     name: Literal["linear"] = Field(description="Says that it is this model.")
 

@@ -78,7 +78,7 @@ def bin_weights(model: keras.Model, inputs: Iterable[str]) -> dict[str, list[ker
 def linear_weights(model: keras.Model, output: str, signature: Signature) -> list[keras.Variable]:
     """Those of the weighted sum: kernels of numbers `[columns, units]`, of categories `[count, units]`, then biases.
 
-    Columns come in the order of `beamfeed.trainer.tasks.baselines.Layout`.
+    Columns come in the order of `beamfeed.trainer.tasks.rows.Layout`.
     """
     by_name = {layer.name: layer.weights for layer in model.layers}
     numbers, categories = [], []

@@ -1,7 +1,7 @@
 """What finds the first weights of a model in training windows.
 
-The linear path of an autoencoder begins as PCA of training windows, that of a forecast as ridge regression; the bins of
-a tabular model hold training rows.
+The linear path of an autoencoder begins as PCA of training windows, that of a forecast as ridge regression, that of a
+table as ridge or logistic regression; the bins of a tabular model hold training rows.
 """
 
 from collections.abc import Sequence

@@ -324,7 +324,7 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
         tail = f"{table.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
     return [
         train_key(
-            Key("model", model),
+            Key("model", model, tail="" if texts else "begins as a linear model"),
             [Key("task", task, tail=tail)],
             batch,
             places.model,

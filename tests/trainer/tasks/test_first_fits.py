@@ -5,16 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
 
 from beamfeed.contract.config.model import Linear, Tabular
 from beamfeed.trainer import models
 from beamfeed.trainer.models.signature import Input, Output, Signature
-from beamfeed.trainer.tasks.baselines import fit_baselines
+from beamfeed.trainer.tasks import first_fits
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.first_fits import begins_trained, make_fits
+from beamfeed.trainer.tasks.linear import Training, best_strength, fit_linear
 from beamfeed.trainer.tasks.objective import Examples
 from beamfeed.trainer.tasks.regress import Regress
-from beamfeed.trainer.tasks.rows import MOST_WEIGHTS
+from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, Layout, Rows
 
 RNG = np.random.default_rng(3)
 ROWS = 600
@@ -55,7 +58,7 @@ class _Regress(Regress):
 
 
 def begin(section, inputs, task, truth, values=VALUES, weights=None):
-    """The model's outputs of the rows that its first weights were fitted to, and the model."""
+    """The model's outputs of the rows that its first weights were fitted to, and how many fits there were."""
     signature = Signature(inputs, {"target": task.output})
     model = models.build(section, signature, 1)
     x = {name: tf.constant(values[name]) for name in inputs}
@@ -66,13 +69,32 @@ def begin(section, inputs, task, truth, values=VALUES, weights=None):
         fit.add(Examples(x, {"target": tf.constant(truth)}, of_rows))
         for variable, value in zip(variables, fit.values([one.numpy() for one in variables]), strict=True):
             variable.assign(value)
-    return model(x).numpy(), x, len(fits)
+    return model(x).numpy(), len(fits)
 
 
-@pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)
-@pytest.mark.parametrize("names", [["numbers"], ["age"], ["shop"], ["categories"], list(TABLE)], ids="-".join)
+def predict(names, truth, classes):
+    """Numbers or probabilities of the rows, by scikit-learn as its users call it."""
+    numbers = [
+        StandardScaler().fit_transform(VALUES[name].reshape(ROWS, -1)) for name in names if name in ("age", "numbers")
+    ]
+    columns = [column for name in names if TABLE[name].sizes for column in VALUES[name].reshape(ROWS, -1).T]
+    x = np.hstack([*numbers, *(np.eye(column.max() + 1)[column] for column in columns)])
+    if classes is None:
+        return Ridge().fit(x, truth).predict(x)[:, None]
+    learner = LogisticRegression(max_iter=1000).fit(x, truth)
+    shares = np.zeros((ROWS, classes))
+    shares[:, learner.classes_] = learner.predict_proba(x)
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [(section, list(TABLE)) for section in SECTIONS] + [("linear", [name]) for name in TABLE],
+    ids=str,
+)
 @pytest.mark.parametrize("target", ["number", "two classes", "four classes of which one is not there"])
-def test_a_linear_part_begins_as_the_baseline(section, names, target):
+def test_a_linear_part_begins_as_the_baseline(section, names, target, monkeypatch):
+    monkeypatch.setattr(first_fits, "best_strength", lambda *_: 1.0)
     inputs = {name: TABLE[name] for name in names}
     if target == "number":
         task, truth, classes = _Regress(), PRICE, None
@@ -80,18 +102,38 @@ def test_a_linear_part_begins_as_the_baseline(section, names, target):
         task, truth, classes = _Classify(2), (SCORE > 0.5).astype("i8"), 2
     else:
         task, truth, classes = _Classify(4), np.where(SCORE > 1, 3, np.where(SCORE > 0, 1, 0)), 4
-    output, x, _ = begin(section, inputs, task, truth)
-
-    def windows():
-        yield x, truth
-
-    baseline = "a linear model" if classes is None else "logistic regression"
-    expected = fit_baselines(inputs, windows, ROWS, classes).by_name[baseline](x, None).numpy()
+    output, _ = begin(SECTIONS[section], inputs, task, truth)
+    expected = predict(names, truth, classes)
     if classes is None:
         np.testing.assert_allclose(output, expected, rtol=1e-3, atol=2)
-        return
-    shares, expected = tf.nn.softmax(output).numpy(), tf.nn.softmax(expected).numpy()
-    np.testing.assert_allclose(shares, expected, atol=1e-2 if 2 not in truth and classes == 4 else 1e-4)
+    else:
+        np.testing.assert_allclose(tf.nn.softmax(output), expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("classes", [None, 2])
+def test_cross_validation_finds_how_strong_a_linear_model_may_be(classes):
+    """Sixty columns of which one counts: of few rows a weak one is best, of many a strong one."""
+
+    def best_of(rows, noise):
+        numbers = np.random.default_rng(1).normal(size=(rows, 60)).astype("f4")
+        truth = numbers[:, 0] + noise * np.random.default_rng(2).normal(size=rows)
+        if classes:
+            truth = (truth > 0).astype("i8")
+        inputs = {"numbers": Input((60,), "float32")}
+        return best_strength(Layout(inputs), Training(Rows(numbers, np.zeros((rows, 0), int)), truth, None), classes)
+
+    assert best_of(80, 5.0) < 0.1
+    assert best_of(3000, 0.1) >= 1
+
+
+def test_a_category_of_one_row_counts_little():
+    """Each row has a name of its own: it says nothing of other rows, and must not hide what the number says."""
+    inputs = {"numbers": Input((1,), "float32"), "name": Input((), "int64", False, (), (ROWS,))}
+    rows = Rows(VALUES["numbers"][:, :1], np.arange(ROWS)[:, None])
+    truth = 3 * VALUES["numbers"][:, 0] + RNG.normal(size=ROWS)
+    kernel, _ = fit_linear(Layout(inputs), Training(rows, truth, None), None)
+    assert kernel[0, 0] == pytest.approx(3, abs=0.2)
+    assert np.abs(kernel[1:, 0]).mean() < 0.5
 
 
 def test_weights_of_rows_count():
@@ -109,15 +151,15 @@ def test_what_cannot_be_fitted_leaves_the_first_weights():
     broken = {**VALUES, "numbers": np.where(np.arange(ROWS)[:, None] == 5, np.nan, VALUES["numbers"]).astype("f4")}
     zeros = np.zeros(ROWS, "i8")
     for values, truth in ((broken, (SCORE > 0).astype("i8")), (VALUES, zeros)):
-        output, _, _ = begin(SECTIONS["linear"], {"categories": CATEGORIES}, _Classify(2), truth, values)
+        output, _ = begin(SECTIONS["linear"], {"categories": CATEGORIES}, _Classify(2), truth, values)
         assert np.isfinite(output).all()
-        output, _, _ = begin(SECTIONS["one"], {"numbers": NUMBERS}, _Classify(2), truth, values)
+        output, _ = begin(SECTIONS["one"], {"numbers": NUMBERS}, _Classify(2), truth, values)
         assert np.isfinite(np.delete(output, 5, axis=0)).all()
 
 
 def test_very_many_categories_begin_at_zero():
     many = Input((), "int64", False, (), (MOST_WEIGHTS + 1,))
-    _, _, fits = begin(SECTIONS["linear"], {"id": many}, _Classify(2), zeros := np.arange(ROWS) % 2, {"id": zeros})
+    _, fits = begin(SECTIONS["linear"], {"id": many}, _Classify(2), zeros := np.arange(ROWS) % 2, {"id": zeros})
     assert fits == 0
 
 

@@ -369,7 +369,7 @@ def test_the_example_of_training_has_dropout_and_ends_early(folder):
     text = suggest("a.csv").text
     lines = text[text.index("#   train:") :].splitlines()
     example = yaml.safe_load("\n".join(line.removeprefix("#") for line in lines if line.startswith("#   ")))["train"]
-    assert example["model"] == {"name": "tabular", "dropout": 0.1}
+    assert example["model"] == {"name": "tabular", "dropout": 0.1, "wide": True}
     assert example["early_stopping"] == {"patience": 16}
     assert "window" not in text
 
