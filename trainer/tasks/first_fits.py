@@ -154,10 +154,10 @@ class LinearSum:
         if isinstance(self._task, Classify):
             classes = len(self._task.classes)
         else:
-            truth = (truth - output.offset) / output.scale
+            truth = (truth - np.asarray(output.offset)) / np.asarray(output.scale)
         training = Training(self._layout.rows(*arrays), truth, weights)
         is_small = len(truth) * self._layout.width * (output.units or 1) <= MOST_VALIDATED
-        if not np.isfinite(training.rows.numbers).all() or (classes is not None and len(np.unique(truth)) < 2):
+        if not can_fit(training.rows.numbers, truth, weights, classes):
             return list(first)
         strength = best_strength(self._layout, training, classes) if is_small else 1.0
         kernel, bias = fit_linear(self._layout, training, classes, strength)
@@ -168,6 +168,12 @@ class LinearSum:
         else:
             kernels[0] = kernels[0] + bias  # of each row one category of the first column counts
         return [value.astype(np.float32) for value in (*kernels, *biases)]
+
+
+def can_fit(numbers: np.ndarray, truth: np.ndarray, weights: np.ndarray, classes: int | None) -> bool:
+    """Whether all is finite, weights are not negative, and there are two classes."""
+    finite = all(np.isfinite(values).all() for values in (numbers, truth, weights))
+    return finite and bool((weights >= 0).all()) and (classes is None or len(np.unique(truth[weights > 0])) > 1)
 
 
 class LinearForecast:

@@ -147,14 +147,28 @@ def test_weights_of_rows_count():
     assert heavy > plain + 0.05
 
 
-def test_what_cannot_be_fitted_leaves_the_first_weights():
-    broken = {**VALUES, "numbers": np.where(np.arange(ROWS)[:, None] == 5, np.nan, VALUES["numbers"]).astype("f4")}
-    zeros = np.zeros(ROWS, "i8")
-    for values, truth in ((broken, (SCORE > 0).astype("i8")), (VALUES, zeros)):
-        output, _ = begin(SECTIONS["linear"], {"categories": CATEGORIES}, _Classify(2), truth, values)
-        assert np.isfinite(output).all()
-        output, _ = begin(SECTIONS["one"], {"numbers": NUMBERS}, _Classify(2), truth, values)
-        assert np.isfinite(np.delete(output, 5, axis=0)).all()
+@pytest.mark.parametrize("broken", ["number", "one class", "weight", "one class that counts", "target"])
+def test_what_cannot_be_fitted_leaves_the_first_weights(broken):
+    values, truth, weights, task = dict(VALUES), (SCORE > 0).astype("i8"), np.ones(ROWS, "f4"), _Classify(2)
+    if broken == "number":
+        values["numbers"] = np.where(np.arange(ROWS)[:, None] == 5, np.nan, VALUES["numbers"]).astype("f4")
+    elif broken == "one class":
+        truth = np.zeros(ROWS, "i8")
+    elif broken == "weight":
+        weights[3] = -1
+    elif broken == "one class that counts":
+        weights = truth.astype("f4")
+    else:
+        truth, task = np.where(np.arange(ROWS) == 5, np.inf, PRICE).astype("f4"), _Regress()
+    signature = Signature({"numbers": NUMBERS}, {"target": task.output})
+    model = models.build(SECTIONS["linear"], signature, 1)
+    ((fit, variables),) = make_fits(
+        SECTIONS["linear"], model, SimpleNamespace(signature=signature, tasks={"target": task})
+    )
+    first = [variable.numpy() for variable in variables]
+    fit.add(Examples(tf.constant(values["numbers"]), {"target": tf.constant(truth)}, {"target": tf.constant(weights)}))
+    for value, before in zip(fit.values(first), first, strict=True):
+        np.testing.assert_array_equal(value, before)
 
 
 def test_very_many_categories_begin_at_zero():
