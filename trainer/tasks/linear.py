@@ -81,14 +81,16 @@ def fit_linear(layout: Layout, training: Training, classes: int | None, strength
     learner.fit(scaled, training.truth, sample_weight=training.weights)
     kernel = np.atleast_2d(learner.coef_).T / scale[:, None]
     bias = np.atleast_1d(learner.intercept_) - mean @ kernel
-    return LinearModel(kernel, bias) if classes is None else _of_all(classes, learner.classes_, kernel, bias)
-
-
-def _of_all(classes: int, known: Sequence[int], kernel: np.ndarray, bias: np.ndarray) -> LinearModel:
-    """A logit for each class; that of a class without rows is such that it is never said."""
-    if len(known) == 2:
+    if classes is None:
+        return LinearModel(kernel, bias)
+    if len(learner.classes_) == 2:
         kernel, bias = np.hstack([-kernel, kernel]) / 2, np.hstack([-bias, bias]) / 2
-    all_kernel, all_bias = np.zeros((len(kernel), classes)), np.full(classes, np.log(LEAST_PROBABILITY))
+    return _of_all(classes, learner.classes_, kernel, bias, len(numbers))
+
+
+def _of_all(classes: int, known: Sequence[int], kernel: np.ndarray, bias: np.ndarray, rows: int) -> LinearModel:
+    """A logit for each class; that of one that no row had is as if less than one had it."""
+    all_kernel, all_bias = np.zeros((len(kernel), classes)), np.full(classes, -np.log(rows))
     all_kernel[:, known], all_bias[known] = kernel, bias
     return LinearModel(all_kernel, all_bias)
 
