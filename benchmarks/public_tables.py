@@ -5,8 +5,8 @@
 FOLDER holds clones of the repositories that `TABLES` names, as FOLDER/owner/repository. For each table this
 runs `beamfeed init FILE --label NAME`, and the job file that it wrote once for each seed. It reads the test
 split's losses of `review.json`: cross-entropy of classes, of numbers the root of the mean squared error. A
-table is even where the model's mean is at most 2 % above the better of the two others. None of the tables was
-used to choose a default.
+table is even where the model's mean is at most 2 % above the better of the two others. No default was chosen by
+these tables.
 """
 
 import argparse
