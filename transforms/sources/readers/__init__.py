@@ -5,30 +5,29 @@ reason.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.cells import Unsure
-from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
 from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_groups
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Checks,
     Expected,
     Group,
+    Look,
     TextOptions,
     batch_rows,
     require_columns,
 )
 from beamfeed.transforms.sources.readers.formats import format_of, has_types
 from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
-from beamfeed.transforms.sources.readers.json_documents import divides_json
-from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
+from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.parse import BAD, faults_of
-from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
+from beamfeed.transforms.sources.readers.text import find_bad_number
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
     FIRST_YEAR,
@@ -41,7 +40,6 @@ from beamfeed.transforms.sources.readers.time_text import (
     read_times,
 )
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
-from beamfeed.transforms.sources.readers.typed import typed_reader
 from beamfeed.transforms.sources.readers.unread import check_format, what_it_is
 
 __all__ = [
@@ -102,20 +100,7 @@ def divides(path: str, expected: Expected) -> bool:
     with naming_the_file(path):
         if (reader := typed_reader(path)) is not None:
             return reader.divides(path)
-        return divides_json(path) if format_of(path) == "json" else divides_text(path, expected.text)
-
-
-@dataclass(frozen=True)
-class Look:
-    """What the beginning of a file tells.
-
-    Attributes:
-      schema: the names and types of its columns.
-      dialect: how it is written, if it is a CSV.
-    """
-
-    schema: pa.Schema
-    dialect: Dialect | None = None
+        return text_reader(path).cut(path, expected.text) is not None
 
 
 def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
@@ -129,10 +114,8 @@ def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
         check_format(path)
         if (reader := typed_reader(path)) is not None:
             return Look(reader.schema(path))
-        if format_of(path) == "json":
-            return Look(look_at_json(path, text))
         try:
-            return Look(*look_at_text(path, text))
+            return text_reader(path).look(path, text)
         except BadInput:
             if advice := what_it_is(path):
                 raise BadInput(path, "file", advice) from None
@@ -181,7 +164,7 @@ def iter_batches(
             of_file = [name for name in names if name != BAD]
             batches = reader.batches(path, expected, of_file, groups, last_rows)
         else:
-            batches = (iter_json if format_of(path) == "json" else iter_text)(path, expected, names, groups)
+            batches = text_reader(path).batches(path, expected, names, groups)
         for group, row, batch in batches:
             yield group, row, _complete(batch, names)
 

@@ -7,11 +7,9 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.transforms.sources.readers.expected import Checks, Expected, Group
-from beamfeed.transforms.sources.readers.formats import format_of
-from beamfeed.transforms.sources.readers.json_documents import divides_json
-from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
+from beamfeed.transforms.sources.readers.formats import has_types
+from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
-from beamfeed.transforms.sources.readers.typed import typed_reader
 
 PARTS = 8  # of a file
 Item = TypeVar("Item")
@@ -46,21 +44,16 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
         chosen = spread(groups, PARTS)
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
-    quote, end = None, size
-    if format_of(path) == "csv":
-        if not divides_text(path, expected.text):
-            return None
-        dialect = find_dialect(path, expected.text)
-        quote = dialect.quote
-        end -= _END if dialect.skip_last else 0
-    elif format_of(path) != "json" or not divides_json(path):
+    cut = None if has_types(path) else text_reader(path).cut(path, expected.text)
+    if cut is None:
         return None
     part = most // PARTS
+    end = size - (_END if cut.skip_last else 0)
     if end < most:
         return None
     with storage.open_input(path) as file:
         parts = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
-        if any(group is None or (quote and _splits_values(data, quote)) for group, data in parts):
+        if any(group is None or (cut.quote and _splits_values(data, cut.quote)) for group, data in parts):
             return None
     return [(group, -1) for group, _ in parts if group is not None]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.dialect import Numbers
+from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
@@ -33,6 +33,32 @@ class Group:
     place: int
     size: int = 0
     lines: int = 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the beginning of a file tells.
+
+    Attributes:
+      schema: the names and types of its columns.
+      dialect: how it is written, if it is a CSV.
+    """
+
+    schema: pa.Schema
+    dialect: Dialect | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a text can be cut between lines.
+
+    Attributes:
+      quote: around values that may hold ends of lines.
+      skip_last: lines at the end that are no rows.
+    """
+
+    quote: str | None = None
+    skip_last: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,11 @@ from beamfeed.transforms.sources.readers.blocks import pieces_of, whole_lines
 from beamfeed.transforms.sources.readers.clean import clean, to_lines
 from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
-from beamfeed.transforms.sources.readers.json_documents import start_of_lines
-from beamfeed.transforms.sources.readers.json_lines import parse_json
+from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
 from beamfeed.transforms.sources.readers.parquet import open_parquet
 from beamfeed.transforms.sources.readers.parse import line_of_row, parse_all
-from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
+from beamfeed.transforms.sources.readers.text import find_dialect
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
-from beamfeed.transforms.sources.readers.typed import typed_reader
 
 
 def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) -> list[str]:
@@ -52,12 +50,7 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
         batches = reader.batches(path, _Nothing(), names, None, None)
         first = next((batch for _, _, batch in batches), None)
         return reader.schema(path).empty_table().select(names) if first is None else pa.table(first).select(names)
-    if format_of(path) == "json":
-        start, complete = start_of_lines(path)
-        with naming_the_place(path):
-            block = start if complete else start[: start.rfind(b"\n") + 1]
-            return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
-    return peek_at_text(path, names, text)
+    return text_reader(path).first_rows(path, names, text)
 
 
 class _Nothing:

@@ -14,6 +14,7 @@ from typing import Any
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES, LINE_BYTES, EmptyFile, pieces_of, read_start
+from beamfeed.transforms.sources.readers.expected import Cut, TextOptions
 from beamfeed.transforms.sources.readers.formats import is_named_lines, packed_by
 
 OBJECT_BYTES = 256 << 20  # of one object that holds all records
@@ -208,12 +209,12 @@ def start_of_lines(path: str) -> tuple[bytes, bool]:
     return first, next(lines, None) is None
 
 
-def divides_json(path: str) -> bool:
+def cut_json(path: str, _: TextOptions = TextOptions()) -> Cut | None:
     """Whether a block of lines can be read without what is before it."""
     try:
-        return packed_by(path) is None and not is_document(read_start(path)[0])
+        return Cut() if packed_by(path) is None and not is_document(read_start(path)[0]) else None
     except EmptyFile:
-        return True
+        return Cut()
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from beamfeed.transforms.sources.readers.blocks import (
 )
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
+from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.json_documents import (
     is_document,
     naming_the_record,
@@ -42,7 +42,7 @@ _DECODER = json.JSONDecoder()
 _HELD = {"number": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}  # types of what a value may be instead
 
 
-def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
+def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
     """The names and types of the columns, as the first lines suggest them; times are text.
 
     Raises:
@@ -58,12 +58,19 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     if not values:
         with naming_the_place(path):
             _read(block, None)
-    return pa.schema(
-        [
-            (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
-            for name, samples in values.items()
-        ]
-    )
+    columns = [
+        (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
+        for name, samples in values.items()
+    ]
+    return Look(pa.schema(columns))
+
+
+def first_rows_of_json(path: str, names: Sequence[str], _: TextOptions) -> pa.Table:
+    """Columns of the first rows, as text."""
+    start, complete = start_of_lines(path)
+    with naming_the_place(path):
+        block = start if complete else start[: start.rfind(b"\n") + 1]
+        return parse_json(block, dict.fromkeys(names, pa.string())).select(list(names))
 
 
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
@@ -130,7 +137,7 @@ def iter_json(
 
 def _keys_of(path: str, names: Sequence[str]) -> list[str]:
     """The keys of a file: those of its first lines, and of `names` those that come later on."""
-    keys = list(look_at_json(path).names)
+    keys = look_at_json(path).schema.names
     late = tuple(name for name in names if name not in keys)
     return [*keys, *_late_keys(storage.stat(path), late)] if late else keys
 

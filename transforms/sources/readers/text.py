@@ -20,7 +20,7 @@ from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.clean import clean, end_of_rows, to_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
+from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
 from beamfeed.transforms.sources.readers.parse import BAD, infer, parse, parse_all
 from beamfeed.transforms.sources.readers.sniff import sniff
@@ -70,12 +70,15 @@ def _sniff(path: str, start: bytes, complete: bool, options: TextOptions) -> Dia
         )
 
 
-def divides_text(path: str, options: TextOptions) -> bool:
+def cut_text(path: str, options: TextOptions) -> Cut | None:
     """Whether a block can be read without what is before it."""
-    return packed_by(path) is None and find_dialect(path, options).by_lines
+    if packed_by(path) is not None:
+        return None
+    dialect = find_dialect(path, options)
+    return Cut(dialect.quote, dialect.skip_last) if dialect.by_lines else None
 
 
-def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
+def look_at_text(path: str, options: TextOptions) -> Look:
     """The names and types of the columns, as the first rows suggest them, and how the file is written.
 
     Raises:
@@ -85,15 +88,16 @@ def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
     start, complete = read_start(path)
     dialect = _sniff(path, start, complete, options)
     with naming_the_place(path, dialect.first_line):
-        return infer(
+        schema = infer(
             _first_rows(start, complete, dialect),
             dialect,
             lenient=options.lenient,
             is_number=options.number_columns.__contains__,
-        ), dialect
+        )
+    return Look(schema, dialect)
 
 
-def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
+def first_rows_of_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
     """Columns of the first rows, as they are written."""
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)

@@ -7,9 +7,9 @@ import pyarrow as pa
 from series import read_file
 
 from beamfeed.contract.config.sources.formats import FORMATS, Format
-from beamfeed.transforms.sources.readers import divides, look_at, peek, stored_groups
-from beamfeed.transforms.sources.readers.expected import Group, TextOptions
-from beamfeed.transforms.sources.readers.typed import TYPED, Reader
+from beamfeed.transforms.sources.readers import choose_parts, divides, look_at, peek, stored_groups
+from beamfeed.transforms.sources.readers.expected import Group, Look, TextOptions
+from beamfeed.transforms.sources.readers.lookup import TEXTS, TYPED, Reader, TextReader
 
 
 def table_of(path):
@@ -51,3 +51,41 @@ def test_a_format_by_one_file_and_one_line(tmp_path, monkeypatch):
     assert [group.rows for group in stored_groups(str(path), Anything())] == [2, 2, 1]
     assert divides(str(path), Anything())
     assert peek(str(path), ["x", "t"], TextOptions()) == ["0.5 1"]
+
+
+def rows_of_text(path):
+    with open(path) as file:
+        rows = [dict(pair.split("=") for pair in line.split()) for line in file]
+    return pa.table({"t": [int(row["t"]) for row in rows], "x": [float(row["x"]) for row in rows]})
+
+
+def text_batches(path, expected, names, groups):
+    table = rows_of_text(path)
+    columns = {name: table[name].cast(expected.csv_types[name]) for name in names if name in table.column_names}
+    batch = pa.table(columns).combine_chunks().to_batches()[0]
+    yield Group(0, batch.num_rows, 0), 0, batch
+
+
+def test_a_text_likewise(tmp_path, monkeypatch):
+    """Lines such as "t=1 x=0.5"."""
+    monkeypatch.setitem(FORMATS, "pairs", Format((".pairs",), is_text=True))
+    reader = TextReader(
+        look=lambda path, options: Look(rows_of_text(path).schema),
+        batches=text_batches,
+        first_rows=lambda path, names, options: rows_of_text(path).select(names),
+        cut=lambda path, options: None,
+    )
+    monkeypatch.setitem(TEXTS, "pairs", reader)
+    path = tmp_path / "a.pairs"
+    path.write_text("t=1 x=0.5\nt=2 x=1.5\n")
+    assert look_at(str(path)).schema.names == ["t", "x"]
+    found = read_file(path, "t", features=["x"])
+    assert found.ticks.tolist() == [1, 2]
+    np.testing.assert_array_equal(found.values[:, 0], np.array([0.5, 1.5], "f4"))
+
+    class Anything:
+        text = TextOptions()
+
+    assert not divides(str(path), Anything())
+    assert choose_parts(str(path), 99, Anything(), 10) is None
+    assert peek(str(path), ["x", "t"], TextOptions()) == ["0.5 1", "1.5 2"]
