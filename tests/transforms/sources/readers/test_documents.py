@@ -223,6 +223,7 @@ def read_all(path):
         ("noname", b"PK\3\4\0\0", "is a zip file, or one of Excel, by its first bytes"),
         ("a.dat", b"\x89HDF\r\n\x1a\n", "holds arrays, which kind: array reads"),
         ("b.dat", b"PAR1\0\0", "is a file of parquet by its first bytes; give it a name that ends in .parquet"),
+        ("b.jsonl", b"PAR1\0\0", "is a file of parquet by its first bytes; give it a name that ends in .parquet"),
     ],
 )
 def test_a_format_that_is_not_read_says_what_to_do(tmp_path, name, start, message):
