@@ -133,7 +133,7 @@ def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
 
 def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
     """Numbers `[batch]` or `[batch, columns]` -> `[batch, columns]`."""
-    return values if field.shape else keras.layers.Reshape((1,))(values)
+    return values if field.shape else keras.layers.Reshape((1,), dtype="float32")(values)
 
 
 def unfit(name: str, field: Input, model: str) -> str:

@@ -129,7 +129,8 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
         for name, field in signature.inputs.items():
             values = inputs[name]
             if field.dtype == "float32":
-                flat = keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)
+                is_array = len(field.shape) > 1
+                flat = keras.layers.Flatten(dtype="float32")(values) if is_array else as_column(values, field)
                 weights = keras.layers.Dense(output.units, name=_of_numbers(output_name, name), dtype="float32")
                 terms.append(weights(flat))
             elif are_categories(field):

@@ -26,7 +26,7 @@ from beamfeed.trainer.tasks.objective import Examples, Objective
 from beamfeed.trainer.tasks.regress import Regress
 from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, WORK, Layout
 
-MOST_VALIDATED = WORK // 10  # rows * columns * classes: of fewer, cross-validation chooses how a linear part is fitted
+MOST_VALIDATED = WORK // 10  # rows * columns * classes, and weights: up to these, cross-validation chooses the strength
 
 
 class Fit(Protocol):
@@ -134,31 +134,33 @@ class LinearSum:
 
     def __init__(self, name: str, task: Classify | Regress, layout: Layout):
         self._name, self._task, self._layout = name, task, layout
-        self._left = max(1, WORK // (layout.width * (task.output.units or 1)))
+        self._width = layout.width * (task.output.units or 1)
         self._batches: list[list[np.ndarray]] = []
 
     def add(self, examples: Examples) -> None:
-        """Adds rows, as many as can be fitted in some seconds."""
-        if self._left:
-            truth = examples.truth[self._name].numpy()
-            weights = examples.weights.get(self._name)
-            arrays = [truth, np.ones(len(truth)) if weights is None else weights.numpy()]
-            arrays += [tensor.numpy() for tensor in self._layout.tensors(examples.x)]
-            self._batches.append([array[: self._left] for array in arrays])
-            self._left -= len(self._batches[-1][0])
+        """Adds rows."""
+        truth = examples.truth[self._name].numpy()
+        weights = examples.weights.get(self._name)
+        arrays = [truth, np.ones(len(truth)) if weights is None else weights.numpy()]
+        self._batches.append([*arrays, *(tensor.numpy() for tensor in self._layout.tensors(examples.x))])
 
     def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Kernels and biases; the first ones where nothing can be fitted to the rows."""
-        truth, weights, *arrays = (np.concatenate(parts) for parts in zip(*self._batches, strict=True))
+        """Kernels and biases; the first ones where nothing can be fitted to the rows.
+
+        Of many rows those all over the sample are taken, as many as can be fitted in some seconds.
+        """
+        count = sum(len(truth) for truth, *_ in self._batches)
+        chosen = np.unique(np.linspace(0, count - 1, min(count, max(1, WORK // self._width))).astype(int))
+        truth, weights, *arrays = (np.concatenate(parts)[chosen] for parts in zip(*self._batches, strict=True))
         output, classes = self._task.output, None
         if isinstance(self._task, Classify):
             classes = len(self._task.classes)
         else:
             truth = (truth - np.asarray(output.offset)) / np.asarray(output.scale)
         training = Training(self._layout.rows(*arrays), truth, weights)
-        is_small = len(truth) * self._layout.width * (output.units or 1) <= MOST_VALIDATED
-        if not can_fit(training.rows.numbers, truth, weights, classes):
+        if not (training.can_fit(classes) and self._layout.holds(training.rows)):
             return list(first)
+        is_small = max(len(truth) * self._width, self._layout.weights * (output.units or 1)) <= MOST_VALIDATED
         strength = best_strength(self._layout, training, classes) if is_small else 1.0
         kernel, bias = fit_linear(self._layout, training, classes, strength)
         kernels = np.split(kernel, np.cumsum([len(value) for value in first if value.ndim == 2])[:-1])
@@ -168,12 +170,6 @@ class LinearSum:
         else:
             kernels[0] = kernels[0] + bias  # of each row one category of the first column counts
         return [value.astype(np.float32) for value in (*kernels, *biases)]
-
-
-def can_fit(numbers: np.ndarray, truth: np.ndarray, weights: np.ndarray, classes: int | None) -> bool:
-    """Whether all is finite, weights are not negative, and there are two classes."""
-    finite = all(np.isfinite(values).all() for values in (numbers, truth, weights))
-    return finite and bool((weights >= 0).all()) and (classes is None or len(np.unique(truth[weights > 0])) > 1)
 
 
 class LinearForecast:

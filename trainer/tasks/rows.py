@@ -82,6 +82,11 @@ class Layout:
         """Of the arrays of `tensors`."""
         return Rows(numbers, categories, words)
 
+    def holds(self, rows: Rows) -> bool:
+        """Whether all categories and words are among those that the inputs say: `sparse` does not look."""
+        sizes = [*zip(rows.categories.T, self.sizes, strict=True), *zip(rows.words, self.vocabularies, strict=True)]
+        return all(((numbers >= 0) & (numbers < size)).all() for numbers, size in sizes)
+
     def sparse(self, rows: Rows) -> Any:
         """Numbers, a column for each category, and how often each word is there: a sparse matrix for linear models."""
         from scipy import sparse

@@ -14,7 +14,7 @@ from beamfeed.trainer.models.signature import Input, Output, Signature
 from beamfeed.trainer.tasks import first_fits
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.first_fits import begins_trained, make_fits
-from beamfeed.trainer.tasks.linear import Training, best_strength, fit_linear
+from beamfeed.trainer.tasks.linear import STRENGTHS, Training, best_strength, fit_linear
 from beamfeed.trainer.tasks.objective import Examples
 from beamfeed.trainer.tasks.regress import Regress
 from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, Layout, Rows
@@ -114,6 +114,12 @@ def test_a_linear_part_begins_as_the_baseline(section, names, target, monkeypatc
         np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), expected, atol=2e-4)
 
 
+def fitted_strength(numbers, truth, classes, weights=None):
+    inputs = {"numbers": Input((numbers.shape[1],), "float32")}
+    rows = Rows(numbers.astype("f4"), np.zeros((len(numbers), 0), int))
+    return best_strength(Layout(inputs), Training(rows, truth, weights), classes)
+
+
 @pytest.mark.parametrize("classes", [None, 2])
 def test_cross_validation_finds_how_strong_a_linear_model_may_be(classes):
     """Sixty columns of which one counts: of few rows a weak one is best, of many a strong one."""
@@ -123,8 +129,7 @@ def test_cross_validation_finds_how_strong_a_linear_model_may_be(classes):
         truth = numbers[:, 0] + noise * np.random.default_rng(2).normal(size=rows)
         if classes:
             truth = (truth > 0).astype("i8")
-        inputs = {"numbers": Input((60,), "float32")}
-        return best_strength(Layout(inputs), Training(Rows(numbers, np.zeros((rows, 0), int)), truth, None), classes)
+        return fitted_strength(numbers, truth, classes)
 
     assert best_of(80, 5.0) < 0.1
     assert best_of(3000, 0.1) >= 1
@@ -151,7 +156,41 @@ def test_weights_of_rows_count():
     assert heavy > plain + 0.05
 
 
-@pytest.mark.parametrize("broken", ["number", "one class", "weight", "one class that counts", "target"])
+@pytest.mark.parametrize(
+    ("rows", "positive", "weights"),
+    [
+        (600, [77], None),
+        (600, [5, 55, 105], None),
+        (2, [0], None),
+        (600, range(300), np.eye(600)[5] + np.eye(600)[400]),
+    ],
+    ids=["one", "few", "two rows", "two count"],
+)
+def test_folds_that_lack_a_class_are_left_out(rows, positive, weights):
+    truth = np.isin(np.arange(rows), positive).astype("i8")
+    assert fitted_strength(VALUES["numbers"][:rows], truth, 2, weights) in STRENGTHS
+    assert fitted_strength(VALUES["numbers"][:rows], truth.astype("f8"), None, weights) in STRENGTHS
+
+
+def test_rows_that_come_in_turns_are_mixed():
+    """Of each fifth row, as of a weekday, the others say nothing."""
+    weekday = np.arange(500) % 5
+    assert fitted_strength(np.eye(5)[weekday], np.array([3.0, -1, 7, 0, 2])[weekday], None) >= 1
+
+
+def test_of_many_rows_those_from_all_over_are_taken(monkeypatch):
+    """Rows that are sorted by their class, of which a tenth are fitted."""
+    monkeypatch.setattr(first_fits, "WORK", 10 * ROWS // 10)
+    order = np.argsort(SCORE)
+    values = {name: column[order] for name, column in VALUES.items()}
+    truth = (np.arange(ROWS) > ROWS // 2).astype("i8")
+    output, _ = begin(SECTIONS["linear"], {"numbers": NUMBERS}, _Classify(2), truth, values)
+    assert (output.argmax(axis=1) == truth).mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    "broken", ["number", "one class", "weight", "one class that counts", "target", "no weight", "category"]
+)
 def test_what_cannot_be_fitted_leaves_the_first_weights(broken):
     values, truth, weights, task = dict(VALUES), (SCORE > 0).astype("i8"), np.ones(ROWS, "f4"), _Classify(2)
     if broken == "number":
@@ -162,15 +201,20 @@ def test_what_cannot_be_fitted_leaves_the_first_weights(broken):
         weights[3] = -1
     elif broken == "one class that counts":
         weights = truth.astype("f4")
-    else:
+    elif broken == "category":
+        values["categories"] = np.where(np.arange(ROWS)[:, None] == 5, 99, VALUES["categories"])
+    elif broken == "target":
         truth, task = np.where(np.arange(ROWS) == 5, np.inf, PRICE).astype("f4"), _Regress()
-    signature = Signature({"numbers": NUMBERS}, {"target": task.output})
+    else:
+        weights, truth, task = np.zeros(ROWS, "f4"), PRICE, _Regress()
+    signature = Signature({"categories": CATEGORIES, "numbers": NUMBERS}, {"target": task.output})
     model = models.build(SECTIONS["linear"], signature, 1)
     ((fit, variables),) = make_fits(
         SECTIONS["linear"], model, SimpleNamespace(signature=signature, tasks={"target": task})
     )
     first = [variable.numpy() for variable in variables]
-    fit.add(Examples(tf.constant(values["numbers"]), {"target": tf.constant(truth)}, {"target": tf.constant(weights)}))
+    x = {name: tf.constant(values[name]) for name in signature.inputs}
+    fit.add(Examples(x, {"target": tf.constant(truth)}, {"target": tf.constant(weights)}))
     for value, before in zip(fit.values(first), first, strict=True):
         np.testing.assert_array_equal(value, before)
 
