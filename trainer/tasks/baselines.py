@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from beamfeed.trainer.models.signature import Input
 from beamfeed.trainer.tasks.base import Guess, Guesses, TrainingWindows
-from beamfeed.trainer.tasks.linear import LEAST_PROBABILITY, Training, fit_linear
+from beamfeed.trainer.tasks.linear import LEAST_PROBABILITY, TrainingRows, fit_linear
 from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, WORK, Layout, Rows
 
 MOST_CATEGORIES = 255  # of a column, which boosting takes as such; with more, their numbers count as an order
@@ -43,7 +43,7 @@ def fit_baselines(
     rows, truth = _collect(layout, windows, most)
     if len(np.unique(truth)) < 2:
         return Guesses({}, [f"{linear_name}, {BOOSTING}: all training windows looked at have the same target"])
-    training = Training(rows, truth, None if class_weights is None else np.array(class_weights)[truth])
+    training = TrainingRows(rows, truth, None if class_weights is None else np.array(class_weights)[truth])
     skipped = [] if len(rows) >= of else [f"{linear_name}, {BOOSTING}: fitted to {len(rows):,} of {of:,} windows"]
     fits = {linear_name: _linear, BOOSTING: _boosted}
     unfit = {}
@@ -75,12 +75,12 @@ def _collect(layout: Layout, windows: TrainingWindows, most: int) -> tuple[Rows,
     return layout.rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), np.concatenate(truths)
 
 
-def _linear(layout: Layout, training: Training, classes: int | None) -> Predict:
+def _linear(layout: Layout, training: TrainingRows, classes: int | None) -> Predict:
     fitted = fit_linear(layout, training, classes)
     return lambda some: fitted.predict(layout, some, classes)
 
 
-def _boosted(layout: Layout, training: Training, classes: int | None) -> Predict:
+def _boosted(layout: Layout, training: TrainingRows, classes: int | None) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     columns = [layout.width - len(layout.sizes) + at for at, size in enumerate(layout.sizes) if size <= MOST_CATEGORIES]

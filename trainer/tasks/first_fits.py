@@ -21,7 +21,7 @@ from beamfeed.trainer.tasks.base import Task
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.forecast import Forecast
 from beamfeed.trainer.tasks.history import HistorySums
-from beamfeed.trainer.tasks.linear import Training, best_strength, fit_linear
+from beamfeed.trainer.tasks.linear import TrainingRows, best_strength, fit_linear
 from beamfeed.trainer.tasks.objective import Examples, Objective
 from beamfeed.trainer.tasks.regress import Regress
 from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, WORK, Layout
@@ -157,7 +157,7 @@ class LinearSum:
             classes = len(self._task.classes)
         else:
             truth = (truth - np.asarray(output.offset)) / np.asarray(output.scale)
-        training = Training(self._layout.rows(*arrays), truth, weights)
+        training = TrainingRows(self._layout.rows(*arrays), truth, weights)
         if not (training.can_fit(classes) and self._layout.holds(training.rows)):
             return list(first)
         is_small = max(len(truth) * self._width, self._layout.weights * (output.units or 1)) <= MOST_VALIDATED

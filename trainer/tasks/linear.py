@@ -14,7 +14,7 @@ LEAST_PROBABILITY = 1e-7
 
 
 class LinearModel(NamedTuple):
-    """Numbers, or logits of classes: a weighted sum of the columns of `Layout.sparse`.
+    """Numbers, or logits of classes: a weighted sum of numbers, then the columns of `Layout.ones`.
 
     Attributes:
       kernel: float64 `[columns, units]`.
@@ -28,11 +28,12 @@ class LinearModel(NamedTuple):
         """Numbers, or probabilities of classes: `[n, units]`."""
         from scipy.special import softmax
 
-        sums = layout.sparse(rows) @ self.kernel + self.bias
+        count = rows.numbers.shape[1]
+        sums = rows.numbers @ self.kernel[:count] + layout.ones(rows) @ self.kernel[count:] + self.bias
         return sums if classes is None else softmax(sums, axis=1)
 
 
-class Training(NamedTuple):
+class TrainingRows(NamedTuple):
     """What a linear model is fitted to.
 
     Attributes:
@@ -45,9 +46,9 @@ class Training(NamedTuple):
     truth: np.ndarray
     weights: np.ndarray | None
 
-    def take(self, chosen: np.ndarray) -> "Training":
+    def take(self, chosen: np.ndarray) -> "TrainingRows":
         """The rows that are chosen, bool `[n]`."""
-        return Training(
+        return TrainingRows(
             self.rows.take(chosen), self.truth[chosen], None if self.weights is None else self.weights[chosen]
         )
 
@@ -60,7 +61,7 @@ class Training(NamedTuple):
         return bool((weights >= 0).all()) and (len(counting) > 0 if classes is None else len(np.unique(counting)) > 1)
 
 
-def fit_linear(layout: Layout, training: Training, classes: int | None, strength: float = 1.0) -> LinearModel:
+def fit_linear(layout: Layout, training: TrainingRows, classes: int | None, strength: float = 1.0) -> LinearModel:
     """Ridge regression, or logistic regression of classes.
 
     Numbers are in standard deviations of theirs; a category is 0 or 1, so that one of few rows counts little.
@@ -78,20 +79,17 @@ def fit_linear(layout: Layout, training: Training, classes: int | None, strength
     from sklearn.linear_model import LogisticRegression, Ridge
 
     learner = Ridge(alpha=1 / strength) if classes is None else LogisticRegression(C=strength, max_iter=1000)
-    mean, scale = np.zeros(layout.weights), np.ones(layout.weights)
     numbers = training.rows.numbers.astype(np.float64)
-    count = numbers.shape[1]
-    if count:
-        deviation = numbers.std(axis=0)
-        mean[:count], scale[:count] = numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
-    scaled = sparse.hstack(
-        [sparse.csr_matrix((numbers - mean[:count]) / scale[:count]), layout.sparse(training.rows)[:, count:]], "csr"
-    )
+    mean, scale = numbers.mean(axis=0), numbers.std(axis=0)
+    scale[scale == 0] = 1.0
+    scaled, ones = (numbers - mean) / scale, layout.ones(training.rows)
+    columns = sparse.hstack([sparse.csr_matrix(scaled), ones], "csr") if ones.shape[1] else scaled
     with warnings.catch_warnings():  # of many classes, or of an end before the best weights: both will do
         warnings.simplefilter("ignore")
-        learner.fit(scaled, training.truth, sample_weight=training.weights)
-    kernel = np.atleast_2d(learner.coef_).T / scale[:, None]
-    bias = np.atleast_1d(learner.intercept_) - mean @ kernel
+        learner.fit(columns, training.truth, sample_weight=training.weights)
+    kernel = np.atleast_2d(learner.coef_).T.copy()
+    kernel[: len(scale)] /= scale[:, None]
+    bias = np.atleast_1d(learner.intercept_) - mean @ kernel[: len(mean)]
     if classes is None:
         return LinearModel(kernel, bias)
     if len(learner.classes_) == 2:
@@ -106,7 +104,7 @@ def _of_all(classes: int, known: Sequence[int], kernel: np.ndarray, bias: np.nda
     return LinearModel(all_kernel, all_bias)
 
 
-def best_strength(layout: Layout, training: Training, classes: int | None) -> float:
+def best_strength(layout: Layout, training: TrainingRows, classes: int | None) -> float:
     """That of `fit_linear` with the lowest loss of rows that were left out (cross-validation)."""
     fold_of = np.random.default_rng(0).permutation(len(training.rows)) % FOLDS  # rows may come in turns
     totals = dict.fromkeys(STRENGTHS, 0.0)

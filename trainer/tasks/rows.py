@@ -83,15 +83,15 @@ class Layout:
         return Rows(numbers, categories, words)
 
     def holds(self, rows: Rows) -> bool:
-        """Whether all categories and words are among those that the inputs say: `sparse` does not look."""
+        """Whether all categories and words are among those that the inputs say: `ones` does not look."""
         sizes = [*zip(rows.categories.T, self.sizes, strict=True), *zip(rows.words, self.vocabularies, strict=True)]
         return all(((numbers >= 0) & (numbers < size)).all() for numbers, size in sizes)
 
-    def sparse(self, rows: Rows) -> Any:
-        """Numbers, a column for each category, and how often each word is there: a sparse matrix for linear models."""
+    def ones(self, rows: Rows) -> Any:
+        """A column for each category, and how often each word is there: a sparse matrix for linear models."""
         from scipy import sparse
 
-        parts = [sparse.csr_matrix(rows.numbers)]
+        parts = [sparse.csr_matrix((len(rows), 0), dtype=np.float32)]
         ends = np.arange(len(rows) + 1)
         for column, size in enumerate(self.sizes):
             ones = np.ones(len(rows), np.float32)

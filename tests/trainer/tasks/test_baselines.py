@@ -93,12 +93,12 @@ def test_words_count_for_the_linear_model_alone():
     assert (logits.argmax(axis=1) == truth).mean() == 1
 
 
-def test_a_sparse_row_is_numbers_categories_and_counts_of_words():
+def test_categories_and_words_are_columns_of_a_sparse_matrix():
     layout = Layout({**TABLE, "note": TEXT})
     rows = Rows(np.array([[1, 2, 3]], np.float32), np.array([[2, 49]]), (np.array([[5, 5, 0, 1, 0, 0]]),))
-    dense = layout.sparse(rows).toarray()[0]
-    assert np.nonzero(dense)[0].tolist() == [0, 1, 2, 3 + 2, 3 + 4 + 49, 3 + 54 + 1, 3 + 54 + 5]
-    assert dense[3 + 54 + 5] == 2
+    dense = layout.ones(rows).toarray()[0]
+    assert np.nonzero(dense)[0].tolist() == [2, 4 + 49, 54 + 1, 54 + 5]
+    assert dense[54 + 5] == 2
 
 
 def test_a_class_of_one_row_among_many_and_numbers_that_are_none():

@@ -14,7 +14,7 @@ from beamfeed.trainer.models.signature import Input, Output, Signature
 from beamfeed.trainer.tasks import first_fits
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.first_fits import begins_trained, make_fits
-from beamfeed.trainer.tasks.linear import STRENGTHS, Training, best_strength, fit_linear
+from beamfeed.trainer.tasks.linear import STRENGTHS, TrainingRows, best_strength, fit_linear
 from beamfeed.trainer.tasks.objective import Examples
 from beamfeed.trainer.tasks.regress import Regress
 from beamfeed.trainer.tasks.rows import MOST_WEIGHTS, Layout, Rows
@@ -117,7 +117,7 @@ def test_a_linear_part_begins_as_the_baseline(section, names, target, monkeypatc
 def fitted_strength(numbers, truth, classes, weights=None):
     inputs = {"numbers": Input((numbers.shape[1],), "float32")}
     rows = Rows(numbers.astype("f4"), np.zeros((len(numbers), 0), int))
-    return best_strength(Layout(inputs), Training(rows, truth, weights), classes)
+    return best_strength(Layout(inputs), TrainingRows(rows, truth, weights), classes)
 
 
 @pytest.mark.parametrize("classes", [None, 2])
@@ -140,7 +140,7 @@ def test_a_category_of_one_row_counts_little():
     inputs = {"numbers": Input((1,), "float32"), "name": Input((), "int64", False, (), (ROWS,))}
     rows = Rows(VALUES["numbers"][:, :1], np.arange(ROWS)[:, None])
     truth = 3 * VALUES["numbers"][:, 0] + RNG.normal(size=ROWS)
-    kernel, _ = fit_linear(Layout(inputs), Training(rows, truth, None), None)
+    kernel, _ = fit_linear(Layout(inputs), TrainingRows(rows, truth, None), None)
     assert kernel[0, 0] == pytest.approx(3, abs=0.2)
     assert np.abs(kernel[1:, 0]).mean() < 0.5
 

@@ -79,9 +79,9 @@ def test_a_text_likewise(tmp_path, monkeypatch):
     path = tmp_path / "a.pairs"
     path.write_text("t=1 x=0.5\nt=2 x=1.5\n")
     assert look_at(str(path)).schema.names == ["t", "x"]
-    found = read_file(path, "t", features=["x"])
-    assert found.ticks.tolist() == [1, 2]
-    np.testing.assert_array_equal(found.values[:, 0], np.array([0.5, 1.5], "f4"))
+    series = read_file(path, "t", features=["x"])
+    assert series.ticks.tolist() == [1, 2]
+    np.testing.assert_array_equal(series.values[:, 0], np.array([0.5, 1.5], "f4"))
 
     class Anything:
         text = TextOptions()
