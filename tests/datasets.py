@@ -13,8 +13,8 @@ from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target, write_manifest
-from beamfeed.contract.dataset.verify import checksum
 from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.records.verify import checksum
 
 # A record: for each field its values, one for each row, window, or the record, by `Field.per`.
 Record = Mapping[str, Sequence[Any]]

@@ -155,16 +155,32 @@ def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
 
 
 @contextmanager
-def open_output(path: str) -> Iterator[Any]:
-    """A file to write, a pyarrow NativeFile; on a disk it has its name when it is whole."""
+def open_output(path: str, temporary: str | None = None) -> Iterator[Any]:
+    """A file to write, a pyarrow NativeFile, which has its name when it is whole.
+
+    Args:
+      path: of the file.
+      temporary: a path that no other attempt uses, on the same file system. Left out, a name beside it; on gs:// the
+        file then has its name when it is closed, also where the writing failed.
+    """
     if is_remote(path):
-        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:
-            yield file
+        target = temporary or path
+        try:
+            with _naming(path), _gcs().open_output_stream(_bare(target)) as file:
+                yield file
+            if temporary is not None:
+                _gcs().move(_bare(temporary), _bare(path))
+        except BaseException:
+            if temporary is not None:
+                with suppress(OSError):
+                    _gcs().delete_file(_bare(temporary))
+            raise
         return
     import pyarrow as pa
 
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    temporary = temporary or f"{path}.tmp-{uuid.uuid4().hex}"
+    for name in (path, temporary):
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     try:
         with pa.OSFile(temporary, "wb") as file:
             yield file

@@ -12,8 +12,8 @@ from datasets import write_dataset
 from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.records.examples import features_of
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.numpy_feed.examples import features_of
 
 pytestmark = pytest.mark.long
 

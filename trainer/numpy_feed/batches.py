@@ -11,12 +11,12 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records.examples import features_of, find_lists
 from beamfeed.trainer.feed.batching import Batching, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.order import Line
 from beamfeed.trainer.feed.shards import find_shards
 from beamfeed.trainer.numpy_feed.columns import Columns, read_columns
-from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
 from beamfeed.trainer.numpy_feed.shards import ShardReader
 from beamfeed.trainer.numpy_feed.windows import Values, Varying, gather
 from beamfeed.trainer.operations import NUMPY

@@ -1,6 +1,6 @@
 """The lists of records -> the values of their fields, checked against each other, and where windows are in them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,13 +10,9 @@ import pyarrow.compute as pc
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records.examples import REMEDY, Lists
+from beamfeed.contract.records.pieces import Pieces, find_numbers, find_strings, join
 from beamfeed.trainer.feed.fields import PLACE, Wanted
-from beamfeed.trainer.numpy_feed.examples import Lists
-from beamfeed.trainer.numpy_feed.pieces import Pieces, join, varints, varints_at
-from beamfeed.trainer.numpy_feed.shards import REMEDY
-
-TAG = 0x0A  # before each string of a list
-TOGETHER = 32  # records from which on their strings are found together, one of each at a time
 
 
 class Ragged(NamedTuple):
@@ -111,7 +107,7 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
     if field.stored != "rows":  # a record is a row, and its whole list is the value
         lengths = _divided(counts, field.width)[lists.there]
         return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.there.astype(np.int64)
-    lengths, of_record = _numbers(lists, field.name + LENGTHS)
+    lengths, of_record = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
     edges = np.concatenate([[0], np.cumsum(lengths)])
     ends = np.cumsum(of_record)
     if (lengths < 0).any() or (edges[ends] - edges[ends - of_record] != _divided(counts, field.width)).any():
@@ -134,7 +130,7 @@ def _entries(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndarra
         counts = _divided(pieces.sizes, 4)
         return _shaped(join(lists.buffer, pieces).view("<f4"), shape), counts
     if field.listed == "int64":
-        numbers, counts = _numbers(lists, field.name)
+        numbers, counts = find_numbers(lists.buffer, lists.pieces[field.name])
         return _shaped(numbers, shape), counts
     strings, counts = find_strings(lists.buffer, lists.pieces[field.name])
     if field.spelled:
@@ -164,70 +160,3 @@ def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     if len(numbers) % width:
         raise ValueError
     return numbers.reshape(len(numbers) // width, *shape[1:])
-
-
-def _numbers(lists: Lists, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The int64 of a feature, and how many each record has."""
-    pieces = lists.pieces[name]
-    packed, ends = join(lists.buffer, pieces), np.cumsum(pieces.sizes)
-    if len(packed) and (packed[ends[pieces.sizes > 0] - 1] >= 0x80).any():  # a list ends inside of a number
-        raise ValueError
-    numbers, at = varints(packed)
-    return numbers, np.diff(np.searchsorted(at, ends, side="right"), prepend=0)
-
-
-def find_strings(buffer: np.ndarray, contents: Pieces) -> tuple[Pieces, np.ndarray]:
-    """Where the strings of lists are, list after list, and how many each has.
-
-    Args:
-      buffer: uint8.
-      contents: of each list: strings with a tag and their length before each.
-
-    Raises:
-      ValueError: if something else is there.
-    """
-    of, first, end = [], [], []  # the list of each string, and where it is
-    at, active = contents.first.copy(), np.flatnonzero(contents.first < contents.end)
-    while len(active) >= TOGETHER:
-        here = at[active]
-        size, begin = varints_at(buffer, here + 1)
-        last = begin + size
-        if (buffer[here] != TAG).any() or (size < 0).any() or (last > contents.end[active]).any():
-            raise ValueError
-        of.append(active)
-        first.append(begin)
-        end.append(last)
-        at[active] = last
-        active = active[last < contents.end[active]]
-    for one in active.tolist():
-        edges = np.array(list(_strings(buffer.data, int(at[one]), int(contents.end[one]))), np.int64)
-        of.append(np.full(len(edges), one))
-        first.append(edges[:, 0])
-        end.append(edges[:, 1])
-    if not of:
-        return Pieces(np.empty(0, np.int64), np.empty(0, np.int64)), np.zeros(len(contents.first), np.int64)
-    which = np.concatenate(of)
-    order = np.argsort(which, kind="stable")
-    strings = Pieces(np.concatenate(first)[order], np.concatenate(end)[order])
-    return strings, np.bincount(which, minlength=len(contents.first))
-
-
-def _strings(memory: memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the strings of one list are."""
-    while at < end:
-        if memory[at] != TAG:
-            raise ValueError
-        size, shift = 0, 0
-        while True:
-            at += 1
-            if at >= end:
-                raise ValueError
-            size |= (memory[at] & 0x7F) << shift
-            shift += 7
-            if memory[at] < 0x80:
-                break
-        at += 1
-        if at + size > end:
-            raise ValueError
-        yield at, at + size
-        at += size

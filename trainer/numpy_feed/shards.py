@@ -1,37 +1,24 @@
 """Reads blocks of shards into memory, and finds the records in them: the framing of TFRecord files.
 
-`contract.dataset.frames` has the format; here a block, whose place and count of records the index tells, is in memory.
+`contract.records.frames` has the format; here a block, whose place and count of records the index tells, is in memory.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.contract.dataset import frames
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.records import frames
+from beamfeed.contract.records.examples import REMEDY, Records
+from beamfeed.contract.records.pieces import Pieces, little
 from beamfeed.trainer.feed.shards import Index
-from beamfeed.trainer.numpy_feed.pieces import Pieces, little
 
-REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself
 HEAD, TAIL = frames.HEAD.size, frames.TAIL.size  # bytes around each record
 REMOTE_READS = 16  # at a time, of gs://, where each waits for an answer
 LOOP, STEP = 0.4, 20.0  # microseconds of a record in a loop, and of a step over all blocks at once
-
-
-class Records(NamedTuple):
-    """Some records in memory.
-
-    Attributes:
-      buffer: uint8, what was read.
-      pieces: where each record is.
-    """
-
-    buffer: np.ndarray
-    pieces: Pieces
 
 
 class ShardReader:

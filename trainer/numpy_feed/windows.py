@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.records.pieces import Pieces
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.numpy_feed.columns import Columns, InPlace, Ragged
-from beamfeed.trainer.numpy_feed.pieces import Pieces
 
 Strings: TypeAlias = list  # of bytes, or of such lists: an axis each
 

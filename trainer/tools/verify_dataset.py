@@ -6,11 +6,11 @@ from dataclasses import fields
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.dataset.frames import FRAMING_BYTES
 from beamfeed.contract.dataset.manifest import Manifest, Shard
-from beamfeed.contract.dataset.verify import ShardFacts, differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records.frames import FRAMING_BYTES, Counted
+from beamfeed.contract.records.verify import ShardFacts, differences, measure_shard
 from beamfeed.trainer.feed.fields import choose_fields
 from beamfeed.trainer.feed.parsing import parse
 from beamfeed.trainer.feed.read_errors import find_mismatch
@@ -75,7 +75,7 @@ def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manife
 
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            facts = measure_shard(file, row_counts(), manifest.windows)
+            facts = measure_shard(Counted(file), row_counts(), manifest.windows)
     except tf.errors.NotFoundError:
         return [f"{path}: is missing"]
     stated = shard.model_dump(include={field.name for field in fields(ShardFacts)} - set(OF_RECORDS if damage else ()))

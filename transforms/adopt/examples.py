@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Listed
-from beamfeed.contract.dataset.wire import LISTS, NoMessage, decode_varint, fields_of, list_tag
 from beamfeed.contract.errors import first_line
+from beamfeed.contract.records.wire import LISTS, NoMessage, decode_varint, fields_of, list_tag
 from beamfeed.transforms.statistics.moments import Moments
 
 STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.frames import GZIP, HEAD, Counted, Damaged, is_tfrecord, read_frames, unpacked
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.records.frames import GZIP, HEAD, Counted, Damaged, is_tfrecord, read_frames, unpacked
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at, strings_of
 from beamfeed.transforms.records.blocks import cut_blocks

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import SCHEMA
-from beamfeed.contract.dataset.frames import FRAMING_BYTES
 from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.records.frames import FRAMING_BYTES
 
 BLOCK_BYTES = 64 << 10  # small enough that many assets meet in one shuffle, large enough for one read
 BLOCKS_PER_SHARD = 256  # at most, so that the index stays small: of 128 MB, blocks of 512 KB

@@ -1,6 +1,6 @@
 """Blocks of records as serialized tf.train.Example, and their schema.
 
-The bytes are laid out here (`beamfeed.contract.dataset.wire`). Encoders of protobuf and tfx_bsl write the
+The bytes are laid out here (`beamfeed.contract.records.wire`). Encoders of protobuf and tfx_bsl write the
 features, a map, in an order that changes from process to process, and equal input
 must give equal files. Here keys are in alphabetical order, and a packed list of
 floats is the memory of the array: one copy.
@@ -21,7 +21,7 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
-from beamfeed.contract.dataset.wire import encode_varint, list_tag
+from beamfeed.contract.records.wire import encode_varint, list_tag
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
-import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
+from beamfeed.contract.records import frames
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.targets import Tally
@@ -19,6 +19,8 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import check_unchanged
 from beamfeed.transforms.sources.descriptors import Statistics
+
+WRITE_BYTES = 1 << 20  # given to the file at a time
 
 
 @dataclass(frozen=True)
@@ -42,19 +44,17 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
       records: serialized, in order.
       compression: none or gzip.
     """
-    if not storage.is_remote(path):  # a bucket has no folders: TensorFlow would ask for them and leave empty objects
-        for name in (path, temporary):
-            tf.io.gfile.makedirs(name.rpartition("/")[0])
-    options = tf.io.TFRecordOptions("GZIP" if compression == "gzip" else "")
-    try:
-        with tf.io.TFRecordWriter(temporary, options) as writer:
-            for record in records:
-                writer.write(record)
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-        raise
+    packer = frames.packer(compression)
+    with storage.open_output(path, temporary) as file:
+        pieces: list[bytes] = []
+        size = 0
+        for record in records:
+            pieces += frames.framed(record)
+            size += len(record)
+            if size >= WRITE_BYTES:
+                file.write(packer.compress(b"".join(pieces)))
+                pieces, size = [], 0
+        file.write(packer.compress(b"".join(pieces)) + packer.flush())
 
 
 def shard_records(

@@ -2,43 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import tensorflow as tf
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field
-from beamfeed.contract.dataset.frames import CHUNK_BYTES
 from beamfeed.contract.dataset.manifest import Shard
-from beamfeed.contract.dataset.verify import differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.progress import Progress
+from beamfeed.contract.records.examples import Features, Records, count_entries, features_of, find_lists
+from beamfeed.contract.records.frames import Counted, Damaged, Readable, read_frames, unpacked
+from beamfeed.contract.records.pieces import Pieces, find_numbers
+from beamfeed.contract.records.verify import differences, measure_shard
 from beamfeed.transforms.records.blocks import cut_blocks
-from beamfeed.transforms.records.example_encoder import Features, features_of
 from beamfeed.transforms.records.tfrecord import Written
-
-_BATCH_BYTES = 1 << 20  # of records that are parsed at a time
-_TYPES = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
-
-
-@lru_cache(maxsize=8)
-def _counter(features: Features) -> Any:
-    """The function that counts what records hold. Traced once a process, not once a shard."""
-    spec = {name: tf.io.RaggedFeature(_TYPES[dtype], row_splits_dtype=tf.int64) for name, dtype in features}
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def count(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        parsed = tf.io.parse_example(serialized, spec)
-        counts = {name: values.row_lengths() for name, values in parsed.items()}
-        # What the lengths of a field of any length add up to.
-        sums = {f"{name}.sum": tf.reduce_sum(parsed[name], axis=1) for name in parsed if name.endswith(LENGTHS)}
-        return {**counts, **sums, "": tf.cast(tf.strings.length(serialized), tf.int64)}
-
-    return count
 
 
 def count_rows(
@@ -73,38 +53,49 @@ def count_rows(
     return rows, wrong[0] if wrong else None
 
 
-def record_lengths(
-    path: str, compression: str, fields: Sequence[Field], windows: Windows, batch: int
-) -> Iterator[np.ndarray]:
-    """Bytes and rows of each record, by TensorFlow's own reader, which checks every record's CRC.
+def record_lengths(file: Readable, fields: Sequence[Field], windows: Windows) -> Iterator[np.ndarray]:
+    """Bytes and rows of each record; every record's CRC is checked.
 
     Args:
-      path: of the shard.
-      compression: none or gzip.
+      file: the shard, unpacked.
       fields: of a record.
       windows: of the dataset.
-      batch: records to parse at a time.
 
     Yields:
       int64 `[2, records]`, for some records after the other.
 
     Raises:
+      Damaged: where a record is.
       JobFailed: if a record does not hold each field for its rows and windows.
     """
-    count = _counter(features_of(fields))
-    dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=CHUNK_BYTES)
-    for records in dataset.batch(batch):
-        lists = {name: counts.numpy() for name, counts in count(records).items()}
-        rows, wrong = count_rows(lists, fields, windows)
+    features = features_of(fields)
+    for batch in read_frames(file):
+        sizes = np.fromiter(map(len, batch), np.int64, len(batch))
+        ends = np.cumsum(sizes)
+        records = Records(np.frombuffer(b"".join(batch), np.uint8), Pieces(ends - sizes, ends))
+        rows, wrong = count_rows(_lengths_of_lists(records, features), fields, windows)
         if wrong:
-            raise JobFailed(f"{path}: {wrong}")
-        yield np.stack([lists[""], rows])
+            raise JobFailed(wrong)
+        yield np.stack([sizes, rows])
+
+
+def _lengths_of_lists(records: Records, features: Features) -> dict[str, np.ndarray]:
+    try:
+        lists = find_lists(records, features)
+        counts = {feature.key: count_entries(lists, feature) for feature in features}
+        for name in [name for name in counts if name.endswith(LENGTHS)]:
+            lengths, of_record = find_numbers(lists.buffer, lists.pieces[name])
+            edges, ends = np.concatenate([[0], np.cumsum(lengths)]), np.cumsum(of_record)
+            counts[f"{name}.sum"] = edges[ends] - edges[ends - of_record]
+    except (ValueError, UserError) as error:
+        raise JobFailed(f"a record is not as it was encoded: {error}") from None
+    return counts
 
 
 def verify_shard(
     written: Written, fields: Sequence[Field], windows: Windows, compression: str
 ) -> tuple[Shard, np.ndarray]:
-    """Reads a shard back.
+    """Reads a shard back, once.
 
     Args:
       written: what was counted on the way in.
@@ -119,19 +110,19 @@ def verify_shard(
       JobFailed: if it does not hold what was counted.
     """
     tally = written.tally
-    batch = max(1, _BATCH_BYTES * tally.records // max(1, tally.bytes))
     measured = [np.empty([2, 0], np.int64)]
 
-    def rows_of_records() -> Iterator[np.ndarray]:
-        for lengths in record_lengths(written.path, compression, fields, windows, batch):
+    def rows_of_records(shard: Counted) -> Iterator[np.ndarray]:
+        for lengths in record_lengths(unpacked(shard, compression), fields, windows):
             measured.append(lengths)
             yield lengths[1]
 
     try:
-        with tf.io.gfile.GFile(written.path, "rb") as shard:
-            facts = measure_shard(shard, rows_of_records(), windows)
-    except tf.errors.OpError as error:
-        raise JobFailed(f"{written.path}: cannot be read back: {error.message}") from None
+        with storage.open_input(written.path) as file:
+            shard = Counted(file)
+            facts = measure_shard(shard, rows_of_records(shard), windows)
+    except (JobFailed, Damaged, OSError) as error:
+        raise JobFailed(f"{written.path}: cannot be read back: {error}") from None
     counted = {"records": tally.records, "windows": tally.windows, "rows": tally.rows}
     if wrong := differences(facts, counted):
         raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")

@@ -17,9 +17,10 @@ from records import FIELDS, make_records
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records import examples, pieces
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.numpy_feed import columns, examples, shards
+from beamfeed.trainer.numpy_feed import shards
 from beamfeed.trainer.numpy_feed.windows import Varying
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
@@ -196,7 +197,7 @@ def test_the_number_of_batches_is_known(output):
 @pytest.mark.parametrize("together", [1, 10**6])
 def test_strings_are_found_together_and_one_by_one(output, together, monkeypatch):
     expected = read(output)
-    monkeypatch.setattr(columns, "TOGETHER", together)
+    monkeypatch.setattr(pieces, "TOGETHER", together)
     equal(read(output), expected)
 
 

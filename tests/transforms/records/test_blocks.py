@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.frames import FRAMING_BYTES
+from beamfeed.contract.records.frames import FRAMING_BYTES
 from beamfeed.transforms.records.blocks import BLOCKS_PER_SHARD, cut_blocks, index_table
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.frames import CHUNK_BYTES
-from beamfeed.contract.dataset.verify import ShardFacts, checksum, differences, measure_shard
+from beamfeed.contract.records.frames import CHUNK_BYTES, Counted
+from beamfeed.contract.records.verify import ShardFacts, checksum, differences, measure_shard
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1])
@@ -19,7 +19,7 @@ def test_the_checksum_is_that_of_the_whole(size):
 
 def test_counts_add_up_over_batches():
     rows = [np.array([8, 11]), np.array([12, 7, 20])]
-    facts = measure_shard(io.BytesIO(b"123456789"), iter(rows), Windows(length=8, stride=4))
+    facts = measure_shard(Counted(io.BytesIO(b"123456789")), iter(rows), Windows(length=8, stride=4))
     assert facts == ShardFacts(records=5, windows=1 + 1 + 2 + 0 + 4, rows=58, bytes=9, crc32c="e3069283")
 
 

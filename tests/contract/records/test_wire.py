@@ -7,7 +7,7 @@ import tensorflow as tf
 from google.protobuf.internal.decoder import _DecodeVarint
 from google.protobuf.internal.encoder import _VarintBytes
 
-from beamfeed.contract.dataset.wire import LISTS, NoMessage, decode_varint, encode_varint, fields_of, list_tag
+from beamfeed.contract.records.wire import LISTS, NoMessage, decode_varint, encode_varint, fields_of, list_tag
 
 
 def test_numbers_are_as_protobuf_writes_them():

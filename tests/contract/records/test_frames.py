@@ -11,8 +11,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamfeed.contract.dataset import frames
-from beamfeed.contract.dataset.frames import Counted, Damaged, is_tfrecord, read_frames, unpacked
+from beamfeed.contract.records import frames
+from beamfeed.contract.records.frames import Counted, Damaged, is_tfrecord, read_frames, unpacked
 
 RECORDS = [b"", b"one", b"x" * 70_000, b"\x00" * 9, b"last"]
 

@@ -1,4 +1,4 @@
-"""The framing of TFRecord files: their records, each checked by its CRC-32C, and where one is damaged.
+"""The framing of TFRecord files: records are framed, and read back, each checked by its CRC-32C.
 
 The format (tensorflow/core/lib/io/record_writer.h): length as uint64, its masked
 CRC-32C as uint32, the record, its masked CRC-32C; all little-endian.
@@ -21,6 +21,7 @@ CHUNK_BYTES = 8 << 20  # read at a time
 MOST_BYTES = (2 << 30) - 1  # of a record: protocol buffers hold no more
 BATCH_BYTES, BATCH_RECORDS = 8 << 20, 4096  # given at a time
 GZIP = b"\x1f\x8b"
+GZIP_BITS = 31  # of zlib: with the head of gzip, whose time is 0
 
 
 class Readable(Protocol):
@@ -68,6 +69,25 @@ def masked(data: bytes) -> int:
 def mask(crc: Integers) -> Integers:
     """A CRC-32C, or a uint64 array of them, as it stands in the file: turned by 15 bits, with a number added."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(record: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands in a file for a record, in three pieces."""
+    length = len(record).to_bytes(LENGTH, "little")
+    return length + masked(length).to_bytes(4, "little"), record, TAIL.pack(masked(record))
+
+
+def packer(compression: str) -> Any:
+    """What packs a file's bytes piece by piece, by `compress(data)` and at the end `flush()`."""
+    return zlib.compressobj(wbits=GZIP_BITS, memLevel=9) if compression == "gzip" else _Plain()
+
+
+class _Plain:
+    def compress(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
 
 
 def is_tfrecord(begin: bytes) -> bool:

@@ -10,13 +10,25 @@ from typing import NamedTuple
 import numpy as np
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
-from beamfeed.contract.dataset.wire import LISTS, NoMessage, encode_varint, fields_of, list_tag
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.numpy_feed.pieces import Pieces, varints_at
-from beamfeed.trainer.numpy_feed.shards import REMEDY, Records
+from beamfeed.contract.records.pieces import Pieces, count_numbers, find_strings, join, varints_at
+from beamfeed.contract.records.wire import LISTS, NoMessage, encode_varint, fields_of, list_tag
 
+REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself
 CONTEXT, STEPS = 1, 2  # fields of a SequenceExample; an Example has the first alone
 OTHER_TYPE = "in a shard the field {} is of another type than the manifest says"
+
+
+class Records(NamedTuple):
+    """Some records in memory.
+
+    Attributes:
+      buffer: uint8, what was read.
+      pieces: where each record is.
+    """
+
+    buffer: np.ndarray
+    pieces: Pieces
 
 
 class Feature(NamedTuple):
@@ -110,6 +122,23 @@ def find_lists(records: Records, features: Features, remedy: str = REMEDY) -> Li
             more.append(np.frombuffer(feature.instead, np.uint8))
             at += len(feature.instead)
     return Lists(np.concatenate(more) if len(more) > 1 else records.buffer, pieces, there)
+
+
+def count_entries(lists: Lists, feature: Feature) -> np.ndarray:
+    """How many numbers or strings the list of a feature has in each record, int64 `[records]`.
+
+    Raises:
+      ValueError: if something else is there.
+    """
+    pieces = lists.pieces[feature.key]
+    if feature.listed == "int64":
+        return count_numbers(join(lists.buffer, pieces), pieces.sizes)
+    if feature.listed == "bytes":
+        return find_strings(lists.buffer, pieces)[1]
+    counts, rest = np.divmod(pieces.sizes, 4)
+    if rest.any():
+        raise ValueError("a list ends inside of a number")
+    return counts
 
 
 def _walk_together(records: Records, features: Features) -> tuple[dict[str, Pieces], np.ndarray]:
