@@ -1,7 +1,6 @@
 r"""The Beam job that preprocesses a fleet.
 
-    files -> scan -> plan -> validate -> judge -> statistics -> transform graph
-                                            \-> shards -> write -> verify -> publish
+    files -> scan -> plan -> validate -> judge -> statistics -> write -> verify -> publish
 
 Only descriptors are shuffled, each an asset's or a unit's; nothing of the fleet's
 size is one element. Every row is read twice, to check it and to write it: a second
@@ -45,7 +44,6 @@ from beamfeed.transforms.sources.checking import (
     ValidateUnit,
 )
 from beamfeed.transforms.sources.descriptors import Asset, Unit, Verdict
-from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
 MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
@@ -64,16 +62,12 @@ class PreprocessPipeline:
     def build(self, pipeline: beam.Pipeline) -> None:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
-        driver = OnBeam(pipeline)
+        driver = OnBeam(pipeline, self.layout.scratch)
         planned = _plan_assets(self, pipeline, driver)
         verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
-        statistics, transform_fn = source.learn(driver, verdicts)
         once = pipeline | "Once" >> beam.Create([None])
-        if transform_fn is None:
-            graph = transform_written = once | "NoGraph" >> beam.Map(lambda _: "")
-        else:
-            graph, _ = transform_fn
-            transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
+        statistics, made = source.learn(driver, verdicts)
+        path = "" if made is None else beam.pvalue.AsSingleton(made)
         judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
         accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
@@ -90,7 +84,7 @@ class PreprocessPipeline:
             # The fleet is there as a barrier: nothing is written before it is decided on.
             | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsList(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, graph, statistics, progress)
+            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, path, statistics, progress)
         )
         verify = VerifyShard(job.frame, job.output.compression, progress)
         verified = (
@@ -120,8 +114,7 @@ class PreprocessPipeline:
             beam.pvalue.AsList(sum_up(driver, (planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten())),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(statistics),
-            beam.pvalue.AsSingleton(graph),
-            beam.pvalue.AsList(transform_written),
+            path,
         )
 
     def decide(self, _: None, counted: Counter[str], rejects: list[Reject], values: Sequence[str] = ()) -> Fleet:

@@ -7,6 +7,7 @@ returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed, 2 a mist
 of the user's.
 """
 
+import argparse
 import logging
 import os
 import shutil
@@ -16,6 +17,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import add_options
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
@@ -31,12 +33,9 @@ from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
+from beamfeed.transforms.tracing import Tracing
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
-# with less than this, shards are read back slower, as each request waits for the one before (docs/gs.md).
-os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "16")
-
 
 TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
 
@@ -84,18 +83,11 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     Raises:
       UserError, JobFailed
     """
-    with heavy_imports():
-        from beamfeed.pipelines.options import check_options, read_options
-        from beamfeed.pipelines.packages import own_packages
-        from beamfeed.pipelines.runner import is_local, name_runner
-
-    pipeline_options = options = read_options(argv)
-    passes_on = name_runner(options)
-    if TEMPLATE not in os.environ:  # the service has checked its parameters; what else its launcher gives is its own
-        check_options(argv, passes_on=passes_on)
-    if not pipeline_options.job:
+    own = own_options(argv)
+    if not own.job:
+        _options(argv)  # may know why
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
-    job = load_job(pipeline_options.job, pipeline_options.set)
+    job = load_job(own.job, own.set)
     files = job.source.list_files()
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
@@ -104,20 +96,52 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     check_output(job.output.path)
 
     def check_whose() -> None:
-        if pipeline_options.replace != "true":
+        if own.replace != "true":
             check_owner(job, find_replaceable(job.output.path)[0])
 
     check_whose()  # before a lock is made there
-    with lock.hold(lock_path(job.output.path), ending.end) as lease, ending.undoing(lease.give_back):
-        if not is_done(job, fingerprint):  # by a run that has just ended
-            check_whose()  # that may have been one of another job
-            with ExitStack() as packages, ending.undoing(packages.close):
-                packages.enter_context(own_packages(job, options, local=is_local(options)))
-                preprocess(job, files, fingerprint, options, ending, log)
+    with Tracing() as tracing, ending.undoing(tracing.close):
+        options = _options(argv)
+        with heavy_imports():
+            from beamfeed.pipelines.packages import own_packages
+            from beamfeed.pipelines.runner import is_local
+        with lock.hold(lock_path(job.output.path), ending.end) as lease, ending.undoing(lease.give_back):
+            if not is_done(job, fingerprint):  # by a run that has just ended
+                check_whose()  # that may have been one of another job
+                with ExitStack() as packages, ending.undoing(packages.close):
+                    packages.enter_context(own_packages(job, options, local=is_local(options)))
+                    preprocess(job, files, fingerprint, options, tracing, ending, log)
+
+
+def own_options(argv: Sequence[str]) -> argparse.Namespace:
+    """Our own among the options, before Beam is loaded, which knows the others; none where one has no value."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    add_options(parser, PREPROCESS.subject)
+    try:
+        return parser.parse_known_args(list(argv))[0]
+    except argparse.ArgumentError:
+        return parser.parse_args([])
+
+
+def _options(argv: Sequence[str]) -> Any:
+    """All options, with the runner's own name.
+
+    Raises:
+      UserError: if one is wrong.
+    """
+    with heavy_imports():
+        from beamfeed.pipelines.options import check_options, read_options
+        from beamfeed.pipelines.runner import name_runner
+
+    options = read_options(argv)
+    passes_on = name_runner(options)
+    if TEMPLATE not in os.environ:  # the service has checked its parameters; what else its launcher gives is its own
+        check_options(argv, passes_on=passes_on)
+    return options
 
 
 def preprocess(
-    job: Job, files: list[FileStat], fingerprint: str, options: Any, ending: Ending, log: FailureLog
+    job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog
 ) -> None:
     """Builds the pipeline and runs, or submits, it.
 
@@ -125,17 +149,11 @@ def preprocess(
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
     """
     with heavy_imports():
-        import tensorflow as tf
-        import tensorflow_transform.beam as tft_beam
-
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
         from beamfeed.transforms.sources import make_source
-
-        # Preprocessing needs no GPU, and must not take its memory from a trainer.
-        tf.config.set_visible_devices([], "GPU")
 
     source, files = make_source(job, files)
     for remark in source.remarks:
@@ -147,13 +165,18 @@ def preprocess(
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
+    if source.traces:
+        tracing.trace(source, layout.traced)
+    else:
+        tracing.close()
     with open_pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
         listed = source.listed(files, layout.scratch)
         progress.total("scan", len(listed))
         write_listing(layout, listed)
-        # Beam remarks on type hints of TensorFlow Transform.
-        with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
+        with _log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
+        if source.traces and not local:  # its workers are elsewhere
+            tracing.wait()
         if not waits:
             with _log_level(logging.INFO):
                 pipeline.run()

@@ -14,10 +14,11 @@ class OnBeam(Driver):
 
     Args:
       pipeline: to add steps to.
+      scratch: a folder for files that the job needs until its end.
     """
 
-    def __init__(self, pipeline: beam.Pipeline):
-        self._pipeline = pipeline
+    def __init__(self, pipeline: beam.Pipeline, scratch: str):
+        self._pipeline, self._scratch = pipeline, scratch
 
     def once(self, label: str) -> beam.PCollection:
         return self._pipeline | label >> beam.Create([None])
@@ -42,8 +43,8 @@ class OnBeam(Driver):
     def every(self, items: beam.PCollection) -> beam.pvalue.AsList:
         return beam.pvalue.AsList(items)
 
-    def graph(self, label: str, statistics: beam.PCollection, make: Callable[[], beam.PTransform]) -> tuple:
-        return statistics | label >> make()
+    def made(self, label: str, items: beam.PCollection, make: Callable[[str], beam.PTransform]) -> beam.PCollection:
+        return items | label >> make(self._scratch)
 
 
 def _untyped(step: beam.ParDo, arguments: int) -> beam.ParDo:

@@ -54,12 +54,12 @@ class Driver:
         """All items, as an argument of a step."""
         return items
 
-    def graph(self, label: str, statistics: Collection, make: Callable[[], Any]) -> Any:
-        """tensorflow-transform's (saved model folder, metadata); None in this process.
+    def made(self, label: str, items: Collection, make: Callable[[str], Any]) -> Collection | None:
+        """A collection of one, the path of what a PTransform makes of the items; None in this process.
 
         Args:
           label: of the operation.
-          statistics: a collection of one.
-          make: gives the PTransform that builds the graph of them; where it is called, Beam and TensorFlow are loaded.
+          items: that the PTransform is applied to.
+          make: of a folder for files that the job needs until its end -> the PTransform.
         """
         return None

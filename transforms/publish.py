@@ -24,7 +24,9 @@ from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Statistics
+from beamfeed.transforms.statistics.marks import fill
 from beamfeed.transforms.tfds.write import tfds_files
+from beamfeed.transforms.tracing import wait_for
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
 
@@ -82,7 +84,7 @@ class Publish(beam.DoFn):
     def process(
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
-        transform: str, transform_fn: Any,
+        made: str,
     ) -> Iterable[Manifest]:  # fmt: skip
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
         for shard in sorted(verified, key=lambda shard: shard[0].index):
@@ -97,8 +99,20 @@ class Publish(beam.DoFn):
         check_limits(checked.final, checked.rejects, self._source.job.limits, self._layout.rejects)
         check_splits(self._source.job, fields, splits)
         manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, checked, splits)
-        raw_rows = self._source.raw_rows(transform) if transform else None
+        raw_rows = self._write_graph(statistics, made)
         publish(
             self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values, raw_rows
         )  # fmt: skip
         yield manifest
+
+    def _write_graph(self, statistics: Statistics, made: str) -> RawRows | None:
+        """Writes the transform graph; gives some rows as files have them, and what it makes of them."""
+        source, layout = self._source, self._layout
+        if source.traces:
+            wait_for(layout.traced)
+            fill(layout.traced, layout.root, source.learned(statistics, made))
+        elif made:
+            fill(made, layout.root, {})
+        else:
+            return None
+        return source.raw_rows(statistics, made)

@@ -93,6 +93,11 @@ class DataLayout:
         return storage.join(self.root, "tmp")
 
     @property
+    def traced(self) -> str:
+        """The transform graph before it is filled; removed before publishing."""
+        return storage.join(self.temporary, "traced")
+
+    @property
     def scratch(self) -> str:
         """Copies of input in another order; removed before publishing."""
         return storage.join(self.temporary, "scratch")

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow_transform.tf_metadata import schema_utils
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
@@ -25,7 +24,11 @@ from beamfeed.contract.records.wire import encode_varint, list_tag
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
-_TYPES: dict[Listed, tf.DType] = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
+_TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
+    "bytes": schema_pb2.BYTES,
+    "float32": schema_pb2.FLOAT,
+    "int64": schema_pb2.INT,
+}
 
 Features = tuple[tuple[str, Listed], ...]  # names in alphabetical order, and what is in their lists
 
@@ -38,12 +41,17 @@ def features_of(fields: Sequence[Field]) -> Features:
 
 def schema_text(fields: Sequence[Field]) -> str:
     """The tensorflow-metadata Schema of the records, as text."""
-    spec = {name: tf.io.VarLenFeature(_TYPES[dtype]) for name, dtype in features_of(fields)}
-    for field in fields:
-        if field.per == "record" and not field.is_ragged:
-            shape = () if field.is_raw else field.shape
-            spec[field.name] = tf.io.FixedLenFeature(shape, _TYPES[field.listed])
-    return text_format.MessageToString(schema_utils.schema_from_feature_spec(spec))
+    schema = schema_pb2.Schema()
+    by_name = {field.name: field for field in fields}
+    for name, listed in features_of(fields):
+        feature = schema.feature.add(name=name, type=_TYPES[listed])
+        field = by_name.get(name)
+        if field is not None and field.per == "record" and not field.is_ragged:  # it is there once
+            feature.presence.min_fraction = 1.0
+            feature.shape.SetInParent()
+            for size in () if field.is_raw else field.shape:
+                feature.shape.dim.add(size=size)
+    return text_format.MessageToString(schema)
 
 
 def encode_examples(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 
@@ -57,15 +58,13 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
         file.write(packer.compress(b"".join(pieces)) + packer.flush())
 
 
-def shard_records(
-    shard: ShardPlan, source: Source, transform: str, statistics: Statistics, tally: Tally
-) -> Iterator[bytes]:
+def shard_records(shard: ShardPlan, source: Source, made: str, statistics: Statistics, tally: Tally) -> Iterator[bytes]:
     """The records of a shard, unit by unit; counts them in `tally`.
 
     Args:
       shard: what goes into it.
       source: that reads it.
-      transform: the folder of the transform graph.
+      made: what the source made beside the statistics.
       statistics: of the training rows.
       tally: to count in.
 
@@ -75,7 +74,7 @@ def shard_records(
     fields, windows = source.fields(statistics), source.job.frame
     for work in shard.work:
         try:
-            for block in source.read(work, transform, statistics):
+            for block in source.read(work, made, statistics):
                 tally.add(block, fields, windows)
                 for record in encode_examples(block, fields, windows):
                     tally.bytes += len(record)
@@ -100,18 +99,18 @@ class WriteToTFRecord(beam.PTransform):
     Args:
       layout: names the shards.
       source: reads what a shard is made from.
-      transform_fn: PCollection of one path, the folder of the transform graph.
+      made: the path of what the source made beside the statistics, as a side input; empty where that is nothing.
       statistics: PCollection of one, the statistics of the training rows.
       progress: of the job.
     """
 
     def __init__(
-        self, layout: DataLayout, source: Source, transform_fn: beam.PCollection, statistics: beam.PCollection,
+        self, layout: DataLayout, source: Source, made: Any, statistics: beam.PCollection,
         progress: Progress,
     ):  # fmt: skip
         super().__init__()
         self._writer = _WriteShard(layout, source, progress)
-        self._sides = beam.pvalue.AsSingleton(transform_fn), beam.pvalue.AsSingleton(statistics)
+        self._sides = made, beam.pvalue.AsSingleton(statistics)
 
     def expand(self, shards: beam.PCollection) -> beam.PCollection:
         return shards | "WriteShard" >> beam.ParDo(self._writer, *self._sides)
@@ -122,12 +121,12 @@ class _WriteShard(beam.DoFn):
         self._layout, self._source, self._progress = layout, source, progress
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")
 
-    def process(self, shard: ShardPlan, transform_fn: str, statistics: Statistics) -> Iterator[Written]:
+    def process(self, shard: ShardPlan, made: str, statistics: Statistics) -> Iterator[Written]:
         path = self._layout.shard(shard.split, shard.index, shard.count, shard.folder)
         name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
         temporary = f"{self._layout.temporary}/{name}"
         tally = Tally()
-        records = shard_records(shard, self._source, transform_fn, statistics, tally)
+        records = shard_records(shard, self._source, made, statistics, tally)
         write_file(path, temporary, records, self._source.job.output.compression)
         self._windows.inc(tally.windows)
         self._progress.add("write", assets=shard.assets, rows=shard.rows)

@@ -27,6 +27,7 @@ from beamfeed.transforms.sources.descriptors import A, P, R, Report, Statistics,
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
+from beamfeed.transforms.statistics.marks import Learned
 
 
 class Source(ABC, Generic[P, A, R, V, W]):
@@ -219,20 +220,36 @@ class Source(ABC, Generic[P, A, R, V, W]):
         return driver.add_up("AddUp", training, self.zero)
 
     @abstractmethod
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
-        """Statistics, and the transform graph that they become.
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
+        """Statistics, and what has to be made of all assets beside them.
 
         Args:
           driver: that runs the steps: in Beam, or for `beamfeed check` in this process.
           verdicts: Collection of Verdict.
 
         Returns:
-          a collection of one, the statistics of the training rows, and what `driver.graph` gives; None where there is
-          no graph.
+          a collection of one, the statistics of the training rows, and what `driver.made` gives; None where nothing is
+          made.
 
         Raises:
           JobFailed: if nothing can be learned from the statistics.
         """
+
+    # The transform graph, which serving runs; workers do the same in arrays.
+
+    traces = False  # whether there is one that `trace` writes
+
+    def trace(self, folder: str) -> None:
+        """Writes the graph, with marks for what will be learned. Loads TensorFlow, and is called in a process apart."""
+
+    def learned(self, statistics: Statistics, made: str) -> Learned:
+        """What fills the graph.
+
+        Args:
+          statistics: of the training rows.
+          made: the path that `learn` gives beside them; empty where it gives none.
+        """
+        return {}
 
     # And once more to write it.
 
@@ -241,13 +258,13 @@ class Source(ABC, Generic[P, A, R, V, W]):
         """What is to be written of an accepted asset, each with about how many bytes it becomes in records."""
 
     @abstractmethod
-    def read(self, work: W, transform: str | None, statistics: Statistics) -> Iterator[RecordBlock]:
+    def read(self, work: W, made: str | None, statistics: Statistics) -> Iterator[RecordBlock]:
         """The records of a unit's rows of one split, in order, a block at a time.
 
         Args:
           work: what to read.
-          transform: the folder of the transform graph; empty where there is none. None, before there is a graph, gives
-            the same rows, windows and targets without it; other values may be left out. TensorFlow is not loaded then.
+          made: as for `learned`. None, before anything is learned, gives the same rows, windows and targets; other
+            values may be left out.
           statistics: of the training rows.
 
         Raises:
@@ -280,11 +297,10 @@ class Source(ABC, Generic[P, A, R, V, W]):
         """What the values of the files become before the transform graph gets them; None where it takes them so."""
         return None
 
-    def raw_rows(self, transform: str) -> RawRows | None:
-        """Some rows as a file has them, and what the transform graph makes of them; None where it takes windows.
+    def raw_rows(self, statistics: Statistics, made: str) -> RawRows | None:
+        """Some rows as a file has them, and what is made of them; None where the graph takes windows.
 
-        Args:
-          transform: the folder of the graph.
+        Args: as for `learned`.
         """
         return None
 

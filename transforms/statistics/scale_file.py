@@ -8,18 +8,17 @@ first line is of no asset.
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 
 import apache_beam as beam
 
 from beamfeed.contract import storage
-from beamfeed.transforms.statistics.scaling import Scaling
+from beamfeed.transforms.statistics.marks import read_chunks
+from beamfeed.transforms.statistics.scaling import SCALE_FILE, Scaling
 
-FILE = "scale_by_asset.tsv"  # in the folder `assets` of the SavedModel
 FIRST_LINE = b"-\t\n"  # a key that is the base64 of nothing
 PIECES = 16  # of the file are sorted and written by themselves: no worker holds the whole
-CHUNK = 8 << 20  # bytes
 
 
 def encode_name(asset: str) -> bytes:
@@ -50,17 +49,10 @@ def write_piece(folder: str, piece: int, lines: Iterable[bytes]) -> tuple[int, s
 
 def join_pieces(folder: str, pieces: Iterable[tuple[int, str]]) -> str:
     """Writes all pieces as one file, and returns its path."""
-    path = storage.join(folder, FILE)
+    path = storage.join(folder, SCALE_FILE)
     chunks = (chunk for _, piece in sorted(pieces) for chunk in read_chunks(piece))
     storage.write_chunks(path, chain([FIRST_LINE], chunks))
     return path
-
-
-def read_chunks(path: str) -> Iterator[bytes]:
-    """The bytes of a file, some megabytes at a time."""
-    with storage.open_input(path) as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
 
 
 class WriteScaleFile(beam.PTransform):

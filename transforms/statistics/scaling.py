@@ -8,6 +8,9 @@ from beamfeed.transforms.statistics.moments import Moments
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
 SIZES = 280  # float32 has that many powers of two, from -149 to 127 and some to spare
+SCALE_FILE = "scale_by_asset.tsv"  # with each asset's, among the files of the transform graph
+FLEET = "fleet"  # the mark of the fleet's scaling in the transform graph
+_WIDE = 4096  # numbers that are scaled in one run
 _RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it
 
 
@@ -136,3 +139,25 @@ def _robust(moments: Moments, quantiles: np.ndarray) -> tuple[np.ndarray, np.nda
     for wide in (p95 - p05, p75 - p25):
         divisor = np.where(wide > np.abs(offset) * _RESOLUTION, wide, divisor)
     return offset, divisor
+
+
+def scale_rows(values: np.ndarray, rows: np.ndarray, clip: float | None = None) -> np.ndarray:
+    """Scaled values, to the bit as the transform graph gives them; NaN stays NaN.
+
+    Args:
+      values: float32 `[n, features]`.
+      rows: float32 `[2, features]`, see `Scaling.rows`.
+      clip: the largest size of a scaled value.
+    """
+    scaled = np.empty_like(values, order="C")
+    count, features = values.shape
+    together = max(1, _WIDE // max(1, features))  # rows: NumPy takes long over many short runs
+    whole = count - count % together
+    for first, end, width in ((0, whole, together), (whole, count, 1)):
+        wide = scaled[first:end].reshape(-1, width * features)
+        np.subtract(values[first:end].reshape(wide.shape), np.tile(rows[0], width), out=wide)
+        np.divide(wide, np.tile(rows[1], width), out=wide)
+    if clip is not None:
+        np.maximum(scaled, np.float32(-clip), out=scaled)
+        np.minimum(scaled, np.float32(clip), out=scaled)
+    return scaled

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.array import ArraySource
@@ -25,9 +28,15 @@ from beamfeed.transforms.sources.array.plan import (
 )
 from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
-from beamfeed.transforms.sources.array.statistics import ArrayStatistics, check_classes, settled_classes, to_json
+from beamfeed.transforms.sources.array.statistics import (
+    ArrayStatistics,
+    check_classes,
+    scaling_of,
+    settled_classes,
+    to_json,
+)
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
-from beamfeed.transforms.sources.array.write import block_records, raw_rows_of
+from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
@@ -39,6 +48,8 @@ UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to
 
 class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
+
+    traces = True
 
     def __init__(self, job: Job, schema: ArraySchema, blocks: frozenset[int] | None = None):
         super().__init__(job)
@@ -116,25 +127,24 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
             rows = block.rows if name == filled[-1] else 0
             yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
 
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
-        def build() -> Any:
-            from beamfeed.transforms.sources.array.graph import build_transform
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
+        return driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked), None
 
-            return build_transform(self._schema)
+    def trace(self, folder: str) -> None:
+        from beamfeed.transforms.sources.array.graph import trace_arrays
 
-        statistics = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
-        return statistics, driver.graph("BuildTransform", statistics, build)
+        trace_arrays(self._schema, folder)
+
+    def learned(self, statistics: ArrayStatistics, made: str) -> dict[str, np.ndarray]:
+        scaled = zip(self._schema.scaled, statistics.moments, strict=True)
+        return {column.name: scaling_of(moments, column) for column, moments in scaled}
 
     def _checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
         check_classes(statistics, self._schema)
         return statistics
 
-    def read(self, work: Work[ArrayBlock], transform: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
-        scale = None
-        if transform is not None:
-            from beamfeed.transforms.sources.array.graph import load_transformer
-
-            scale = load_transformer(transform)
+    def read(self, work: Work[ArrayBlock], made: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
+        scale = None if made is None else partial(scale_inputs, rows=self.learned(statistics, made))
         schema = self._with_classes(statistics)
         return block_records(work.unit.asset, work.split, schema, self.job.split, self._rows_per_record, scale)
 
@@ -153,10 +163,8 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
     def fields(self, statistics: ArrayStatistics) -> list[Field]:
         return self._with_classes(statistics).fields()
 
-    def raw_rows(self, transform: str) -> RawRows | None:
-        from beamfeed.transforms.sources.array.graph import load_transformer
-
-        return raw_rows_of(self._schema, self.job.split, load_transformer(transform))
+    def raw_rows(self, statistics: ArrayStatistics, made: str) -> RawRows | None:
+        return raw_rows_of(self._schema, self.job.split, partial(scale_inputs, rows=self.learned(statistics, made)))
 
     def stats(self, statistics: ArrayStatistics) -> Any:
         return to_json(statistics, self._schema)

@@ -1,4 +1,4 @@
-"""The rows of a split as records: values as the files have them, scaled inputs by the transform graph."""
+"""The rows of a split as records: values as the files have them, and scaled inputs."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -14,8 +14,9 @@ from beamfeed.transforms.sources.array.plan import ArrayBlock, cut_part, packed_
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
+from beamfeed.transforms.statistics.scaling import scale_rows
 
-Scaler = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]
+Scaler = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # of the scaled inputs by name
 
 
 def block_records(
@@ -29,7 +30,7 @@ def block_records(
       schema: with the classes known.
       split: of the job.
       rows_per_record: at most.
-      scale: applies the transform graph to numbers of rows and scaled inputs; None leaves inputs and keys out.
+      scale: scales inputs; None leaves inputs and keys out.
 
     Raises:
       BadInput: if a file no longer holds its rows.
@@ -77,6 +78,20 @@ def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | N
     )
 
 
+def scale_inputs(inputs: dict[str, np.ndarray], rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs `[n, *shape]` scaled; infinity counts as missing.
+
+    Args:
+      inputs: float32, by name.
+      rows: float32 `[2, scales]` of each.
+    """
+    scaled = {}
+    for name, values in inputs.items():
+        finite = np.where(np.isfinite(values), values, np.float32(np.nan))
+        scaled[name] = scale_rows(finite.reshape(-1, rows[name].shape[1]), rows[name]).reshape(values.shape)
+    return scaled
+
+
 def _values(
     rows: ArrayRows, chosen: np.ndarray, columns: list[ArrayColumn], scale: Scaler | None
 ) -> Mapping[str, Values]:
@@ -99,7 +114,7 @@ def _values(
         else:
             by_field[column.name] = values
     if scaled and scale is not None:
-        by_field |= scale(numbers, scaled)
+        by_field |= scale(scaled)
     return by_field
 
 

@@ -132,7 +132,7 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
         check_classes(auto, statistics.labels, statistics.elsewhere)
         return statistics
 
-    def read(self, work: ImageWork, transform: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
+    def read(self, work: ImageWork, made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
         return read_records(work.unit.asset.name, work.path, self.job, with_classes(self._schema, statistics))
 
     def overview(self, assets: Sequence[ImageAsset], statistics: ImageStatistics) -> Overview:

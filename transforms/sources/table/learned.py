@@ -1,4 +1,7 @@
-"""What the graph of a table holds of the training rows: scalings, edges of buckets, vocabularies, and their sizes."""
+"""What is learned of a table's training rows: scalings, edges of buckets, vocabularies, and their sizes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,13 +17,70 @@ from beamfeed.contract.config.features import (
 from beamfeed.contract.config.section import Section
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.statistics import (
+    NO_TERM,
     TableStatistics,
     counted_features,
     numeric_features,
     sampled_features,
 )
+from beamfeed.transforms.statistics.marks import Learned
 from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
 from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+NUMBERS = "numbers"
+
+
+@dataclass(frozen=True)
+class LearnedTable:
+    """What features need of the training rows.
+
+    Attributes:
+      numbers: by the name of their mark in the transform graph.
+      vocabularies: by feature, the lines of its file: one of no term, as a file must have one, then the terms.
+    """
+
+    numbers: Mapping[str, np.ndarray]
+    vocabularies: Mapping[str, list[str]]
+
+    def of_graph(self) -> Learned:
+        """The same as the transform graph has it."""
+        files = {
+            vocabulary_file(name): ["".join(line + "\n" for line in lines).encode()]
+            for name, lines in self.vocabularies.items()
+        }
+        return {**self.numbers, **files}
+
+
+def learned_of(schema: TableSchema, counted: TableStatistics) -> LearnedTable:
+    """What the features of a job need."""
+    numbers = {NUMBERS: number_rows(counted, schema)} if numeric_features(schema) else {}
+    for feature in schema.features:
+        if isinstance(feature.section, Bucket) and feature.section.buckets:
+            edges = np.full(edges_of(feature.section), np.inf, np.float32)
+            known = bucket_edges(counted, feature, schema)
+            edges[: len(known)] = known
+            numbers[edges_mark(feature)] = edges
+    vocabularies = {
+        feature.name: [NO_TERM, *vocabulary(_counts_of(counted, feature, schema), feature.section)]
+        for feature in counted_features(schema)
+    }
+    return LearnedTable(numbers, vocabularies)
+
+
+def vocabulary_file(feature: str) -> str:
+    """The name of the file with a feature's terms, in the transform graph."""
+    return f"{feature}_terms.txt"
+
+
+def edges_mark(feature: NamedFeature) -> str:
+    """The name of the mark for a bucket's edges."""
+    return f"{feature.name} edges"
+
+
+def edges_of(section: Bucket) -> int:
+    """How many edges a bucket has in the graph, where quantiles give no more than so many; the others are infinite."""
+    assert section.buckets is not None
+    return max(2, section.buckets - 1)
 
 
 def number_rows(counted: TableStatistics, schema: TableSchema) -> np.ndarray:

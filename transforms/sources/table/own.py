@@ -1,11 +1,7 @@
 """Functions of the user's own in the graph of a table: from columns by name to fields by name."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import tensorflow as tf
 from tensorflow_transform import impl_helper
 
@@ -14,7 +10,6 @@ from beamfeed.contract.dataset.fields import Dtype, Field, is_field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import import_own, one_line
 from beamfeed.transforms.sources.table.schema import NamedFeature
-from beamfeed.transforms.sources.table.staged import Run, read_runs
 
 _TYPES = {"number": tf.float32, "text": tf.string, "time": tf.int64}
 _DTYPES: dict[tf.DType, Dtype] = {tf.float32: "float32", tf.int64: "int64", tf.string: "bytes"}
@@ -69,15 +64,3 @@ def own_fields(feature: NamedFeature) -> list[Field]:
         Field(name=name, dtype=_DTYPES[tensor.dtype], shape=tuple(tensor.shape[1:]), role="input")
         for name, tensor in sorted(outputs.items())
     ]
-
-
-def rows_for_analyzers(path: str, runs: Sequence[Run], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Staged training rows as tensorflow-transform's analyzers take them: packed, a list of one value each."""
-    for rows in read_runs(path, [run for run in runs if run.split == "train"]):
-        offsets = pa.array(np.arange(rows.num_rows + 1, dtype=np.int32))
-        columns = [pa.ListArray.from_arrays(offsets, _plain(rows.column(name))) for name in names]
-        yield pa.RecordBatch.from_arrays(columns, names=list(names))
-
-
-def _plain(column: pa.Array) -> Any:
-    return column.fill_null("").cast(pa.binary()) if pa.types.is_string(column.type) else column

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.features import Own, Text
+from beamfeed.contract.config.features import Own
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
@@ -23,8 +22,10 @@ from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.table.arrays import Encoder
 from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields
+from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
 from beamfeed.transforms.sources.table.raw_rows import raw_rows_of
 from beamfeed.transforms.sources.table.resolve import resolve_schema
@@ -34,11 +35,7 @@ from beamfeed.transforms.sources.table.staged import Run
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.targets import ValuesOfRows, numbers_passed, read_records, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
-
-if TYPE_CHECKING:  # Beam is loaded where it is needed
-    import apache_beam as beam
-
-    from beamfeed.transforms.statistics.graph import BuildTransform
+from beamfeed.transforms.statistics.marks import Learned
 
 
 @dataclass(frozen=True)
@@ -75,11 +72,6 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         if twice := [column for column in columns if columns.count(column) > 1]:
             raise UserError(f"label: two labels are of the column {twice[0]!r}; a column gives one")
         schema = resolve_schema(job, files)
-        if texts := [feature.section for feature in schema.features if isinstance(feature.section, Text)]:
-            with heavy_imports():  # what TensorFlow says when it is loaded, and first used, is nobody's concern
-                from beamfeed.transforms.sources.table.words import words_of
-
-                words_of([""], texts[0])
         if any(isinstance(feature.section, Own) for feature in schema.features):
             from beamfeed.transforms.sources.table.own import own_fields
 
@@ -154,28 +146,30 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                     sum(run.size for run in runs),
                 )
 
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
         statistics = driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked)
-        return statistics, driver.graph("BuildTransform", statistics, lambda: self._build(verdicts))
+        if self.traces:
+            return statistics, None
 
-    def _build(self, verdicts: "beam.PCollection") -> "BuildTransform":
-        import apache_beam as beam
+        def analyze(scratch: str) -> Any:
+            from beamfeed.transforms.sources.table.analyze import AnalyzeOwn
 
-        from beamfeed.transforms.sources.table.graph import build_transform, input_types
+            return AnalyzeOwn(self._schema, statistics, scratch)
 
-        rows = None
-        if any(isinstance(feature.section, Own) for feature in self._schema.features):
-            from beamfeed.transforms.sources.table.own import rows_for_analyzers
+        return statistics, driver.made("AnalyzeOwn", verdicts, analyze)
 
-            names = list(input_types(self._schema))
-            rows = (
-                verdicts
-                | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
-                | "SpreadStaged" >> beam.Reshuffle()
-                | "RowsForAnalyzers"
-                >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), names)
-            )
-        return build_transform(self._schema, rows)
+    @property
+    def traces(self) -> bool:
+        # Analyzers of functions of the user's own look at rows, and make the graph where these are.
+        return not any(isinstance(feature.section, Own) for feature in self._schema.features)
+
+    def trace(self, folder: str) -> None:
+        from beamfeed.transforms.sources.table.graph import trace_table
+
+        trace_table(self._schema, folder)
+
+    def learned(self, statistics: TableStatistics, made: str) -> Learned:
+        return learned_of(self._schema, statistics).of_graph()
 
     def _checked(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
@@ -183,16 +177,12 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         check_counts(statistics, self._schema)
         return statistics
 
-    def read(self, work: TableWork, transform: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
+    def read(self, work: TableWork, made: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
         schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
-        transformer: ValuesOfRows = partial(numbers_passed, schema=schema)
-        if transform is not None:
-            from beamfeed.transforms.sources.table.write import load_transformer
-
-            transformer = load_transformer(transform)
+        encoder = partial(numbers_passed, schema=schema) if made is None else self._encoder(statistics, made)
         rows = self.job.output.rows_per_record or rows_of_record(fields)
         name, labels = work.unit.asset.name, self.job.label
-        return read_records(name, work.path, work.runs, transformer, labels, schema.labels, fields, rows)
+        return read_records(name, work.path, work.runs, encoder, labels, schema.labels, fields, rows)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows
@@ -214,10 +204,15 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def raw_values(self) -> RawValues | None:
         return self._schema.raw
 
-    def raw_rows(self, transform: str) -> RawRows | None:
-        from beamfeed.transforms.sources.table.write import load_transformer
+    def raw_rows(self, statistics: TableStatistics, made: str) -> RawRows | None:
+        return raw_rows_of(self._schema, self.job.label, self._encoder(statistics, made))
 
-        return raw_rows_of(self._schema, self.job.label, load_transformer(transform))
+    def _encoder(self, statistics: TableStatistics, made: str) -> ValuesOfRows:
+        if self.traces:
+            return Encoder.of(self._schema, statistics)
+        from beamfeed.transforms.sources.table.analyze import load_transformer
+
+        return load_transformer(made)
 
     def stats(self, statistics: TableStatistics) -> dict[str, Any]:
         return to_json(statistics, self._schema, statistics.moments.rows)

@@ -15,6 +15,7 @@ from beamfeed.transforms.sources.columns.label_counts import check_classes
 from beamfeed.transforms.sources.table.rows import NO_TIME, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
+from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.value_counts import ValueCounts
@@ -174,12 +175,9 @@ def _count_terms(counts: ValueCounts, rows: pa.RecordBatch, feature: NamedFeatur
     """The counts with the values or words of some rows more."""
     if not isinstance(feature.section, Text):
         return counts + ValueCounts.of(_terms(rows.column(feature.columns[0])), MOST_TERMS)
-    from beamfeed.transforms.sources.table.words import words_of
-
     for part in by_bytes(rows.select([feature.columns[0]]), WORD_BYTES):
-        texts = part.column(0).fill_null("").to_numpy(zero_copy_only=False)
-        words = words_of(texts, feature.section).flat_values.numpy()
-        counts += ValueCounts.of(_terms(pa.array(words, pa.binary()).cast(pa.string())), MOST_TERMS)
+        words = words_of(part.column(0).fill_null(""), feature.section)
+        counts += ValueCounts.of(_terms(words.values), MOST_TERMS)
     return counts
 
 

@@ -1,17 +1,37 @@
-"""Texts -> their words, by TensorFlow's own steps, so that what is counted is what the graph finds."""
+"""Texts -> their words, as the transform graph finds them."""
 
-import tensorflow as tf
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.contract.config.features import Text
+from beamfeed.transforms.sources.record_block import Ragged
+
+SPACES = r"\pZ"  # white space beyond ASCII
+MARKS = r"([^\pL\pM\pN\s_'])"  # each is a word of its own
 
 
-def words_of(texts: tf.Tensor, section: Text) -> tf.RaggedTensor:
-    """The words of strings `[batch]`: strings `[batch, words]`."""
+def words_of(texts: pa.StringArray, section: Text) -> Ragged:
+    """The words of strings `[batch]` without nulls."""
     if section.lower:
-        texts = tf.strings.lower(texts, encoding="utf-8")
+        texts = pa.array([text.lower() for text in texts.to_pylist()], pa.string())
     if section.split == "characters":
-        return tf.strings.unicode_split(texts, "UTF-8", errors="replace")
-    texts = tf.strings.regex_replace(texts, r"\pZ", " ")  # white space beyond ASCII
+        return _characters(texts)
+    texts = pc.replace_substring_regex(texts, SPACES, " ")
     if section.split == "words":
-        texts = tf.strings.regex_replace(texts, r"([^\pL\pM\pN\s_'])", r" \1 ")
-    return tf.strings.split(texts)
+        texts = pc.replace_substring_regex(texts, MARKS, r" \1 ")
+    pieces = pc.ascii_split_whitespace(texts)
+    words = pieces.flatten()
+    filled = pc.not_equal(words, "")  # between two spaces there is none
+    of_text = pc.list_parent_indices(pieces).filter(filled).to_numpy()
+    return Ragged(words.filter(filled), np.bincount(of_text, minlength=len(texts)))
+
+
+def _characters(texts: pa.StringArray) -> Ragged:
+    """The code points of strings."""
+    ends = np.cumsum(pc.binary_length(texts).to_numpy().astype(np.int64))
+    data = np.frombuffer("".join(texts.to_pylist()).encode(), np.uint8)
+    first = np.flatnonzero((data & 0xC0) != 0x80)
+    offsets = pa.py_buffer(np.append(first, len(data)).astype(np.int32))
+    characters = pa.StringArray.from_buffers(len(first), offsets, pa.py_buffer(data))
+    return Ragged(characters, np.diff(np.searchsorted(first, ends), prepend=0))

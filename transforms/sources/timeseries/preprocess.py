@@ -27,15 +27,22 @@ from beamfeed.transforms.sources.timeseries.windowing import (
     find_windows,
     iter_blocks,
 )
+from beamfeed.transforms.statistics.scaling import Scaling
 
-ScaleRows = Callable[[np.ndarray, str], np.ndarray]
+ScaleRows = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class SeriesWork(Work[SeriesAsset]):
-    """The windows of a split that begin at some positions of an asset, and the rows that they need."""
+    """The windows of a split that begin at some positions of an asset, and the rows that they need.
+
+    Attributes:
+      owned: the positions.
+      scaling: the asset's own, where each has one.
+    """
 
     owned: Owned = ALL
+    scaling: Scaling | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def find_all(
     in_split = to_rows(chunks, asset, name, job.split, spec.max_gap, spec.schema.labels)
     rows: Iterator[Rows] = (block for block in in_split if len(block))
     if scaler is not None or spec.ahead:
-        rows = (replace(block, values=_scaled(block.values, asset.name, spec, scaler)) for block in rows)
+        rows = (replace(block, values=_scaled(block.values, spec, scaler)) for block in rows)
     if spec.every is not None:
         assert job.prepare.resample is not None
         limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
@@ -134,7 +141,7 @@ def find_all(
             yield FoundWindows(block, values, runs, labels, raw)
 
 
-def _scaled(values: np.ndarray, asset: str, spec: PreprocessSpec, scaler: ScaleRows | None) -> np.ndarray:
+def _scaled(values: np.ndarray, spec: PreprocessSpec, scaler: ScaleRows | None) -> np.ndarray:
     """Rows as the kernels take them: scaled, and what is to be forecast beside them as it is."""
-    scaled = values if scaler is None else scaler(values, asset)
+    scaled = values if scaler is None else scaler(values)
     return with_raw(values, scaled, spec.ahead) if spec.ahead else scaled

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,22 +36,16 @@ from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide, find_unseen, set_aside
 from beamfeed.transforms.splits import split_of_value
-from beamfeed.transforms.statistics.scaling import SIZES, Scaling
+from beamfeed.transforms.statistics.marks import Learned, read_chunks
+from beamfeed.transforms.statistics.scaling import FLEET, SCALE_FILE, SIZES, Scaling, scale_rows
 
 MANY_FLAT = 0.2  # of the assets; as many are worth a word
 
 
-@dataclass(frozen=True)
-class _AssetScaling:
-    """What an asset's own rows say of its scale."""
-
-    name: str
-    trains: bool
-    scaling: Scaling
-
-
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, SeriesWork]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
+
+    traces = True
 
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)
@@ -137,7 +132,11 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return validate_unit(unit, self._spec)
 
     def judge(self, asset: SeriesAsset, reports: Iterable[SeriesReport]) -> SeriesVerdict:
-        return judge(asset, reports, self._spec)
+        verdict, scale = judge(asset, reports, self._spec), self.job.prepare.scale
+        if scale.per == "fleet" or not verdict.accepted:
+            return verdict
+        statistics = verdict.statistics
+        return replace(verdict, scaling=scaling_of(statistics.moments, statistics.sample, scale, settled=True))
 
     def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:
         return divide(verdict, self._spec)
@@ -155,52 +154,63 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-
-        def build(assets: Collection | None = None) -> Any:
-            from beamfeed.transforms.statistics.scale import build_transform
-
-            return build_transform(scale, features, assets)
-
         sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
         fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale))
-        statistics = driver.map(
-            "DropSample", sums, lambda sums, scaling: replace(sums, sample=None, scaling=scaling), driver.single(fleet)
-        )
         if scale.per == "fleet":
-            return statistics, driver.graph("BuildTransform", fleet, build)
+            return self._scaled(driver, sums, fleet), None
         accepted = driver.flat_map("Accepted", verdicts, lambda verdict: [verdict] if verdict.accepted else [])
-        own = driver.map("ScaleOfAsset", accepted, self._own_scaling)
-        sizes = driver.flat_map("Sizes", own, lambda asset: [asset.scaling.sizes] if asset.trains else [])
+        sizes = driver.flat_map("Sizes", accepted, lambda one: [one.scaling.sizes] if one.trains else [])
         sizes = driver.add_up("AddUpSizes", sizes, np.zeros((features, SIZES), np.int64))
         fleet = driver.map("WithUsual", fleet, Scaling.with_usual, driver.single(sizes))
         under = driver.map(
-            "UnderMin", own, lambda one, fleet: one.scaling.count_under(fleet, scale.min_divisor), driver.single(fleet)
+            "UnderMin",
+            accepted,
+            lambda one, fleet: one.scaling.count_under(fleet, scale.min_divisor),
+            driver.single(fleet),
         )
         under = driver.add_up("AddUpUnderMin", under, np.zeros((3, features), np.int64))
         statistics = driver.map(
             "NoteUnderMin",
-            statistics,
+            self._scaled(driver, sums, fleet),
             lambda sums, under: replace(sums, under_min=tuple(map(tuple, under.tolist()))),
             driver.single(under),
         )
-        named = driver.map("NameScale", own, lambda asset: (asset.name, asset.scaling))
-        return statistics, driver.graph("BuildTransform", fleet, lambda: build(named))
+        named = driver.map("NameScale", accepted, lambda one: (one.asset.name, one.scaling))
 
-    def _own_scaling(self, verdict: SeriesVerdict) -> _AssetScaling:
-        statistics = verdict.statistics
-        scaling = scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale, settled=True)
-        return _AssetScaling(verdict.asset.name, verdict.trains, scaling)
+        def write(scratch: str) -> Any:
+            from beamfeed.transforms.statistics.scale_file import WriteScaleFile
+
+            return WriteScaleFile(scratch, fleet, scale.min_divisor)
+
+        return statistics, driver.made("ScaleFile", named, write)
+
+    def _scaled(self, driver: Driver, sums: Collection, fleet: Collection) -> Collection:
+        """The statistics with the scaling of the fleet in the place of the sample."""
+        return driver.map(
+            "DropSample", sums, lambda sums, scaling: replace(sums, sample=None, scaling=scaling), driver.single(fleet)
+        )
+
+    def trace(self, folder: str) -> None:
+        from beamfeed.transforms.statistics.scale import trace_scale
+
+        trace_scale(self.job.prepare.scale, len(self._spec.schema.features), folder)
+
+    def learned(self, statistics: SeriesStatistics, made: str) -> Learned:
+        assert statistics.scaling is not None
+        numbers: Learned = {FLEET: statistics.scaling.rows}
+        return {**numbers, SCALE_FILE: read_chunks(made)} if made else numbers
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
         check_most(statistics.classes, self._spec.schema.labels)
         return statistics
 
-    def read(self, work: SeriesWork, transform: str | None, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
-        scaler = None
-        if transform is not None:
-            from beamfeed.transforms.statistics.scale import load_scaler
-
-            scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
+    def read(self, work: SeriesWork, made: str | None, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
+        scale, scaler = self.job.prepare.scale, None
+        if made is not None:
+            fleet = statistics.scaling
+            assert fleet is not None
+            scaling = fleet if work.scaling is None else work.scaling.at_least(fleet, scale.min_divisor)
+            scaler = partial(scale_rows, rows=scaling.rows, clip=scale.clip)
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
 
     def overview(self, assets: Sequence[SeriesAsset], statistics: SeriesStatistics) -> Overview:

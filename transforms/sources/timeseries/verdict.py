@@ -14,6 +14,7 @@ from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, a
 from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
+from beamfeed.transforms.statistics.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class SeriesVerdict(Verdict[SeriesAsset]):
       seen: the classes that its rows name.
       splits: those of which it has a window.
       units: of the asset, in order.
+      scaling: the asset's own, where each that is accepted has one.
     """
 
     seen: SeenClasses = field(kw_only=True)
     splits: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
     units: tuple[UnitFacts, ...] = field(default=(), kw_only=True)
+    scaling: Scaling | None = field(default=None, kw_only=True)
 
     @property
     def split_rows(self) -> Mapping[SplitName, int]:
@@ -80,7 +83,10 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
                 continue
             part = index.narrow(low, high) if asset.divides else asset
             rows = unit.spans[name].rows if name in unit.spans else high - low
-            yield SeriesWork(Unit(part, number, low, high), name, owned), rows * row_bytes
+            yield (
+                SeriesWork(Unit(part, number, low, high), name, owned=owned, scaling=verdict.scaling),
+                rows * row_bytes,
+            )
 
 
 def _begin(unit: UnitFacts, spec: PreprocessSpec) -> int:

@@ -1,0 +1,141 @@
+"""The graph of a table with functions of the user's own, whose analyzers look at rows; workers apply it as it is."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from google.protobuf import text_format
+from tensorflow_transform.tf_metadata import schema_utils
+from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
+from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
+
+from beamfeed.contract import storage
+from beamfeed.transforms.sources.record_block import Ragged, Values
+from beamfeed.transforms.sources.table.encode import encode
+from beamfeed.transforms.sources.table.graph import Tensors, input_types
+from beamfeed.transforms.sources.table.learned import learned_of
+from beamfeed.transforms.sources.table.schema import TableSchema
+from beamfeed.transforms.sources.table.staged import Run, read_runs
+from beamfeed.transforms.sources.table.statistics import TableStatistics
+from beamfeed.transforms.statistics.graph import Columns, Marks
+from beamfeed.transforms.statistics.marks import fill
+
+_NOTES = ".tft_metadata"  # the analyzer's own notes beside the graph: no reader of a finished graph wants them
+_ARROW = {tf.float32: pa.float32(), tf.int64: pa.int64(), tf.string: pa.binary()}
+
+
+class AnalyzeOwn(beam.PTransform):
+    """PCollection of TableVerdict -> PCollection of one path, of a folder that `tft.TFTransformOutput` reads.
+
+    Args:
+      schema: of the job.
+      statistics: PCollection of one TableStatistics.
+      scratch: a folder for files.
+    """
+
+    def __init__(self, schema: TableSchema, statistics: beam.PCollection, scratch: str):
+        super().__init__()
+        self._schema, self._statistics, self._scratch = schema, statistics, storage.join(scratch, "tft")
+        self._marks, self._folder = Marks(storage.join(scratch, "marks")), storage.join(scratch, "own_graph")
+
+    def expand(self, verdicts: beam.PCollection) -> beam.PCollection:
+        types, schema, marks = input_types(self._schema), self._schema, self._marks
+        rows = (
+            verdicts
+            | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
+            | "SpreadStaged" >> beam.Reshuffle()
+            | "RowsForAnalyzers"
+            >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), list(types))
+        )
+
+        def transform(columns: Columns) -> Columns:
+            return encode(columns, schema, Tensors(marks))
+
+        with tft_beam.Context(temp_dir=self._scratch):
+            saved_model, metadata = (rows, _description(types)) | tft_beam.AnalyzeDataset(transform)
+        return saved_model | "FillGraph" >> beam.Map(
+            fill_analyzed,
+            beam.pvalue.AsSingleton(metadata.deferred_metadata),
+            beam.pvalue.AsSingleton(self._statistics),
+            schema,
+            self._folder,
+        )
+
+
+def fill_analyzed(
+    saved_model: str, metadata: DatasetMetadata, statistics: TableStatistics, schema: TableSchema, folder: str
+) -> str:
+    """Fills a graph whose analyzers have looked at the rows, and writes the schema of what it gives.
+
+    Done twice, it comes to the same. (tensorflow-transform's own WriteTransformFn moves what it wrote, and fails when a
+    bundle is tried again.)
+    """
+    storage.remove_tree(storage.join(saved_model, _NOTES))
+    graph = storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
+    fill(saved_model, graph, learned_of(schema, statistics).of_graph())
+    schema_file = storage.join(folder, tft.TFTransformOutput.TRANSFORMED_METADATA_DIR, "schema.pbtxt")
+    storage.write_text(schema_file, text_format.MessageToString(metadata.schema))
+    return folder
+
+
+def rows_for_analyzers(path: str, runs: Sequence[Run], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Staged training rows as tensorflow-transform's analyzers take them: packed, a list of one value each."""
+    for rows in read_runs(path, [run for run in runs if run.split == "train"]):
+        offsets = pa.array(np.arange(rows.num_rows + 1, dtype=np.int32))
+        columns = [pa.ListArray.from_arrays(offsets, _plain(rows.column(name))) for name in names]
+        yield pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _plain(column: pa.Array) -> Any:
+    return column.fill_null("").cast(pa.binary()) if pa.types.is_string(column.type) else column
+
+
+def _description(types: dict[str, tf.DType]) -> tensor_adapter.TensorAdapterConfig:
+    """What the graph takes, of rows of Arrow."""
+    spec = {name: tf.io.FixedLenFeature((), type_) for name, type_ in types.items()}
+    rows = pa.schema([(name, pa.list_(_ARROW[type_])) for name, type_ in types.items()])
+    representations = tensor_representation_util.InferTensorRepresentationsFromSchema(
+        schema_utils.schema_from_feature_spec(spec)
+    )
+    return tensor_adapter.TensorAdapterConfig(rows, representations)
+
+
+class Transformer:
+    """Applies a saved transform graph to columns."""
+
+    def __init__(self, folder: str):
+        graph = storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
+        self._model = tf.saved_model.load(graph)  # kept: the function holds no reference to it
+        (specs,), _ = self._model.transform_fn.structured_input_signature
+        self._inputs = sorted(specs)
+
+    def __call__(self, rows: pa.RecordBatch) -> dict[str, Values]:
+        """The fields of some rows, by name."""
+        outputs = self._model.transform_fn({name: _tensor(rows.column(name)) for name in self._inputs})
+        return {name: _values(tensor) for name, tensor in outputs.items()}
+
+
+@lru_cache(maxsize=2)
+def load_transformer(folder: str) -> Transformer:
+    """Loads the graph of a folder once a process."""
+    return Transformer(folder)
+
+
+def _tensor(column: pa.Array) -> tf.Tensor:
+    if pa.types.is_string(column.type):
+        return tf.constant(column.fill_null("").to_numpy(zero_copy_only=False), tf.string)
+    return tf.constant(column.to_numpy(zero_copy_only=False))
+
+
+def _values(tensor: tf.Tensor | tf.RaggedTensor) -> Values:
+    if isinstance(tensor, tf.RaggedTensor):
+        return Ragged(tensor.flat_values.numpy(), tensor.row_lengths().numpy())
+    if tensor.dtype == tf.string:
+        return pa.array(tensor.numpy().ravel().tolist(), pa.binary())
+    return tensor.numpy()
