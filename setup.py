@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 
 CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
+    "cityhash>=0.4.8,<0.5",  # FarmHash, as TensorFlow hashes strings
     "fastavro>=1.9,<2",
     "google-cloud-storage>=3.1,<4",
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
@@ -24,6 +25,7 @@ CORE = [
     "shtab>=1.7,<2",
     "tensorboard>=2.20,<2.22",
     "tensorflow>=2.21,<2.22",
+    "tensorflow-metadata>=1.21,<1.22",
     "tensorflow-transform>=1.21,<1.22",
     "tfx-bsl>=1.21,<1.22",
 ]

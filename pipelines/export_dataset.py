@@ -152,13 +152,9 @@ def export_dataset(export: "Export", beam_options: Sequence[str], ending: Ending
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
     """
     with heavy_imports():
-        import tensorflow as tf
-
         from beamfeed.pipelines.options import check_options, read_options
         from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
         from beamfeed.transforms.export.steps import ExportDataset
-
-        tf.config.set_visible_devices([], "GPU")
     options = read_options(beam_options)
     check_options(beam_options, passes_on=name_runner(options))
     runner = choose_runner(options, "auto")

@@ -33,6 +33,7 @@ from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
+from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -91,20 +92,22 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     files = job.source.list_files()
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
-    if is_done(job, fingerprint):
-        return
-    check_output(job.output.path)
-
-    def check_whose() -> None:
-        if own.replace != "true":
-            check_owner(job, find_replaceable(job.output.path)[0])
-
-    check_whose()  # before a lock is made there
-    with Tracing() as tracing, ending.undoing(tracing.close):
+    with Tracing(read_complete(job.output.path, fingerprint) is None) as tracing, ending.undoing(tracing.close):
+        if not kind_of(job).has_graph:
+            tracing.close()
         options = _options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
             from beamfeed.pipelines.runner import is_local
+        if is_done(job, fingerprint):
+            return
+        check_output(job.output.path)
+
+        def check_whose() -> None:
+            if own.replace != "true":
+                check_owner(job, find_replaceable(job.output.path)[0])
+
+        check_whose()  # before a lock is made there
         with lock.hold(lock_path(job.output.path), ending.end) as lease, ending.undoing(lease.give_back):
             if not is_done(job, fingerprint):  # by a run that has just ended
                 check_whose()  # that may have been one of another job

@@ -1,7 +1,4 @@
-"""Traces a source's transform graph in a process apart, so that TensorFlow is loaded while rows are read.
-
-python -m beamfeed.transforms.tracing < (folder, source), pickled
-"""
+"""Traces a source's transform graph in a process apart, so that TensorFlow is loaded while rows are read."""
 
 import os
 import pickle
@@ -9,28 +6,39 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, BinaryIO
 
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.imports import heavy_imports
 
+# Keras loads them if they are there, which takes a second, and tracing needs none.
+UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
 _RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has started and not waited for
 
 
 class Tracing:
-    """A process that loads TensorFlow at once, and traces when it is told what. It ends with the `with` block."""
+    """A process that loads TensorFlow at once, and traces when it is told what. It ends with the `with` block.
 
-    def __init__(self) -> None:
-        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+    Args:
+      begin: whether it is likely to be needed. Where not, or where this process has TensorFlow anyway, as in a
+        notebook, there is no other, and this one traces.
+    """
+
+    def __init__(self, begin: bool = True) -> None:
         self._folder = ""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},  # a trainer needs the GPU
-        )
+        self._process: subprocess.Popen[bytes] | None = None
+        if begin and "tensorflow" not in sys.modules:
+            self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                # A trainer needs the GPU.
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+            )
 
     def __enter__(self) -> "Tracing":
         return self
@@ -40,14 +48,14 @@ class Tracing:
 
     def trace(self, source: Any, folder: str) -> None:
         """Lets it write the graph of a source to a folder; `wait_for` that."""
+        if self._process is None:
+            source.trace(folder)
+            return
         self._folder = folder
         _RUNNING[folder] = self
         assert self._process.stdin is not None
-        try:
-            with self._process.stdin as pipe:
-                pickle.dump((folder, source), pipe)
-        except BrokenPipeError:  # why, it has said
-            pass
+        with suppress(BrokenPipeError), self._process.stdin as pipe:  # why it ended, it has said
+            pickle.dump((folder, source), pipe)
 
     def wait(self) -> None:
         """Returns when the graph is written.
@@ -55,18 +63,18 @@ class Tracing:
         Raises:
           JobFailed: if it cannot be; what the process said comes with it.
         """
-        if code := self._process.wait():
+        if self._process is not None and (code := self._process.wait()):
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip() or f"exit code {code}"
             raise JobFailed(f"the transform graph cannot be traced: {said.splitlines()[-1]}")
-        _RUNNING.pop(self._folder, None)
 
     def close(self) -> None:
         """Ends the process. May be called twice."""
         _RUNNING.pop(self._folder, None)
-        self._process.kill()
-        self._process.wait()
-        self._errors.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._errors.close()
 
 
 def wait_for(folder: str) -> None:
@@ -78,12 +86,9 @@ def wait_for(folder: str) -> None:
 def main() -> None:
     """Traces what it reads from stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None: as if they were not installed
     with heavy_imports():
         import tensorflow_transform  # noqa: F401
     if pickled := sys.stdin.buffer.read():  # none, if it was not needed after all
         folder, source = pickle.loads(pickled)  # noqa: S301 - from the process that started this one
         source.trace(folder)
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,8 @@ class Pieces(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        return self.end - self.first
+        sizes: np.ndarray = self.end - self.first
+        return sizes
 
 
 def join(buffer: np.ndarray, pieces: Pieces) -> np.ndarray:
@@ -28,8 +29,9 @@ def join(buffer: np.ndarray, pieces: Pieces) -> np.ndarray:
         return np.empty(0, np.uint8)
     if (size := int(sizes[0])) and (sizes == size).all():
         # Every place of the buffer as an element of this size: NumPy copies whole elements.
-        every = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
-        return every[pieces.first].view(np.uint8)
+        every: np.ndarray = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+        joined: np.ndarray = every[pieces.first].view(np.uint8)
+        return joined
     return np.concatenate([buffer[first:end] for first, end in zip(*(edge.tolist() for edge in pieces), strict=True)])
 
 

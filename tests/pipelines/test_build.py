@@ -72,7 +72,6 @@ def test_golden_folder(fleet):
             "test/part-00000-of-00001.tfrecord",
             "train/blocks.parquet",
             "train/part-00000-of-00001.tfrecord",
-            "transform_fn/fingerprint.pb",
             "transform_fn/saved_model.pb",
             "transform_fn/variables/variables.data-00000-of-00001",
             "transform_fn/variables/variables.index",

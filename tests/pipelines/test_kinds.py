@@ -18,7 +18,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -37,6 +36,7 @@ from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.base import PlainSource
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Work
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
+from beamfeed.transforms.statistics import graph
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,16 +50,9 @@ class LinesJob(Job):
     source: LinesSection
 
 
-class BuildIdentity(beam.PTransform):
-    """PCollection of one -> the graph that gives a number as it is."""
-
-    def expand(self, statistics: beam.PCollection) -> tuple:
-        schema = schema_utils.schema_from_feature_spec({"number": tf.io.FixedLenFeature([], tf.int64)})
-        one = statistics.pipeline | "Sample" >> beam.Create([{"number": 1}])
-        return (one, dataset_metadata.DatasetMetadata(schema)) | tft_beam.AnalyzeDataset(lambda inputs: inputs)
-
-
 class Lines(PlainSource[Piece, Asset]):
+    has_graph = True
+
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Lines":
         return cls(job)
@@ -88,11 +81,13 @@ class Lines(PlainSource[Piece, Asset]):
         except BadInput as bad:
             return Report(unit.index, 0, reject=bad.reject(unit.asset.name))
 
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
-        statistics = self.add_up(driver, verdicts)
-        return statistics, driver.graph("BuildTransform", statistics, BuildIdentity)
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
+        return self.add_up(driver, verdicts), None
 
-    def read(self, work: Work, transform: str | None, statistics: int) -> Iterator[RecordBlock]:
+    def trace(self, folder: str) -> None:
+        graph.trace(lambda columns, marks: columns, {"number": (tf.int64, ())}, folder)
+
+    def read(self, work: Work, made: str | None, statistics: int) -> Iterator[RecordBlock]:
         lines = list(self._lines(work.unit))
         size = len(lines)
         words = [word.encode() for _, words in lines for word in words]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from fleets import make_table
 
 from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.options import check_options, read_options
@@ -25,10 +26,12 @@ WRONG = [
 
 @pytest.mark.parametrize("runner", [[], ["--runner=DirectRunner"], ["--runner=DataflowRunner"]])
 @pytest.mark.parametrize(("argv", "message"), WRONG)
-def test_a_wrong_option_is_one_line(argv, message, runner, capfd):
+def test_a_wrong_option_is_one_line(argv, message, runner, capfd, fleet):
     if any(one.startswith("--runner") for one in argv) and runner:
         pytest.skip("it names its own")
-    assert main([*runner, *argv]) == 2
+    fleet.write("m.parquet", make_table(20))
+    job = f"--job={fleet.write_job()}"
+    assert main([*runner, *(job if one == "--job=j" else one for one in argv)]) == 2
     out, error = capfd.readouterr()
     assert (out, len(error.splitlines())) == ("", 1)
     assert error.startswith(message)

@@ -47,4 +47,4 @@ def how_many(driver, words):
 def test_operations_give_the_same_in_this_process_and_in_beam(steps, expected):
     assert sorted(steps(Driver(), WORDS)) == sorted(expected)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        assert_that(steps(OnBeam(pipeline), pipeline | beam.Create(WORDS)), equal_to(expected))
+        assert_that(steps(OnBeam(pipeline, ""), pipeline | beam.Create(WORDS)), equal_to(expected))

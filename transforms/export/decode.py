@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 BLOCK_BYTES = 4 << 20  # of serialized records that are decoded at a time
-READ_BYTES = 8 << 20  # of a shard
 _TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
     "bytes": schema_pb2.BYTES,
     "float32": schema_pb2.FLOAT,
@@ -147,14 +147,14 @@ def read_blocks(
       JobFailed: if the shard is damaged, or does not hold what the fields say.
     """
     decoder = Decoder(fields, windows)
-    shard = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=READ_BYTES)
     try:
-        for serialized in shard.batch(batch):
-            try:
-                yield decoder.decode(serialized.numpy().tolist())
-            except JobFailed as failed:
-                raise JobFailed(f"{path}: {failed.reason}") from None
-    except tf.errors.DataLossError as error:
-        raise JobFailed(f"{path}: damaged: {error.message.split('}}')[-1].split(' [Op:')[0].strip()}") from None
-    except tf.errors.OpError as error:
-        raise JobFailed(f"{path}: cannot be read: {error.message}") from None
+        with storage.open_input(path) as file:
+            for records in read_frames(unpacked(Counted(file), compression)):
+                for first in range(0, len(records), batch):
+                    yield decoder.decode(records[first : first + batch])
+    except JobFailed as failed:
+        raise JobFailed(f"{path}: {failed.reason}") from None
+    except Damaged as damaged:
+        raise JobFailed(f"{path}: damaged: {damaged}") from None
+    except OSError as error:
+        raise JobFailed(f"{path}: cannot be read: {first_line(error)}") from None

@@ -12,15 +12,19 @@ if TYPE_CHECKING:  # Beam takes seconds to load, also for who wants a file of th
     from beamfeed.transforms.sources.base import Source
 
 
+def kind_of(job: Job) -> type["Source"]:
+    """The kind of source of a job: the name of its folder, whose `source.py` says SOURCE."""
+    kind: type[Source] = import_module(f"{__name__}.{job.source.kind}.source").SOURCE
+    return kind
+
+
 def make_source(job: Job, files: Sequence[FileStat]) -> tuple["Source", list[FileStat]]:
     """The source of a job, and those of the listed files that it reads.
-
-    The kind is the name of its folder, whose `source.py` says SOURCE.
 
     Raises:
       UserError: if the job does not fit the files.
     """
-    kind: type[Source] = import_module(f"{__name__}.{job.source.kind}.source").SOURCE
+    kind = kind_of(job)
     first = kind.first_files(job, files)
     source = kind.of(job, first)
     if job.split.by == "column":

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
@@ -237,7 +237,12 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     # The transform graph, which serving runs; workers do the same in arrays.
 
-    traces = False  # whether there is one that `trace` writes
+    has_graph: ClassVar[bool] = False
+
+    @property
+    def traces(self) -> bool:
+        """Whether there is a graph that `trace` writes."""
+        return self.has_graph
 
     def trace(self, folder: str) -> None:
         """Writes the graph, with marks for what will be learned. Loads TensorFlow, and is called in a process apart."""

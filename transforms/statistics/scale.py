@@ -16,8 +16,7 @@ import tensorflow_transform as tft
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics import graph
 from beamfeed.transforms.statistics.graph import Columns, Marks
-from beamfeed.transforms.statistics.scale_file import FIRST_LINE
-from beamfeed.transforms.statistics.scaling import FLEET, SCALE_FILE
+from beamfeed.transforms.statistics.scaling import FIRST_LINE, FLEET, SCALE_FILE
 
 ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
 

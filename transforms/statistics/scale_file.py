@@ -15,9 +15,8 @@ import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.transforms.statistics.marks import read_chunks
-from beamfeed.transforms.statistics.scaling import SCALE_FILE, Scaling
+from beamfeed.transforms.statistics.scaling import FIRST_LINE, SCALE_FILE, Scaling
 
-FIRST_LINE = b"-\t\n"  # a key that is the base64 of nothing
 PIECES = 16  # of the file are sorted and written by themselves: no worker holds the whole
 
 

@@ -9,6 +9,7 @@ from beamfeed.transforms.statistics.moments import Moments
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
 SIZES = 280  # float32 has that many powers of two, from -149 to 127 and some to spare
 SCALE_FILE = "scale_by_asset.tsv"  # with each asset's, among the files of the transform graph
+FIRST_LINE = b"-\t\n"  # of that file, of no asset: its key is the base64 of nothing
 FLEET = "fleet"  # the mark of the fleet's scaling in the transform graph
 _WIDE = 4096  # numbers that are scaled in one run
 _RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it
@@ -143,6 +144,8 @@ def _robust(moments: Moments, quantiles: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def scale_rows(values: np.ndarray, rows: np.ndarray, clip: float | None = None) -> np.ndarray:
     """Scaled values, to the bit as the transform graph gives them; NaN stays NaN.
+
+    But for numbers under 2**-126 in size, which TensorFlow takes for 0.
 
     Args:
       values: float32 `[n, features]`.

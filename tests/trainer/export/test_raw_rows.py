@@ -29,9 +29,9 @@ from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import TrainedModel
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.table.analyze import load_transformer
 from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.rows import to_rows
-from beamfeed.transforms.sources.table.write import load_transformer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -74,7 +74,7 @@ class Served:
     def prepared(self, path: Path) -> tuple[np.ndarray, set[int]]:
         """Predictions of the rows of a file as preprocessing makes them, and the rows that it sets aside."""
         schema = resolve_schema(self.job, storage.match(str(path), (path.suffix,)))
-        transformer = load_transformer(self.layout.transform_fn)
+        transformer = load_transformer(self.layout.root)
         found, wrong = [], set()
         for _, first, batch in iter_batches(str(path), schema, [*schema.names, BAD]):
             rows = to_rows(str(path), first, batch, schema, self.job.label, {})
@@ -203,9 +203,7 @@ def test_a_text_that_is_no_word_for_nothing_does_not_become_one(tmp_path):
     schema = resolve_schema(served.job, storage.match(str(path), (".csv",)))
     names = {"x": pa.array(np.ones(5)), "flag": pa.array(texts), "y": pa.array(["ja"] * 5)}
     batch = pa.RecordBatch.from_pydict({name: names[name] for name in schema.names} | {BAD: pa.nulls(5, pa.string())})
-    fields = load_transformer(served.layout.transform_fn)(
-        to_rows(str(path), 0, batch, schema, served.job.label, {}).columns
-    )
+    fields = load_transformer(served.layout.root)(to_rows(str(path), 0, batch, schema, served.job.label, {}).columns)
     given = {name: tf.constant(fields[name]) for name in served.inputs}
     np.testing.assert_allclose(found, served.model.signatures["preprocessed"](**given)["probabilities"], atol=1e-6)
     assert found[1, 0] != found[0, 0] == found[2, 0] != found[3, 0] == found[4, 0]

@@ -49,7 +49,7 @@ UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to
 class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
-    traces = True
+    has_graph = True
 
     def __init__(self, job: Job, schema: ArraySchema, blocks: frozenset[int] | None = None):
         super().__init__(job)

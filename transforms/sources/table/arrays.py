@@ -130,10 +130,10 @@ def log1p(values: np.ndarray) -> np.ndarray:
 
 
 def _polynomial(x: np.ndarray, coefficients: Sequence[np.float32]) -> np.ndarray:
-    total = coefficients[0]
+    total: Any = coefficients[0]
     for coefficient in coefficients[1:]:
         total = total * x + coefficient
-    return total
+    return np.asarray(total)
 
 
 class Encoder:

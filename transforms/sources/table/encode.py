@@ -146,8 +146,10 @@ def encode(inputs: Mapping[str, Array], schema: TableSchema, of: Operations) -> 
                 texts, words = of.words(column, section)
                 place = of.place(feature, texts)
                 ids = of.where(place < 0, 1, place + 1)
-                ragged = section.length == "ragged"
-                outputs[feature.name] = of.ragged(ids, words) if ragged else of.padded(ids, words, section.length)
+                if section.length == "ragged":
+                    outputs[feature.name] = of.ragged(ids, words)
+                else:
+                    outputs[feature.name] = of.padded(ids, words, section.length)
             case Own():
                 outputs |= of.own(feature, inputs)
             case Pass():

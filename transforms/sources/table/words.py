@@ -14,7 +14,8 @@ MARKS = r"([^\pL\pM\pN\s_'])"  # each is a word of its own
 def words_of(texts: pa.StringArray, section: Text) -> Ragged:
     """The words of strings `[batch]` without nulls."""
     if section.lower:
-        texts = pa.array([text.lower() for text in texts.to_pylist()], pa.string())
+        # TensorFlow's lowering ends at a NUL.
+        texts = pa.array([text.partition("\0")[0].lower() for text in texts.to_pylist()], pa.string())
     if section.split == "characters":
         return _characters(texts)
     texts = pc.replace_substring_regex(texts, SPACES, " ")

@@ -45,7 +45,7 @@ MANY_FLAT = 0.2  # of the assets; as many are worth a word
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, SeriesWork]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
-    traces = True
+    has_graph = True
 
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)

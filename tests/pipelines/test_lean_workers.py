@@ -1,0 +1,43 @@
+"""Who preprocesses loads no TensorFlow, whatever the kind of source; but for functions of the user's own."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import yaml
+from albums import Album
+from fleets import Fleet, make_table
+from tables import Lake
+from tables import make_table as make_rows
+
+from tests.arrays import Pile
+
+RUN = r"""
+import json, re, sys
+from beamfeed.pipelines import preprocess
+codes = [preprocess.main(["--job", job]) for job in sys.argv[1:]]
+heavy = {"tensorflow", "tensorflow_transform", "keras", "tfx_bsl", "scipy", "sklearn", "matplotlib"} & set(sys.modules)
+peak = re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]
+print(json.dumps([codes, sorted(heavy), int(peak) >> 10]))
+"""
+
+
+def test_workers_load_no_tensorflow(tmp_path):
+    fleet, lake, album = (kind(tmp_path / kind.__name__) for kind in (Fleet, Lake, Album))
+    pile = Pile(tmp_path / "Pile", inputs={"x": {"files": "x.npy", "scale": "standard"}})
+    for number in range(6):
+        fleet.write(f"m{number}.parquet", make_table(50, seed=number))
+    fleet.job["prepare"] = {"scale": {"per": "asset", "how": "robust"}}
+    lake.write("rows.parquet", make_rows(300))
+    pile.write("x", np.random.default_rng(1).normal(size=(40, 3)).astype("f4"))
+    album.fill()
+    jobs = [str(fleet.write_job()), str(tmp_path / "lake.yaml"), pile.job_file(), str(album.write_job())]
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(lake.job, sort_keys=False))
+    done = subprocess.run([sys.executable, "-c", RUN, *jobs], capture_output=True, text=True, timeout=300, check=True)
+    codes, heavy, megabytes = json.loads(done.stdout.splitlines()[-1])
+    assert codes == [0] * 4, done.stderr
+    assert heavy == []
+    assert megabytes < 600
+    for one in (fleet.output / fleet.manifest.data, lake.data, pile.data):
+        assert (one / "transform_fn" / "saved_model.pb").exists()

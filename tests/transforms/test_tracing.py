@@ -1,0 +1,29 @@
+"""The process that traces a graph, with what stands for a source: whatever it calls `trace` gets the folder."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.tracing import Tracing, wait_for
+
+
+@pytest.fixture(autouse=True)
+def without_tensorflow(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+
+
+def test_what_the_process_says_at_last_is_why_it_failed():
+    with Tracing() as tracing:
+        tracing.trace(SimpleNamespace(trace=int), "a folder")
+        with pytest.raises(JobFailed, match=r"cannot be traced: ValueError: invalid literal .* 'a folder'"):
+            wait_for("a folder")
+    wait_for("a folder")  # nothing runs any more
+
+
+def test_one_that_is_not_needed_ends_at_once():
+    with Tracing() as tracing:
+        tracing.close()
+    tracing.close()
+    assert tracing._process.returncode
