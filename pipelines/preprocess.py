@@ -23,7 +23,7 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
-from beamfeed.contract.dataset.manifest import find_replaceable
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import JobFailed, UserError
@@ -61,21 +61,25 @@ def check_output(output: str) -> None:
 
 
 def is_done(job: Job, fingerprint: str) -> bool:
-    """Whether the dataset is published already; removes what a run that was killed after publishing left.
+    """Whether the dataset is published already; see `conclude`."""
+    manifest = read_complete(job.output.path, fingerprint)
+    if manifest is not None:
+        conclude(job, manifest)
+    return manifest is not None
+
+
+def conclude(job: Job, manifest: Manifest) -> None:
+    """Says that the dataset is published already, and removes what a run that was killed after publishing left.
 
     Raises:
-      JobFailed: if it is, but not within the limits of this job.
+      JobFailed: if it is not within the limits of this job.
     """
-    manifest = read_complete(job.output.path, fingerprint)
-    if manifest is None:
-        return False
     check_complete(job, manifest)
     if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
         with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
             for path in leftovers(job.output.path, manifest):
                 storage.remove_tree(path)
     note(f"{job.output.path} is complete: the same job on the same input. Nothing to do.", sys.stdout)
-    return True
 
 
 def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
@@ -92,15 +96,16 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     files = job.source.list_files()
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
-    with Tracing(read_complete(job.output.path, fingerprint) is None) as tracing, ending.undoing(tracing.close):
+    complete = read_complete(job.output.path, fingerprint)
+    with Tracing(complete is None) as tracing, ending.undoing(tracing.close):
         if not kind_of(job).has_graph:
             tracing.close()
         options = _options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
             from beamfeed.pipelines.runner import is_local
-        if is_done(job, fingerprint):
-            return
+        if complete is not None:
+            return conclude(job, complete)
         check_output(job.output.path)
 
         def check_whose() -> None:

@@ -30,14 +30,19 @@ class Tracing:
         self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
         if begin and "tensorflow" not in sys.modules:
+            self._scratch = tempfile.TemporaryDirectory(prefix="beamfeed-tracing-")
             self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                # A trainer needs the GPU.
-                env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+                env={
+                    **os.environ,
+                    "CUDA_VISIBLE_DEVICES": "-1",  # a trainer needs the GPU
+                    "TF_CPP_MIN_LOG_LEVEL": "2",
+                    "TMPDIR": self._scratch.name,  # whenever it ends, what TensorFlow leaves there goes
+                },
             )
 
     def __enter__(self) -> "Tracing":
@@ -75,6 +80,7 @@ class Tracing:
             self._process.kill()
             self._process.wait()
             self._errors.close()
+            self._scratch.cleanup()
 
 
 def wait_for(folder: str) -> None:

@@ -128,7 +128,7 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(gs, local, rem
     command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", remote]
     with subprocess.Popen(command, env=gs.env, cwd=gs.root, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
-        while process.poll() is None and not any("/tmp/tft" in name for name in gs.list("data")):
+        while process.poll() is None and not any("/tmp/traced" in name for name in gs.list("data")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.kill()

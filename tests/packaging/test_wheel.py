@@ -75,8 +75,8 @@ WATCH = """
 import os, sys
 
 def note(event, args):
-    if event == "import" and args[0] == "tensorflow":
-        what = "tensorflow"
+    if event == "import" and args[0] in ("tensorflow", "apache_beam"):
+        what = args[0]
     elif event == "open" and isinstance(args[0], str) and args[0].startswith({checkout!r} + "/"):
         what = args[0]
     else:
@@ -112,10 +112,14 @@ def test_workers_in_processes_of_their_own(root, wheel_python, fleet, tmp_path):
     assert list((tmp_path / "empty").iterdir()) == []
 
     noted = [line.split(" ", 1) for line in log.read_text().splitlines()]
-    imports = Counter(pid for pid, what in noted if what == "tensorflow")
-    assert len(imports) == 3  # the runner and two workers, for all bundles
-    assert set(imports.values()) == {1}
-    assert [what for _pid, what in noted if what != "tensorflow"] == []
+    of_beam, of_tensorflow = (
+        Counter(pid for pid, what in noted if what == name) for name in ("apache_beam", "tensorflow")
+    )
+    assert len(of_beam) == 3  # the runner and two workers, for all bundles
+    assert len(of_tensorflow) == 1  # the process that traces
+    assert not set(of_beam) & set(of_tensorflow)
+    assert {*of_beam.values(), *of_tensorflow.values()} == {1}
+    assert [what for _pid, what in noted if what not in ("apache_beam", "tensorflow")] == []
 
 
 def test_the_command_runs_from_an_empty_folder(wheel_python, tmp_path, clean_env):

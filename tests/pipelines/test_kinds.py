@@ -30,7 +30,6 @@ from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
-from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.base import PlainSource
@@ -80,9 +79,6 @@ class Lines(PlainSource[Piece, Asset]):
             return Report(unit.index, sum(number for number, _ in self._lines(unit)))
         except BadInput as bad:
             return Report(unit.index, 0, reject=bad.reject(unit.asset.name))
-
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
-        return self.add_up(driver, verdicts), None
 
     def trace(self, folder: str) -> None:
         graph.trace(lambda columns, marks: columns, {"number": (tf.int64, ())}, folder)

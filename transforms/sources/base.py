@@ -219,9 +219,8 @@ class Source(ABC, Generic[P, A, R, V, W]):
         training = driver.flat_map("TrainingRows", verdicts, _training_rows)
         return driver.add_up("AddUp", training, self.zero)
 
-    @abstractmethod
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
-        """Statistics, and what has to be made of all assets beside them.
+        """Statistics, and what has to be made of all assets beside them; by default nothing.
 
         Args:
           driver: that runs the steps: in Beam, or for `beamfeed check` in this process.
@@ -234,6 +233,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
         Raises:
           JobFailed: if nothing can be learned from the statistics.
         """
+        return self.add_up(driver, verdicts), None
 
     # The transform graph, which serving runs; workers do the same in arrays.
 
