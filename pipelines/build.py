@@ -68,6 +68,7 @@ class PreprocessPipeline:
         once = pipeline | "Once" >> beam.Create([None])
         statistics, made = source.learn(driver, verdicts)
         path = "" if made is None else beam.pvalue.AsSingleton(made)
+        for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
         judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
         accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
@@ -84,7 +85,7 @@ class PreprocessPipeline:
             # The fleet is there as a barrier: nothing is written before it is decided on.
             | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsList(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, path, statistics, progress)
+            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
         )
         verify = VerifyShard(job.frame, job.output.compression, progress)
         verified = (

@@ -18,6 +18,7 @@ from typing import Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.arguments import add_options
+from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
@@ -97,9 +98,9 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
     complete = read_complete(job.output.path, fingerprint)
-    with Tracing(complete is None) as tracing, ending.undoing(tracing.close):
-        if not kind_of(job).has_graph:
-            tracing.close()
+    # Functions of the user's own load TensorFlow here, and are analyzed by the pipeline.
+    traces = kind_of(job).has_graph and not own_functions(job.features)
+    with Tracing(complete is None and traces) as tracing:
         options = _options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
@@ -113,7 +114,11 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                 check_owner(job, find_replaceable(job.output.path)[0])
 
         check_whose()  # before a lock is made there
-        with lock.hold(lock_path(job.output.path), ending.end) as lease, ending.undoing(lease.give_back):
+        with (
+            lock.hold(lock_path(job.output.path), ending.end) as lease,
+            ending.undoing(lease.give_back),
+            ending.undoing(tracing.close),
+        ):
             if not is_done(job, fingerprint):  # by a run that has just ended
                 check_whose()  # that may have been one of another job
                 with ExitStack() as packages, ending.undoing(packages.close):
@@ -160,7 +165,7 @@ def preprocess(
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
-        from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
+        from beamfeed.pipelines.runner import choose_runner, in_this_process, is_dataflow, is_local, wait_for
         from beamfeed.transforms.sources import make_source
 
     source, files = make_source(job, files)
@@ -177,13 +182,13 @@ def preprocess(
         tracing.trace(source, layout.traced)
     else:
         tracing.close()
-    with open_pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
+    with open_pipeline(runner, options, ending) as pipeline, _tidied(layout, tracing) if local else nullcontext():
         listed = source.listed(files, layout.scratch)
         progress.total("scan", len(listed))
         write_listing(layout, listed)
         with _log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
-        if source.traces and not local:  # its workers are elsewhere
+        if source.traces and not in_this_process(options):
             tracing.wait()
         if not waits:
             with _log_level(logging.INFO):
@@ -224,12 +229,13 @@ def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
 
 
 @contextmanager
-def _tidied(layout: DataLayout) -> Iterator[None]:
+def _tidied(layout: DataLayout, tracing: Tracing) -> Iterator[None]:
     """Leaves no temporary files of a job that fails."""
     try:
         yield
     except BaseException:
         with suppress(Exception):  # it is the job's failure that is told
+            tracing.close()  # it writes there
             storage.remove_tree(layout.temporary)
         raise
 

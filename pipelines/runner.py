@@ -23,6 +23,11 @@ def is_local(options: PipelineOptions) -> bool:
     return options.view_as(StandardOptions).runner == LOCAL_RUNNER
 
 
+def in_this_process(options: PipelineOptions) -> bool:
+    """Whether the job's workers are threads of this process, once `choose_runner` has been called."""
+    return is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
+
+
 def is_dataflow(options: PipelineOptions) -> bool:
     """Whether the job goes to Dataflow, where it outlives this process."""
     return options.view_as(StandardOptions).runner == DATAFLOW_RUNNER

@@ -1,7 +1,8 @@
 """Publishes a dataset: schema, statistics and rejects, then the manifest, then the old data go."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -33,8 +34,8 @@ Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and a
 
 def publish(
     layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], stats: Any,
-    shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None = None,
-    raw_rows: RawRows | None = None,
+    shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None,
+    write_graph: Callable[[], RawRows | None],
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
@@ -48,7 +49,7 @@ def publish(
       stats: the statistics of the training rows, as JSON.
       shards: with their blocks.
       raw_values: what the values of the files became first.
-      raw_rows: some of them, and what became of them.
+      write_graph: writes the transform graph, and gives some rows of the files and what became of them.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -64,7 +65,7 @@ def publish(
     storage.write_text(layout.schema, schema_text(manifest.fields))
     if raw_values is not None:
         storage.write_text(layout.raw_values, raw_values.model_dump_json(indent=1) + "\n")
-    if raw_rows is not None:
+    if not again and (raw_rows := write_graph()) is not None:  # what it is made of goes when all is published
         write_raw_rows(layout.raw_rows, raw_rows)
     for file, text in tfds_files(manifest).items():
         storage.write_text(storage.join(layout.root, file), text)
@@ -99,9 +100,9 @@ class Publish(beam.DoFn):
         check_limits(checked.final, checked.rejects, self._source.job.limits, self._layout.rejects)
         check_splits(self._source.job, fields, splits)
         manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, checked, splits)
-        raw_rows = self._write_graph(statistics, made)
         publish(
-            self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values, raw_rows
+            self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values,
+            partial(self._write_graph, statistics, made),
         )  # fmt: skip
         yield manifest
 

@@ -2,11 +2,11 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ from beamfeed.contract.imports import heavy_imports
 
 # Keras loads them if they are there, which takes a second, and tracing needs none.
 UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
+TASK = "task"  # the name of the file that says what to trace
 _RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has started and not waited for
 
 
@@ -30,10 +31,10 @@ class Tracing:
         self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
         if begin and "tensorflow" not in sys.modules:
-            self._scratch = tempfile.TemporaryDirectory(prefix="beamfeed-tracing-")
+            self._scratch = tempfile.TemporaryDirectory(prefix="beamfeed-tracing-", ignore_cleanup_errors=True)
             self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import main; main()"],
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -41,6 +42,7 @@ class Tracing:
                     **os.environ,
                     "CUDA_VISIBLE_DEVICES": "-1",  # a trainer needs the GPU
                     "TF_CPP_MIN_LOG_LEVEL": "2",
+                    "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
                     "TMPDIR": self._scratch.name,  # whenever it ends, what TensorFlow leaves there goes
                 },
             )
@@ -58,9 +60,10 @@ class Tracing:
             return
         self._folder = folder
         _RUNNING[folder] = self
+        with open(os.path.join(self._scratch.name, TASK), "wb") as task:  # a pipe would hold no large one
+            pickle.dump((folder, source), task)
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError), self._process.stdin as pipe:  # why it ended, it has said
-            pickle.dump((folder, source), pipe)
+        self._process.stdin.close()
 
     def wait(self) -> None:
         """Returns when the graph is written.
@@ -90,11 +93,16 @@ def wait_for(folder: str) -> None:
 
 
 def main() -> None:
-    """Traces what it reads from stdin."""
+    """Traces what is told in the folder for temporary files when stdin ends, and leaves nothing there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
     sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None: as if they were not installed
     with heavy_imports():
         import tensorflow_transform  # noqa: F401
-    if pickled := sys.stdin.buffer.read():  # none, if it was not needed after all
-        folder, source = pickle.loads(pickled)  # noqa: S301 - from the process that started this one
+    sys.stdin.read()
+    scratch = os.environ["TMPDIR"]
+    try:
+        with open(os.path.join(scratch, TASK), "rb") as task:
+            folder, source = pickle.load(task)  # noqa: S301 - from the process that started this one
         source.trace(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -5,6 +5,7 @@ CRC-32C as uint32, the record, its masked CRC-32C; all little-endian.
 """
 
 import gzip
+import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -100,7 +101,25 @@ def is_tfrecord(begin: bytes) -> bool:
 
 def unpacked(file: Any, compression: str) -> Readable:
     """What a file holds."""
-    return gzip.GzipFile(fileobj=file) if compression == "gzip" else file
+    if compression != "gzip":
+        return file
+    # It would ask for 8 KB at a time, on gs:// each in a request of its own.
+    return gzip.GzipFile(fileobj=io.BufferedReader(_Raw(file), CHUNK_BYTES))
+
+
+class _Raw(io.RawIOBase):
+    """A file for `io.BufferedReader`."""
+
+    def __init__(self, file: Readable):
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 def read_frames(file: Readable) -> Iterator[list[bytes]]:

@@ -20,6 +20,7 @@ from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
 
 GS = "gs://"
+PART_BYTES = 8 << 20  # of a file, in a request that writes to gs://
 ASKED_TOGETHER = 32  # files of a bucket, asked for at the same time
 MOST_ASKED = 1000  # of them; a listing tells as many at a time
 
@@ -140,7 +141,10 @@ def write_bytes(path: str, data: bytes) -> None:
 def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
     """Writes a file of any size in pieces, see `write_bytes`."""
     if is_remote(path):
-        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
+        with (
+            _naming(path),
+            _gcs().open_output_stream(_bare(path), buffer_size=PART_BYTES) as file,
+        ):  # visible when closed
             for chunk in chunks:
                 file.write(chunk)
         return
@@ -166,10 +170,11 @@ def open_output(path: str, temporary: str | None = None) -> Iterator[Any]:
     if is_remote(path):
         target = temporary or path
         try:
-            with _naming(path), _gcs().open_output_stream(_bare(target)) as file:
+            with _naming(path), _gcs().open_output_stream(_bare(target), buffer_size=PART_BYTES) as file:
                 yield file
             if temporary is not None:
-                _gcs().move(_bare(temporary), _bare(path))
+                with _naming(path):
+                    _gcs().move(_bare(temporary), _bare(path))
         except BaseException:
             if temporary is not None:
                 with suppress(OSError):

@@ -1,10 +1,12 @@
 """Who preprocesses loads no TensorFlow, whatever the kind of source; but for functions of the user's own."""
 
 import json
+import os
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 import yaml
 from albums import Album
 from fleets import Fleet, make_table
@@ -41,3 +43,23 @@ def test_workers_load_no_tensorflow(tmp_path):
     assert megabytes < 600
     for one in (fleet.output / fleet.manifest.data, lake.data, pile.data):
         assert (one / "transform_fn" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_workers_of_other_processes_find_the_graph_however_long_it_takes(tmp_path):
+    """The process that traces begins late, or not at all: no dataset is published without its graph."""
+    fleet = Fleet(tmp_path)
+    for number in range(6):
+        fleet.write(f"m{number}.parquet", make_table(50, seed=number))
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "sitecustomize.py").write_text(
+        "import os, sys, time\nif 'main()' in ' '.join(sys.orig_argv): exec(os.environ['FIRST'])\n"
+    )
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(fleet.write_job())]
+    command += ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    for first, code in (("os._exit(7)", 1), ("time.sleep(20)", 0)):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "late"), "FIRST": first}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        assert done.returncode == code, done.stderr
+        assert (fleet.output / "manifest.json").exists() == (code == 0)
+    assert (fleet.output / fleet.manifest.data / "transform_fn" / "saved_model.pb").exists()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
@@ -20,7 +19,6 @@ from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 
 SINGLE = Windows(length=1)  # a record is a row, and a row is a window
-AHEAD_BYTES = 1 << 20  # of a compressed file, which is unpacked in small pieces
 BEGIN_BYTES = 64 << 10  # that tell what a file is
 FIRST_RECORDS, FIRST_FILES = 100, 10  # that are looked at before all are read
 FIRST_IMAGES = 16  # of a file, whose sizes are looked at
@@ -85,7 +83,7 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     features: Features = {}
     records = 0
     with storage.open_input(file.path) as opened:
-        raw = Counted(pa.BufferedInputStream(opened, AHEAD_BYTES) if compression == "gzip" else opened)
+        raw = Counted(opened)
         try:
             for batch in read_frames(unpacked(raw, compression)):
                 features = _with(features, batch, records, file.path, watched)

@@ -121,7 +121,9 @@ def verify_shard(
         with storage.open_input(written.path) as file:
             shard = Counted(file)
             facts = measure_shard(shard, rows_of_records(shard), windows)
-    except (JobFailed, Damaged, OSError) as error:
+    except JobFailed as failed:
+        raise JobFailed(f"{written.path}: {failed.reason}") from None
+    except (Damaged, OSError) as error:
         raise JobFailed(f"{written.path}: cannot be read back: {error}") from None
     counted = {"records": tally.records, "windows": tally.windows, "rows": tally.rows}
     if wrong := differences(facts, counted):

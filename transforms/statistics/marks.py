@@ -33,7 +33,7 @@ def mark(name: str, shape: Sequence[int]) -> np.ndarray:
 
 
 def fill(traced: str, folder: str, learned: Learned) -> None:
-    """Copies a graph, with what was learned in it. Done twice, it comes to the same.
+    """Copies a graph, with what was learned in it.
 
     Args:
       traced: the folder of the graph, or one that holds that.
@@ -41,9 +41,10 @@ def fill(traced: str, folder: str, learned: Learned) -> None:
       learned: all that the graph has marks and files for.
 
     Raises:
-      ValueError: if there is no such mark, or other numbers of them.
+      ValueError: if there is no graph, or it has no such mark or file.
     """
     numbers = {name: value for name, value in learned.items() if isinstance(value, np.ndarray)}
+    missing = {SAVED_MODEL, *(learned.keys() - numbers.keys())}
     for stat in storage.match(traced, ("",)):
         name = stat.path.removeprefix(traced.rstrip("/"))
         if name.endswith(FINGERPRINT):
@@ -51,10 +52,14 @@ def fill(traced: str, folder: str, learned: Learned) -> None:
         path, file = folder + name, name.rpartition(ASSETS)[2]
         if name.endswith(SAVED_MODEL):
             storage.write_bytes(path, _filled(storage.read_bytes(stat.path), numbers))
+            missing.discard(SAVED_MODEL)
         elif ASSETS in name and file in learned:
             storage.write_chunks(path, learned[file])
+            missing.discard(file)
         else:
             storage.write_chunks(path, read_chunks(stat.path))
+    if missing:
+        raise ValueError(f"{traced}: the graph has no {', '.join(sorted(missing))}")
 
 
 def _filled(graph: bytes, numbers: Mapping[str, np.ndarray]) -> bytes:

@@ -1,5 +1,6 @@
 """Encodes rows in workers: the operations of `encode` on NumPy's and Arrow's arrays."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -139,7 +140,8 @@ def _polynomial(x: np.ndarray, coefficients: Sequence[np.float32]) -> np.ndarray
 class Encoder:
     """Encodes rows as the transform graph of the same statistics does."""
 
-    _last: ClassVar["tuple[TableStatistics, Encoder] | None"] = None
+    _last: ClassVar["tuple[str, Encoder] | None"] = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, schema: TableSchema, statistics: TableStatistics):
         self._schema, self._arrays = schema, Arrays(learned_of(schema, statistics))
@@ -147,11 +149,12 @@ class Encoder:
 
     @classmethod
     def of(cls, schema: TableSchema, statistics: TableStatistics) -> "Encoder":
-        """The encoder; the one before, if it is of the same statistics: large vocabularies take a while."""
-        last = Encoder._last
-        if last is None or last[0] is not statistics:
-            Encoder._last = last = statistics, cls(schema, statistics)
-        return last[1]
+        """The encoder; that of before, if the statistics are the same: large vocabularies take a while."""
+        with Encoder._lock:
+            last = Encoder._last
+            if last is None or last[0] != statistics.digest:
+                Encoder._last = last = statistics.digest, cls(schema, statistics)
+            return last[1]
 
     def __call__(self, rows: pa.RecordBatch) -> dict[str, Values]:
         """The fields of some rows, by name."""

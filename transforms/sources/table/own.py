@@ -1,6 +1,7 @@
 """Functions of the user's own in the graph of a table: from columns by name to fields by name."""
 
 import tempfile
+from contextlib import suppress
 
 import tensorflow as tf
 from tensorflow_transform import impl_helper
@@ -10,6 +11,9 @@ from beamfeed.contract.dataset.fields import Dtype, Field, is_field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import import_own, one_line
 from beamfeed.transforms.sources.table.schema import NamedFeature
+
+with suppress(RuntimeError):  # TensorFlow is in use already
+    tf.config.set_visible_devices([], "GPU")  # a trainer needs its memory
 
 _TYPES = {"number": tf.float32, "text": tf.string, "time": tf.int64}
 _DTYPES: dict[tf.DType, Dtype] = {tf.float32: "float32", tf.int64: "int64", tf.string: "bytes"}

@@ -1,5 +1,7 @@
 """Tables of labelled rows as a kind of source: which of the folder's steps does what."""
 
+import hashlib
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +15,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
@@ -75,7 +78,8 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
             raise UserError(f"label: two labels are of the column {twice[0]!r}; a column gives one")
         schema = resolve_schema(job, files)
         if any(isinstance(feature.section, Own) for feature in schema.features):
-            from beamfeed.transforms.sources.table.own import own_fields
+            with heavy_imports():
+                from beamfeed.transforms.sources.table.own import own_fields
 
             schema = replace(
                 schema,
@@ -177,7 +181,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
-        return statistics
+        return replace(statistics, digest=hashlib.blake2b(pickle.dumps(statistics), digest_size=16).hexdigest())
 
     def read(self, work: TableWork, made: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
         schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)

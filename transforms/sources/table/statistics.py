@@ -38,6 +38,7 @@ class TableStatistics:
       folders: of the partitions of all rows.
       missing: of each of `value_columns`, how many training rows have no value.
       parts: files with more of `counts`, see `count_files`.
+      digest: of all the others, when they are complete.
     """
 
     moments: Moments
@@ -48,6 +49,7 @@ class TableStatistics:
     folders: ValueCounts
     missing: tuple[int, ...]
     parts: tuple[str, ...] = ()
+    digest: str = ""
 
     @classmethod
     def zero(cls, schema: TableSchema) -> "TableStatistics":

@@ -145,7 +145,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
-        light = driver.map("DropMoments", verdicts, lambda verdict: replace(verdict, statistics=None))
+        light = driver.map("DropMoments", verdicts, _without_moments)
         unseen = driver.map(
             "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(light)
         )
@@ -245,6 +245,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
+
+
+def _without_moments(verdict: SeriesVerdict) -> SeriesVerdict:
+    return replace(verdict, statistics=None, scaling=None)
 
 
 SOURCE = Timeseries
