@@ -99,7 +99,7 @@ def is_tfrecord(begin: bytes) -> bool:
     return bool(masked(begin[:LENGTH]) == crc)
 
 
-def unpacked(file: Any, compression: str) -> Readable:
+def unpacked(file: Readable, compression: str) -> Readable:
     """What a file holds."""
     if compression != "gzip":
         return file

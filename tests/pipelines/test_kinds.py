@@ -138,6 +138,7 @@ def run(job: LinesJob, files: list[FileStat]) -> None:
     source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, "a" * 64)
     write_listing(layout, files)
+    source.trace(layout.traced)
     pipeline = beam.Pipeline(FnApiRunner())
     with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)

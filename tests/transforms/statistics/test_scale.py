@@ -149,6 +149,10 @@ def test_a_mark_that_is_not_there_is_refused(tmp_path):
     trace_scale(Scale(), 2, str(tmp_path / "traced"))
     with pytest.raises(ValueError, match=r"no mark fleet of the shape \[2, 3\]"):
         fill(str(tmp_path / "traced"), str(tmp_path / "filled"), {FLEET: np.zeros((2, 3), "f4")})
+    with pytest.raises(ValueError, match=r"traced: the graph has no stranger\.txt"):
+        fill(str(tmp_path / "traced"), str(tmp_path / "filled"), {"stranger.txt": [b"x"]})
+    with pytest.raises(ValueError, match=r"nothing: the graph has no /saved_model\.pb"):
+        fill(str(tmp_path / "nothing"), str(tmp_path / "filled"), {})
     with pytest.raises(ValueError, match="too short"):
         mark("one", [1])
 
