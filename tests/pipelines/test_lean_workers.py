@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from albums import Album
-from fleets import Fleet, make_table
-from tables import Lake
-from tables import make_table as make_rows
 
+from tests.albums import Album
 from tests.arrays import Pile
+from tests.fleets import Fleet, make_table
+from tests.tables import Lake
+from tests.tables import make_table as make_rows
 
 RUN = r"""
 import json, re, sys
