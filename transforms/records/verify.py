@@ -65,7 +65,7 @@ def record_lengths(file: Readable, fields: Sequence[Field], windows: Windows) ->
       int64 `[2, records]`, for some records after the other.
 
     Raises:
-      Damaged: where a record is.
+      ValueError: where a record is damaged.
       JobFailed: if a record does not hold each field for its rows and windows.
     """
     features = features_of(fields)

@@ -49,7 +49,7 @@ def trace(preprocess: Preprocess, inputs: Mapping[str, tuple[tf.DType, Sequence[
       inputs: what it takes: the type, and the shape of a row.
       folder: where to, local or gs://
     """
-    specs = {name: tf.TensorSpec([None, *shape], type_, name) for name, (type_, shape) in inputs.items()}
+    specs = {name: tf.TensorSpec([None, *shape], type_) for name, (type_, shape) in inputs.items()}
     with tempfile.TemporaryDirectory() as scratch:
         marks, traced = Marks(os.path.join(scratch, "files")), os.path.join(scratch, "graph")
         impl_helper.analyze_in_place(lambda columns: preprocess(columns, marks), False, None, specs, traced)
