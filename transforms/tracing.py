@@ -16,7 +16,7 @@ from beamfeed.contract.imports import heavy_imports
 # Keras loads them if they are there, which takes a second, and tracing needs none.
 UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
 TASK = "task"  # the name of the file that says what to trace
-_RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has started and not waited for
+_RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has started
 
 
 class Tracing:

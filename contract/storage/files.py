@@ -141,10 +141,8 @@ def write_bytes(path: str, data: bytes) -> None:
 def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
     """Writes a file of any size in pieces, see `write_bytes`."""
     if is_remote(path):
-        with (
-            _naming(path),
-            _gcs().open_output_stream(_bare(path), buffer_size=PART_BYTES) as file,
-        ):  # visible when closed
+        # Visible when it is closed.
+        with _naming(path), _gcs().open_output_stream(_bare(path), buffer_size=PART_BYTES) as file:
             for chunk in chunks:
                 file.write(chunk)
         return

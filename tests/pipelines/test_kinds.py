@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-import tensorflow_transform.beam as tft_beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beamfeed.contract import storage
@@ -140,8 +139,7 @@ def run(job: LinesJob, files: list[FileStat]) -> None:
     write_listing(layout, files)
     source.trace(layout.traced)
     pipeline = beam.Pipeline(FnApiRunner())
-    with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
-        PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)
+    PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)
     pipeline.run()
 
 

@@ -140,7 +140,7 @@ def _polynomial(x: np.ndarray, coefficients: Sequence[np.float32]) -> np.ndarray
 class Encoder:
     """Encodes rows as the transform graph of the same statistics does."""
 
-    _last: ClassVar["tuple[str, Encoder] | None"] = None
+    _last: ClassVar["tuple[tuple[TableSchema, str], Encoder] | None"] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, schema: TableSchema, statistics: TableStatistics):
@@ -149,11 +149,12 @@ class Encoder:
 
     @classmethod
     def of(cls, schema: TableSchema, statistics: TableStatistics) -> "Encoder":
-        """The encoder; that of before, if the statistics are the same: large vocabularies take a while."""
+        """The encoder of a job; that of before, if it is of the same: large vocabularies take a while."""
+        key = schema, statistics.digest
         with Encoder._lock:
             last = Encoder._last
-            if last is None or last[0] != statistics.digest:
-                Encoder._last = last = statistics.digest, cls(schema, statistics)
+            if last is None or last[0] != key:
+                Encoder._last = last = key, cls(schema, statistics)
             return last[1]
 
     def __call__(self, rows: pa.RecordBatch) -> dict[str, Values]:

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from pathlib import Path
 from unicodedata import ucd_3_2_0
 
 import numpy as np
@@ -25,7 +26,10 @@ from beamfeed.transforms.sources.table.graph import words_of as tensor_words
 from beamfeed.transforms.sources.table.learned import LearnedTable
 from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature
+from beamfeed.transforms.sources.table.source import Table
 from beamfeed.transforms.sources.table.staged import read_runs
+from beamfeed.transforms.sources.table.statistics import TableStatistics
+from beamfeed.transforms.sources.table.validate import TableVerdict
 from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.graph import Marks
 from beamfeed.transforms.statistics.marks import fill
@@ -53,11 +57,11 @@ def given(of, values, dtype=None):
 def test_parts_of_dates_are_those_of_datetime(moments):
     seconds = [math.floor(moment.replace(tzinfo=UTC).timestamp()) for moment in moments]
     for of in (ARRAYS, TENSORS):
-        found = date_parts(given(of, [*seconds, NO_TIME], np.int64), list(DATE_PARTS), of)
+        parts = date_parts(given(of, [*seconds, NO_TIME], np.int64), list(DATE_PARTS), of)
         for place, moment in enumerate(moments):
             expected = moment.minute, moment.hour, moment.weekday(), moment.day - 1, moment.month - 1
-            assert tuple(int(found[name][place]) for name in DATE_PARTS) == expected
-        assert all(found[name][-1] == -1 for name in DATE_PARTS)
+            assert tuple(int(parts[name][place]) for name in DATE_PARTS) == expected
+        assert all(parts[name][-1] == -1 for name in DATE_PARTS)
 
 
 def test_neighbours_on_a_circle(of):
@@ -75,23 +79,23 @@ def test_numbers(of):
     features = [NamedFeature(str(i), section, (str(i),)) for i, section in enumerate(sections)]
     rows = np.array([[0, 1, 10], [1, 2, 5], [7, 3, 10]], np.float32)
     values = np.array([[3, math.e - 1, 15], [np.nan, -(math.e - 1), -99], [np.inf, np.nan, np.nan]], np.float32)
-    found, missing = scaled(given(of, values), given(of, rows), features, of)
-    np.testing.assert_allclose(found, [[3, 0, 1], [7, -1, -2], [7, 1, 0]], atol=1e-6)
+    numbers, missing = scaled(given(of, values), given(of, rows), features, of)
+    np.testing.assert_allclose(numbers, [[3, 0, 1], [7, -1, -2], [7, 1, 0]], atol=1e-6)
     assert np.array(missing).tolist() == [[False] * 3, [True, False, False], [True, True, True]]
 
 
 def test_buckets_and_what_is_missing(of):
     values, edges = [0.5, 1, 1.5, 2, 9, np.nan, -np.inf], [1.0, 2.0, np.inf]
-    found = bucket_of(given(of, values, np.float32), given(of, edges, np.float32), of)
-    assert np.array(found).tolist() == [1, 2, 2, 3, 3, 0, 0]
+    buckets = bucket_of(given(of, values, np.float32), given(of, edges, np.float32), of)
+    assert np.array(buckets).tolist() == [1, 2, 2, 3, 3, 0, 0]
 
 
 def test_unseen_values_are_spread_and_missing_ones_are_not(of):
     texts, place = given(of, ["", "seen", "x", "y", "z", "other"]), given(of, [-1, 1, -1, -1, -1, 2], np.int64)
     assert np.array(spread(place, texts, 1, of)).tolist() == [0, 2, 1, 1, 1, 3]
-    found = np.array(spread(place, texts, 4, of))
-    assert (found[0], found[1], found[5]) == (0, 5, 6)
-    assert set(found[2:5]) <= {1, 2, 3, 4}
+    numbers = np.array(spread(place, texts, 4, of))
+    assert (numbers[0], numbers[1], numbers[5]) == (0, 5, 6)
+    assert set(numbers[2:5]) <= {1, 2, 3, 4}
     hashes = np.array(hashed(texts, 5, of))
     assert hashes[0] == 0
     assert (hashes[1:] >= 1).all()
@@ -124,7 +128,9 @@ SECTIONS = [
 
 
 def both(texts: list[str], section: Text) -> tuple[Ragged, tf.RaggedTensor]:
-    return words_of(pa.array(texts, pa.string()), section), tensor_words(tf.constant(np.array(texts, object)), section)
+    return words_of(pa.array(texts, pa.string()), section), tensor_words(
+        tf.constant(np.array(texts, object), tf.string), section
+    )
 
 
 def test_words_of_every_character_there_is():
@@ -138,9 +144,9 @@ def test_words_of_every_character_there_is():
     ]
     for section in SECTIONS:
         for texts in (characters, [f"aΣ{one}B {one}Σ" for one in characters]):
-            found, expected = both(texts, section)
-            np.testing.assert_array_equal(found.lengths, expected.row_lengths())
-            assert found.values.cast(pa.binary()).equals(pa.array(expected.flat_values.numpy(), pa.binary()))
+            words, of_graph = both(texts, section)
+            np.testing.assert_array_equal(words.lengths, of_graph.row_lengths())
+            assert words.values.cast(pa.binary()).equals(pa.array(of_graph.flat_values.numpy(), pa.binary()))
 
 
 TEXTS = st.text(st.sampled_from("abΣσςİIßẞǅé日\u0301\u200d😀 \t\n\x1c\x85\u2003'_-.,!09\0"), max_size=30)  # noqa: RUF001
@@ -149,12 +155,9 @@ TEXTS = st.text(st.sampled_from("abΣσςİIßẞǅé日\u0301\u200d😀 \t\n\x1
 @given_by_hypothesis(st.lists(TEXTS, max_size=40))
 def test_words_of_texts(texts):
     for section in SECTIONS:
-        found, expected = (
-            words_of(pa.array(texts, pa.string()), section),
-            tensor_words(tf.constant(texts, tf.string), section),
-        )
-        np.testing.assert_array_equal(found.lengths, expected.row_lengths())
-        assert found.values.cast(pa.binary()).to_pylist() == expected.flat_values.numpy().tolist()
+        words, of_graph = both(texts, section)
+        np.testing.assert_array_equal(words.lengths, of_graph.row_lengths())
+        assert words.values.cast(pa.binary()).to_pylist() == of_graph.flat_values.numpy().tolist()
 
 
 def test_the_logarithm_is_that_of_the_kernels():
@@ -214,25 +217,31 @@ def odd_table(rows: int = 3000) -> pa.Table:
     )
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_workers_encode_to_the_bits_of_the_graph(tmp_path):
-    pq.write_table(odd_table(), tmp_path / "rows.parquet")
+def learned(folder: Path, features: dict) -> tuple[Table, TableVerdict, TableStatistics]:
+    """A job on the odd table in a folder: its source, and what was learned of all rows."""
     job = Job.model_validate(
         {
             "name": "odd",
-            "source": {"kind": "table", "files": str(tmp_path / "rows.parquet")},
-            "features": FEATURES,
+            "source": {"kind": "table", "files": str(folder / "rows.parquet")},
+            "features": features,
             "label": {"column": "label", "classes": [0, 1]},
             "split": {"by": "row", "train": 0.6, "eval": 0.2, "test": 0.2},
-            "output": {"path": str(tmp_path / "out")},
+            "output": {"path": str(folder / "out")},
         }
     )
     source, (file,) = make_source(job, job.source.list_files())
-    asset = source.plan("rows", list(source.scan(file, str(tmp_path))))
+    asset = source.plan("rows", list(source.scan(file, str(folder))))
     verdict = source.judge(asset, map(source.validate, source.units(asset)))
     assert not verdict.rejects
     (statistics,), made = source.learn(Driver(), [verdict])
     assert made is None
+    return source, verdict, statistics
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_encode_to_the_bits_of_the_graph(tmp_path):
+    pq.write_table(odd_table(), tmp_path / "rows.parquet")
+    source, verdict, statistics = learned(tmp_path, FEATURES)
     source.trace(str(tmp_path / "traced"))
     fill(str(tmp_path / "traced"), str(tmp_path / "filled"), source.learned(statistics, ""))
     graph = load_transformer(str(tmp_path / "filled"))
@@ -242,12 +251,24 @@ def test_workers_encode_to_the_bits_of_the_graph(tmp_path):
         for rows in read_runs(staged.path, staged.runs):
             whole = rows.slice(0, rows.num_rows // 64 * 64)  # of a batch's end the last bit of a logarithm may differ
             for part in (whole, whole.slice(0, 0)):
-                expected, found = graph(part), encoder(part)
-                assert set(found) == set(expected)
-                for name, values in expected.items():
-                    assert same(found[name], values), name
+                by_graph, by_worker = graph(part), encoder(part)
+                assert set(by_worker) == set(by_graph)
+                for name, values in by_graph.items():
+                    assert same(by_worker[name], values), name
             count += whole.num_rows
     assert count > 2000
+
+
+def test_two_jobs_on_the_same_rows_are_encoded_each_in_its_way(tmp_path):
+    """In one process, as from a notebook: what was counted is equal, what becomes of it is not."""
+    pq.write_table(odd_table(), tmp_path / "rows.parquet")
+    largest = []
+    for clip in (3, 1):
+        source, verdict, statistics = learned(tmp_path, {"num": {"type": "numeric", "clip": clip}})
+        (staged, *_) = verdict.staged
+        blocks = [source._encoder(statistics, "")(rows) for rows in read_runs(staged.path, staged.runs)]
+        largest.append(max(abs(block["numbers"]).max() for block in blocks))
+    assert largest == [3, 1]
 
 
 def same(one: Values, two: Values) -> bool:
@@ -257,5 +278,9 @@ def same(one: Values, two: Values) -> bool:
     if not isinstance(two, np.ndarray):
         return one.equals(two)
     if two.dtype == "f4":
-        one, two = (np.where(abs(values) < np.finfo("f4").tiny, np.float32(0), values) for values in (one, two))
+        one, two = _without_tiny(one), _without_tiny(two)
     return one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype == "f4")
+
+
+def _without_tiny(values: np.ndarray) -> np.ndarray:
+    return np.where(abs(values) < np.finfo("f4").tiny, np.float32(0), values)
