@@ -30,7 +30,7 @@ setup: $(READY)
 # (google-auth[pyopenssl]), which has no hash here.
 INSTALL := $(BIN)/pip install --quiet --no-deps --require-hashes --requirement
 
-$(READY): requirements.lock requirements-dev.lock setup.py
+$(READY): requirements-worker.lock requirements.lock requirements-dev.lock setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) requirements-dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
@@ -105,12 +105,13 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# The image and the Flex Template of preprocessing on Dataflow; see docs/dataflow.md.
+# The images and the Flex Template of preprocessing on Dataflow; see docs/dataflow.md.
 GCLOUD ?= gcloud
 REGION ?= $(shell $(GCLOUD) config get-value compute/region 2>/dev/null)
 REPOSITORY ?= beamfeed
 TAG ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo latest)
 IMAGE ?= $(REGION)-docker.pkg.dev/$(PROJECT)/$(REPOSITORY)/preprocess:$(TAG)
+WORKER_IMAGE ?= $(REGION)-docker.pkg.dev/$(PROJECT)/$(REPOSITORY)/worker:$(TAG)
 TEMPLATE ?= gs://$(BUCKET)/templates/preprocess.json
 
 # $(call needs,VARIABLE,what it is): stops with one line where the variable is empty
@@ -124,7 +125,8 @@ template: template-tools
 	$(call needs,PROJECT,the id of the Google Cloud project)
 	$(call needs,REGION,where the image is kept and the jobs run)
 	$(call needs,BUCKET,the bucket for the template)
-	$(GCLOUD) builds submit . --project=$(PROJECT) --config=templates/cloudbuild.yaml --substitutions=_IMAGE=$(IMAGE)
+	$(GCLOUD) builds submit . --project=$(PROJECT) --config=templates/cloudbuild.yaml \
+		--substitutions=_IMAGE=$(IMAGE),_WORKER_IMAGE=$(WORKER_IMAGE)
 	$(GCLOUD) dataflow flex-template build $(TEMPLATE) --project=$(PROJECT) --image=$(IMAGE) \
 		--sdk-language=PYTHON --metadata-file=templates/preprocess.json
 
@@ -149,23 +151,24 @@ format: $(READY)
 RESOLVE := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate --generate-hashes --quiet
 LOCKS := out/locks
 
-# $(call lock,NAME,EXTRAS,BELOW): requirements-NAME.lock, on the lock BELOW
+# $(call lock,NAME,EXTRAS,BELOW): NAME.lock, on BELOW.lock
 define lock
-$(RESOLVE) $(addprefix --extra ,$(2)) --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/requirements-$(1).lock
+$(RESOLVE) $(addprefix --extra ,$(2)) --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/$(1).lock
 { echo '--requirement $(3).lock'; awk 'NR == FNR { below[$$1]; next } /^[^ ]/ { added = !($$1 in below) } added' \
-	$(LOCKS)/$(3).lock $(LOCKS)/requirements-$(1).lock; } > requirements-$(1).lock
+	$(LOCKS)/$(3).lock $(LOCKS)/$(1).lock; } > $(1).lock
 endef
 
 lock: $(READY)
 	$(BIN)/python -m pip install --quiet uv
 	rm -rf $(LOCKS)
 	mkdir -p $(LOCKS)
-	$(RESOLVE) $(addprefix --extra ,dev docs slow bench gpu) --output-file $(LOCKS)/all.lock
-	$(RESOLVE) --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/requirements.lock
-	cp $(LOCKS)/requirements.lock requirements.lock
-	$(call lock,dev,dev docs,requirements)
-	$(call lock,slow,dev docs slow bench,requirements-dev)
-	$(call lock,gpu,dev docs gpu,requirements-dev)
+	$(RESOLVE) $(addprefix --extra ,all dev docs slow bench gpu) --output-file $(LOCKS)/all.lock
+	$(RESOLVE) --extra worker --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/requirements-worker.lock
+	cp $(LOCKS)/requirements-worker.lock requirements-worker.lock
+	$(call lock,requirements,all,requirements-worker)
+	$(call lock,requirements-dev,all dev docs,requirements)
+	$(call lock,requirements-slow,all dev docs slow bench,requirements-dev)
+	$(call lock,requirements-gpu,all dev docs gpu,requirements-dev)
 
 clean:
 	rm -rf out build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,27 +5,39 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+# What every part needs: job files, datasets and storage.
 CORE = [
-    "apache-beam[gcp]>=2.77,<2.78",
-    "cityhash>=0.4.8,<0.5",  # FarmHash, as TensorFlow hashes strings
-    "fastavro>=1.9,<2",
     "google-cloud-storage>=3.1,<4",
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
     "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
-    "keras>=3.15,<4",
-    "matplotlib>=3.10,<4",
     "numpy>=2,<3",
-    "pillow>=11,<13",
     "psutil>=6,<8",
     "pyarrow>=25,<26",
     "pydantic>=2.11,<3",
     "pyyaml>=6,<7",
     "rich>=14,<16",
-    "scikit-learn>=1.5,<2",  # the models that a trained one is compared with
     "shtab>=1.7,<2",
+]
+# What a worker that preprocesses needs: no TensorFlow, unless a job has functions of its own for the graph.
+WORKER = [
+    "apache-beam[gcp]>=2.77,<2.78",
+    "cityhash>=0.4.8,<0.5",  # FarmHash, as TensorFlow hashes strings
+    "fastavro>=1.9,<2",
+    "pillow>=11,<13",
+    "tensorflow-metadata>=1.21,<1.22",
+]
+# What training needs: no Beam.
+TRAIN = [
+    "keras>=3.15,<4",
+    "matplotlib>=3.10,<4",
+    "scikit-learn>=1.5,<2",  # the models that a trained one is compared with
     "tensorboard>=2.20,<2.22",
     "tensorflow>=2.21,<2.22",
-    "tensorflow-metadata>=1.21,<1.22",
+]
+# Who starts a job traces its transform graph, exports and adopts, too.
+ALL = [
+    *WORKER,
+    *TRAIN,
     "tensorflow-transform>=1.21,<1.22",
     "tfx-bsl>=1.21,<1.22",
 ]
@@ -110,6 +122,9 @@ setup(
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
     extras_require={
+        "all": ALL,
+        "worker": WORKER,
+        "train": TRAIN,
         "gpu": GPU,
         "mlflow": MLFLOW,
         "torch": TORCH,

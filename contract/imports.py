@@ -8,6 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from beamfeed.contract.errors import UserError
+
+# What an installation may lack, by module: its name, and the extra of setup.py that has it.
+EXTRAS = {
+    "apache_beam": ("Apache Beam", "worker"),
+    "tensorflow": ("TensorFlow", "train"),
+    "keras": ("Keras", "train"),
+    "tensorflow_transform": ("TensorFlow Transform", "all"),
+    "tfx_bsl": ("tfx-bsl", "all"),
+}
+
+
+def lacks(module: str) -> UserError:
+    """The error of an installation without one of EXTRAS."""
+    name, extra = EXTRAS[module]
+    return UserError(f"{name} is not installed; pip install 'beamfeed[{extra}]' installs it")
+
 
 @contextmanager
 def heavy_imports() -> Iterator[None]:
@@ -18,6 +35,9 @@ def heavy_imports() -> Iterator[None]:
     reach it. The garbage collector pauses: modules are no garbage, and looking
     through their hundreds of thousands of objects takes a quarter of the time. What
     was imported is never looked through again.
+
+    Raises:
+      UserError: if one of EXTRAS is not installed.
     """
     sys.stderr.flush()
     saved = os.dup(2)
@@ -26,7 +46,9 @@ def heavy_imports() -> Iterator[None]:
         os.dup2(captured.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+                raise lacks(error.name) from None
             captured.seek(0)
             os.write(saved, captured.read())
             raise

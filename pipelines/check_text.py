@@ -13,11 +13,11 @@ from beamfeed.pipelines.sample import RowEstimate
 from beamfeed.transforms.sources.overview import Lacking
 
 # Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
-START_SECONDS = 5.0
+START_SECONDS = 3.0
 SECONDS_PER_GB = 7.2  # 0.23 s for a million rows of 8 float32
 SECONDS_PER_FILE = 0.003
 MEASURED_CORES = 2
-MEMORY_BYTES = 1_200_000_000
+MEMORY_BYTES = 1_000_000_000  # with the process that traces the graph
 MOST_LINES = 10  # of rejects, names of columns and the like
 
 

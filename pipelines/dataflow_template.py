@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
+from beamfeed.contract.config.load import load_job
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.failure_log import FailureLog, complain
@@ -21,14 +22,19 @@ from beamfeed.pipelines import preprocess
 from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
-IMAGE = "BEAMFEED_IMAGE"  # set in the template's image: its own name
+# Set in the template's image: its own name, and that of the smaller one without TensorFlow.
+IMAGE, WORKER_IMAGE = "BEAMFEED_IMAGE", "BEAMFEED_WORKER_IMAGE"
 
 
 def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """The arguments of a template as the pipeline takes them.
 
     A template has each parameter once, so that --set holds several overrides with
-    semicolons between. The workers run in the image of the template.
+    semicolons between. The workers run in the image of the template, or in its smaller one where the job has no code
+    of the user's own, which may need TensorFlow.
+
+    Raises:
+      UserError: if the job file cannot be read.
     """
     arguments_: list[str] = []
     for arg in argv:
@@ -40,8 +46,10 @@ def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     names = {arg.partition("=")[0] for arg in arguments_}
     if "--runner" not in names:
         arguments_.append("--runner=DataflowRunner")
-    if env.get(IMAGE) and "--sdk_container_image" not in names:
-        arguments_.append(f"--sdk_container_image={env[IMAGE]}")
+    image, own = env.get(IMAGE), preprocess.own_options(arguments_)
+    if image and "--sdk_container_image" not in names:
+        lean = env.get(WORKER_IMAGE) and own.job and not load_job(own.job, own.set).own_code
+        arguments_.append(f"--sdk_container_image={env[WORKER_IMAGE] if lean else image}")
     return arguments_
 
 
@@ -98,11 +106,11 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     argv = sys.argv[1:] if argv is None else argv
     if SUBMIT.shows_help(argv):
         return 0
-    template_args = arguments(argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
     log = FailureLog()
     try:
+        template_args = arguments(argv, os.environ)
         with heavy_imports():
             import apache_beam  # noqa: F401
         check_options(template_args)

@@ -8,9 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
-from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import INSTALLED, find_module, folder_of
 from beamfeed.contract.packages import KEY, fetched, to_wheel
@@ -48,8 +46,7 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
 
 
 def _check_found(job: Job, folders: list[str]) -> None:
-    code_paths = [(STEPS, step) for step in job.prepare.steps] + list(own_functions(job.features).items())
-    for key, path in code_paths:
+    for key, path in job.own_code:
         module = path.partition(":")[0]
         spec = find_module(module, folders)
         if spec is not None and folder_of(module, spec) not in {*folders, *INSTALLED}:

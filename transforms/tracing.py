@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, BinaryIO
 
 from beamfeed.contract.errors import JobFailed
-from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.imports import heavy_imports, lacks
 
 # Keras loads them if they are there, which takes a second, and tracing needs none.
 UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
@@ -25,12 +26,17 @@ class Tracing:
     Args:
       begin: whether it is likely to be needed. Where not, or where this process has TensorFlow anyway, as in a
         notebook, there is no other, and this one traces.
+
+    Raises:
+      UserError: if TensorFlow Transform is not installed.
     """
 
     def __init__(self, begin: bool = True) -> None:
         self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
         if begin and "tensorflow" not in sys.modules:
+            if find_spec("tensorflow_transform") is None:
+                raise lacks("tensorflow_transform")
             self._scratch = tempfile.TemporaryDirectory(prefix="beamfeed-tracing-", ignore_cleanup_errors=True)
             self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from beamfeed.contract.config.features import AnyFeature, from_short
+from beamfeed.contract.config.features import AnyFeature, from_short, own_functions
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
-from beamfeed.contract.config.prepare import Prepare, Windows
+from beamfeed.contract.config.prepare import STEPS, Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
@@ -51,6 +51,11 @@ class Job(Section):
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")
     launch: Launch = Launch()
+
+    @property
+    def own_code(self) -> list[tuple[str, str]]:
+        """The user's own code that workers run: pairs of the key and `module:name`."""
+        return [*((STEPS, step) for step in self.prepare.steps), *own_functions(self.features).items()]
 
     @model_validator(mode="after")
     def _sections_fit_the_source(self) -> "Job":

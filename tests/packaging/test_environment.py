@@ -6,8 +6,11 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-LOCKS = ("requirements", "requirements-dev", "requirements-slow", "requirements-gpu")
-INSTALLED = {"dev": "requirements-dev", "docs": "requirements-dev", "bench": "requirements-slow",
+# Each with the one that it requires.
+LOCKS = {"requirements-worker": "", "requirements": "requirements-worker", "requirements-dev": "requirements",
+         "requirements-slow": "requirements-dev", "requirements-gpu": "requirements-dev"}  # fmt: skip
+INSTALLED = {"worker": "requirements-worker", "all": "requirements", "train": "requirements",
+             "dev": "requirements-dev", "docs": "requirements-dev", "bench": "requirements-slow",
              "slow": "requirements-slow", "gpu": "requirements-gpu"}  # fmt: skip
 
 
@@ -27,9 +30,8 @@ def test_a_package_stands_in_one_lock(root):
 def test_a_lock_holds_nothing_but_hashed_versions_and_the_lock_below(root, lock):
     versions, text = read(root, lock)
     lines = [line for line in text.splitlines() if not line.startswith("    --hash=sha256:")]
-    below = {"requirements": [], "requirements-dev": ["--requirement requirements.lock"]}
-    expected = below.get(lock, ["--requirement requirements-dev.lock"])
-    assert lines == [*expected, *(f"{package}=={version} \\" for package, version in versions.items())]
+    below = [f"--requirement {LOCKS[lock]}.lock"] if LOCKS[lock] else []
+    assert lines == [*below, *(f"{package}=={version} \\" for package, version in versions.items())]
 
 
 @pytest.fixture
@@ -43,15 +45,20 @@ def asked(root, monkeypatch):
 
 
 def test_the_locks_pin_what_setup_asks_for(root, asked):
-    core = read(root, "requirements")[0]
-    dev = core | read(root, "requirements-dev")[0]
-    pinned = {"requirements": core, **{lock: dev | read(root, lock)[0] for lock in LOCKS[1:]}}
-    asks = {"requirements": asked["install_requires"]}
+    pinned = {"": {}}
+    for lock, below in LOCKS.items():
+        pinned[lock] = pinned[below] | read(root, lock)[0]
+    asks = {"requirements-worker": asked["install_requires"]}
     for extra, lock in INSTALLED.items():
         asks[lock] = asks.get(lock, []) + asked["extras_require"][extra]
     for lock, requirements in asks.items():
         for requirement in map(Requirement, requirements):
             assert requirement.specifier.contains(pinned[lock][requirement.name.lower()]), (lock, requirement)
+
+
+def test_workers_install_no_tensorflow(root):
+    heavy = re.compile("tensorflow(?!-metadata)|keras|tfx|scikit|scipy|matplotlib|tensorboard")
+    assert [package for package in read(root, "requirements-worker")[0] if heavy.match(package)] == []
 
 
 def test_the_workflow_runs_the_parts_of_the_script(root):

@@ -16,7 +16,11 @@ from fleets import make_table
 from beamfeed.contract.packages import Package, to_wheel
 from beamfeed.pipelines.dataflow_template import arguments, main
 
-TEMPLATE = {"FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py", "BEAMFEED_IMAGE": "repo/image:1"}
+TEMPLATE = {
+    "FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py",
+    "BEAMFEED_IMAGE": "repo/image:1",
+    "BEAMFEED_WORKER_IMAGE": "repo/worker:1",
+}
 JOB = {
     "name": "small",
     "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
@@ -71,7 +75,7 @@ def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
     assert job["name"] == "a-launch"
     assert job["labels"] == {"goog-dataflow-provided-template-type": "flex"}
     (pool,) = job["environment"]["workerPools"]
-    assert pool["workerHarnessContainerImage"] == "repo/image:1"
+    assert pool["workerHarnessContainerImage"] == "repo/worker:1"
     assert [package["name"] for package in pool["packages"]] == ["submission_environment_dependencies.txt"]
     assert b"__main__" not in cloud.read_ending("/pipeline.pb")
     options = job["environment"]["sdkPipelineOptions"]["options"]
@@ -143,8 +147,11 @@ def test_a_launch_without_a_job_is_one_line(monkeypatch, capfd):
     assert line.startswith("--job: is missing")
 
 
-def test_the_image_of_the_template_is_the_workers_unless_told_otherwise():
-    assert "--sdk_container_image=repo/image:1" in arguments([], TEMPLATE)
+def test_workers_run_in_an_image_of_the_template_unless_told_otherwise(tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
+    job, own = f"--job={tmp_path}/job.yaml", "--set=prepare.steps=[a_module:a_step]"
+    assert "--sdk_container_image=repo/worker:1" in arguments([job], TEMPLATE)
+    assert "--sdk_container_image=repo/image:1" in arguments([job, own], TEMPLATE)
     given = arguments(["--sdk_container_image=mine:2"], TEMPLATE)
     assert [arg for arg in given if arg.startswith("--sdk")] == ["--sdk_container_image=mine:2"]
     assert arguments([], {}) == ["--runner=DataflowRunner"]

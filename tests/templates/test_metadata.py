@@ -86,15 +86,20 @@ def test_the_parameters_are_parsed_by_the_pipeline(parameters):
 
 def test_the_image_has_the_versions_of_the_lock(root, dockerfile):
     (version,) = re.findall(r"ARG BEAM_VERSION=(\S+)", dockerfile)
-    assert re.search(rf"^apache-beam(\[gcp\])?=={version} ", (root / "requirements.lock").read_text(), flags=re.M)
-    assert "--no-deps --require-hashes --requirement /tmp/requirements.lock" in dockerfile
+    lock = (root / "requirements-worker.lock").read_text()
+    assert re.search(rf"^apache-beam(\[gcp\])?=={version} ", lock, flags=re.M)
+    worker, launcher = dockerfile.split("AS worker\n")[1].split("FROM worker\n")
+    for lock, stage in (("requirements-worker", worker), ("requirements", launcher)):
+        assert f"COPY {lock}.lock /tmp/\n" in stage
+        assert f"--no-deps --require-hashes --requirement /tmp/{lock}.lock" in stage
 
 
 def test_the_image_serves_launcher_and_workers(root, dockerfile):
     assert "COPY --from=beam /opt/apache/beam /opt/apache/beam" in dockerfile
     launcher = "/opt/google/dataflow/python_template_launcher"
     assert f"COPY --from=launcher {launcher} {launcher}" in dockerfile
-    assert dockerfile.rstrip().endswith('ENTRYPOINT ["/opt/apache/beam/boot"]')
+    assert dockerfile.count("ENTRYPOINT") == 1  # the worker's, which the other image has from it
+    assert 'ENTRYPOINT ["/opt/apache/beam/boot"]' in dockerfile
     assert "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/dataflow_template.py" in dockerfile
     assert "REQUIREMENTS_FILE" not in dockerfile  # it would be downloaded at every start
 

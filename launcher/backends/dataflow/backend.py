@@ -35,7 +35,7 @@ class DataflowBackend:
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         section = job.launch.preprocess.section("dataflow")
-        of_beam = beam_options(section, job_name(job.output.path), fingerprint)
+        of_beam = beam_options(section, job_name(job.output.path), fingerprint, own_code=bool(job.own_code))
         return (sys.executable, "-m", options.SUBMIT.module, *arguments, *of_beam)
 
     def describe(self, stage: Stage) -> list[str]:

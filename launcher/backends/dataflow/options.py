@@ -40,8 +40,15 @@ def data_label(fingerprint: str) -> tuple[str, str]:
     return "beamfeed-data", fingerprint[:16]
 
 
-def beam_options(section: DataflowSection, name: str, fingerprint: str) -> list[str]:
-    """The options of a submission; keys left out of the job file are left to the service."""
+def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_code: bool) -> list[str]:
+    """The options of a submission; keys left out of the job file are left to the service.
+
+    Args:
+      section: of the job file.
+      name: of the job.
+      fingerprint: of the dataset.
+      own_code: whether workers run code of the user's own, which may need TensorFlow.
+    """
     labels = {**section.labels, **dict([data_label(fingerprint)])}
     single = {
         "runner": RUNNER,
@@ -50,7 +57,7 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str) -> list[
         "job_name": name,
         "temp_location": section.temp_location,
         "staging_location": section.staging_location,
-        "sdk_container_image": section.image,
+        "sdk_container_image": section.image if own_code else section.worker_image or section.image,
         "worker_machine_type": section.machine_type,
         "disk_size_gb": section.disk_gb,
         "num_workers": section.workers,

@@ -33,6 +33,9 @@ class DataflowSection(Section):
     temp_location: GcsPath = Field(description="gs:// folder for the files of a running job.")
     staging_location: GcsPath | None = Field(default=None, description="gs:// folder for its graph; or temp_location.")
     image: str = Field(min_length=1, description="The container image of the workers, built by 'make template'.")
+    worker_image: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="The smaller image, without TensorFlow, of workers that run no code of your own."
+    )
     machine_type: str | None = Field(default=None, description="Of the workers, such as n2-standard-4.")
     disk_gb: Annotated[int, Field(ge=10, le=65_536)] | None = Field(default=None, description="Disk of each worker.")
     min_ram_gb: Annotated[float, Field(gt=0)] | None = Field(

@@ -38,6 +38,7 @@ JOB = {
                 "region": "europe-west1",
                 "temp_location": "gs://made/tmp",
                 "image": "repo/image:1",
+                "worker_image": "repo/worker:1",
                 "machine_type": "n2-standard-4",
                 "disk_gb": 50,
                 "min_ram_gb": 8,
@@ -123,8 +124,8 @@ def test_the_request_names_workers_and_image(request_of):
     assert request_of["labels"].keys() == {"team", "beamfeed-data"}
     assert re.fullmatch("[0-9a-f]{16}", request_of["labels"]["beamfeed-data"])
     assert pool["kind"] == "harness"
-    assert pool["workerHarnessContainerImage"] == "repo/image:1"
-    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["repo/image:1"]
+    assert pool["workerHarnessContainerImage"] == "repo/worker:1"
+    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["repo/worker:1"]
     assert (pool["machineType"], pool["diskSizeGb"]) == ("n2-standard-4", 50)
     assert pool["autoscalingSettings"]["maxNumWorkers"] == 20
     assert pool["subnetwork"] == "regions/europe-west1/subnetworks/sub"
@@ -142,7 +143,8 @@ def test_nothing_is_installed_on_the_workers_when_they_start(submitted, request_
 
 def test_the_versions_are_those_of_the_lock(submitted, request_of, root):
     told = submitted[0].cloud.read_ending("/submission_environment_dependencies.txt").decode().replace("\\n", "\n")
-    lock = re.findall(r"^\S+==\S+", (root / "requirements.lock").read_text(), flags=re.M)
+    text = "".join((root / f"requirements{part}.lock").read_text() for part in ("", "-worker"))
+    lock = re.findall(r"^\S+==\S+", text, flags=re.M)
     for package in ("apache-beam", "tensorflow", "tensorflow-transform", "pyarrow", "numpy"):
         (line,) = [line for line in lock if line.startswith(f"{package}==")]
         assert line in told

@@ -54,7 +54,7 @@ def test_every_key_is_an_option_that_beam_knows():
             "flexrs_goal": "COST_OPTIMIZED",
         },
     )
-    given = PipelineOptions(beam_options(section, "a-name", FINGERPRINT)).get_all_options(
+    given = PipelineOptions(beam_options(section, "a-name", FINGERPRINT, own_code=True)).get_all_options(
         drop_default=True, retain_unknown_options=True
     )
     assert given == {
@@ -81,8 +81,18 @@ def test_every_key_is_an_option_that_beam_knows():
     }
 
 
+@pytest.mark.parametrize(
+    ("own_code", "worker_image", "image"),
+    [(False, "repo/worker:1", "repo/worker:1"), (True, "repo/worker:1", "repo/image:1"), (False, None, "repo/image:1")],
+)
+def test_code_of_the_users_own_runs_where_tensorflow_is(own_code, worker_image, image):
+    section = DataflowSection(**SECTION, worker_image=worker_image)
+    flags = beam_options(section, "a-name", FINGERPRINT, own_code=own_code)
+    assert PipelineOptions(flags).view_as(WorkerOptions).sdk_container_image == image
+
+
 def test_what_is_left_out_is_left_to_the_service():
-    options = PipelineOptions(beam_options(DataflowSection(**SECTION), "a-name", FINGERPRINT))
+    options = PipelineOptions(beam_options(DataflowSection(**SECTION), "a-name", FINGERPRINT, own_code=False))
     assert options.view_as(WorkerOptions).machine_type is None
     assert options.view_as(WorkerOptions).use_public_ips is None
     assert options.view_as(GoogleCloudOptions).labels == ["beamfeed-data=0123456789abcdef"]
