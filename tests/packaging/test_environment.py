@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 # Each with the one that it requires.
 LOCKS = {"requirements-worker": "", "requirements": "requirements-worker", "requirements-dev": "requirements",
@@ -65,4 +66,13 @@ def test_the_workflow_runs_the_parts_of_the_script(root):
     workflow = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     parts = workflow["jobs"]["part"]["strategy"]["matrix"]["part"]
     assert parts == re.findall(r"^make (\S+)$", (root / ".ci" / "run").read_text(encoding="utf-8"), flags=re.M)
-    assert workflow["jobs"]["run"]["needs"] == "part"
+    assert workflow["jobs"]["run"]["needs"] == ["part", "python"]
+
+
+def test_the_workflow_tests_every_other_python_that_setup_allows(root, asked):
+    workflow = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    tested = ["3.11", *workflow["jobs"]["python"]["strategy"]["matrix"]["version"]]
+    allowed = SpecifierSet(asked["python_requires"])
+    assert tested == [version for version in (f"3.{minor}" for minor in range(8, 20)) if version in allowed]
+    named = [line.split(" :: ")[-1] for line in asked["classifiers"] if ":: Python :: 3." in line]
+    assert named == tested
