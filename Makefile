@@ -111,7 +111,7 @@ REGION ?= $(shell $(GCLOUD) config get-value compute/region 2>/dev/null)
 REPOSITORY ?= beamfeed
 TAG ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo latest)
 IMAGE ?= $(REGION)-docker.pkg.dev/$(PROJECT)/$(REPOSITORY)/preprocess:$(TAG)
-WORKER_IMAGE ?= $(REGION)-docker.pkg.dev/$(PROJECT)/$(REPOSITORY)/worker:$(TAG)
+WORKER_IMAGE ?= $(IMAGE)-worker
 TEMPLATE ?= gs://$(BUCKET)/templates/preprocess.json
 
 # $(call needs,VARIABLE,what it is): stops with one line where the variable is empty

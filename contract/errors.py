@@ -46,6 +46,27 @@ class UserError(BeamfeedError):
     CODE = USER_MISTAKE
 
 
+# What an installation of some extras of setup.py lacks, by the names of modules.
+PARTS = {
+    "PIL": "Pillow",
+    "apache_beam": "Apache Beam",
+    "farmhash": "cityhash",
+    "fastavro": "fastavro",
+    "keras": "Keras",
+    "matplotlib": "Matplotlib",
+    "sklearn": "scikit-learn",
+    "tensorflow": "TensorFlow",
+    "tensorflow_metadata": "TensorFlow Metadata",
+    "tensorflow_transform": "TensorFlow Transform",
+    "tfx_bsl": "tfx-bsl",
+}
+
+
+def not_installed(module: str) -> UserError:
+    """The error where one of PARTS is not installed."""
+    return UserError(f"{PARTS[module]} is not installed; pip install 'beamfeed[all]' installs what is missing")
+
+
 class JobFailed(BeamfeedError):
     """The job ran and found that it must not publish, such as too many rejected assets.
 
@@ -91,6 +112,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, BeamfeedError):
         added = error.args[0] != error.reason  # by a worker that is a part of this process
         return Failure(_one_line(error.MARK + error.reason) if added else str(error), error.CODE)
+    if isinstance(error, ModuleNotFoundError) and error.name in PARTS:
+        return failure_of(not_installed(error.name))
     text = str(error)
     return find_failure(text) or Failure(JobFailed.MARK + (last_raised(text) or _words(error)), JOB_FAILED)
 

@@ -8,22 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from beamfeed.contract.errors import UserError
-
-# What an installation may lack, by module: its name, and the extra of setup.py that has it.
-EXTRAS = {
-    "apache_beam": ("Apache Beam", "worker"),
-    "tensorflow": ("TensorFlow", "train"),
-    "keras": ("Keras", "train"),
-    "tensorflow_transform": ("TensorFlow Transform", "all"),
-    "tfx_bsl": ("tfx-bsl", "all"),
-}
-
-
-def lacks(module: str) -> UserError:
-    """The error of an installation without one of EXTRAS."""
-    name, extra = EXTRAS[module]
-    return UserError(f"{name} is not installed; pip install 'beamfeed[{extra}]' installs it")
+from beamfeed.contract.errors import PARTS, not_installed
 
 
 @contextmanager
@@ -37,7 +22,7 @@ def heavy_imports() -> Iterator[None]:
     was imported is never looked through again.
 
     Raises:
-      UserError: if one of EXTRAS is not installed.
+      UserError: if one of PARTS is not installed.
     """
     sys.stderr.flush()
     saved = os.dup(2)
@@ -47,8 +32,8 @@ def heavy_imports() -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-                raise lacks(error.name) from None
+            if isinstance(error, ModuleNotFoundError) and error.name in PARTS:
+                raise not_installed(error.name) from None
             captured.seek(0)
             os.write(saved, captured.read())
             raise

@@ -22,6 +22,7 @@ from beamfeed.pipelines import preprocess
 from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
+PYTHON = (3, 11)  # of templates/Dockerfile: workers load code that was pickled here, which another version cannot run
 # Set in the template's image: its own name, and that of the smaller one without TensorFlow.
 IMAGE, WORKER_IMAGE = "BEAMFEED_IMAGE", "BEAMFEED_WORKER_IMAGE"
 
@@ -54,11 +55,16 @@ def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 
 def check_options(argv: Sequence[str]) -> None:
-    """Raises UserError for options that the service needs and that are not there."""
+    """Raises UserError for another Python than the images', and for options that the service needs and has not."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     from beamfeed.pipelines.options import read_options, usage_as_mistake
 
+    if sys.version_info[:2] != PYTHON:
+        raise UserError(
+            f"Dataflow: this is Python {'.'.join(map(str, sys.version_info[:2]))}, and the images have "
+            f"{'.'.join(map(str, PYTHON))}; submit with that"
+        )
     options = read_options(argv)
     with usage_as_mistake():
         cloud = options.view_as(GoogleCloudOptions)

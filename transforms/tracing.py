@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from beamfeed.contract.errors import JobFailed
-from beamfeed.contract.imports import heavy_imports, lacks
+from beamfeed.contract.errors import JobFailed, not_installed
+from beamfeed.contract.imports import heavy_imports
 
 # Keras loads them if they are there, which takes a second, and tracing needs none.
 UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
@@ -36,7 +36,7 @@ class Tracing:
         self._process: subprocess.Popen[bytes] | None = None
         if begin and "tensorflow" not in sys.modules:
             if find_spec("tensorflow_transform") is None:
-                raise lacks("tensorflow_transform")
+                raise not_installed("tensorflow_transform")
             self._scratch = tempfile.TemporaryDirectory(prefix="beamfeed-tracing-", ignore_cleanup_errors=True)
             self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(

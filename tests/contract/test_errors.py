@@ -1,11 +1,13 @@
 """What a runner says of an error in a worker becomes a line and an exit code again."""
 
+import sys
 import traceback
 
 import pytest
 
 from beamfeed.contract.dataset.manifest import OldFormat
-from beamfeed.contract.errors import BeamfeedError, Failure, JobFailed, UserError, failure_of, find_failure
+from beamfeed.contract.errors import PARTS, BeamfeedError, Failure, JobFailed, UserError, failure_of, find_failure
+from beamfeed.contract.imports import heavy_imports
 
 FRAMES = 'Traceback (most recent call last):\n  File "steps.py", line 7, in process\n    raise it\n'
 FLINK = """java.lang.RuntimeException: Error received from SDK harness for instruction 3: {text}
@@ -119,3 +121,18 @@ In[0] mismatch In[1] shape: 3 vs. 4
     assert failure_of(RuntimeError(told)).message == "job failed: RuntimeError: In[0] mismatch In[1] shape: 3 vs. 4"
     assert failure_of(RuntimeError("why:")).message == "job failed: RuntimeError: why:"
     assert failure_of(RuntimeError("")).message == "job failed: RuntimeError"
+
+
+def test_what_an_installation_lacks_is_named(root):
+    asked = (root / "setup.py").read_text()
+    for module, name in PARTS.items():
+        failure = failure_of(ModuleNotFoundError(f"No module named {module!r}", name=module))
+        assert failure == Failure(f"{name} is not installed; pip install 'beamfeed[all]' installs what is missing", 2)
+        assert '    "' + name.lower().replace(" ", "-") in asked
+    assert failure_of(ModuleNotFoundError("No module named 'mine'", name="mine")).code == 1
+
+
+def test_what_is_not_installed_is_named_where_it_is_imported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tfx_bsl", None)
+    with pytest.raises(UserError, match="tfx-bsl is not installed"), heavy_imports():
+        import tfx_bsl  # noqa: F401

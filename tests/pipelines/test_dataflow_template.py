@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -13,8 +14,9 @@ from cloud.dataflow import ENDPOINT
 from cloud.standin import start_cloud
 from fleets import make_table
 
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.packages import Package, to_wheel
-from beamfeed.pipelines.dataflow_template import arguments, main
+from beamfeed.pipelines.dataflow_template import PYTHON, arguments, check_options, main
 
 TEMPLATE = {
     "FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py",
@@ -149,12 +151,27 @@ def test_a_launch_without_a_job_is_one_line(monkeypatch, capfd):
 
 def test_workers_run_in_an_image_of_the_template_unless_told_otherwise(tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
+    feature = {"type": "own", "function": "a_module:a_function", "columns": {"x": "number"}}
+    table = {"source": {"kind": "table", "files": "gs://raw/*.csv"}, "features": {"mine": feature}}
+    (tmp_path / "table.yaml").write_text(yaml.safe_dump({"name": "small", "output": JOB["output"], **table}))
     job, own = f"--job={tmp_path}/job.yaml", "--set=prepare.steps=[a_module:a_step]"
     assert "--sdk_container_image=repo/worker:1" in arguments([job], TEMPLATE)
     assert "--sdk_container_image=repo/image:1" in arguments([job, own], TEMPLATE)
+    assert "--sdk_container_image=repo/image:1" in arguments([f"--job={tmp_path}/table.yaml"], TEMPLATE)
+    assert "--sdk_container_image=repo/image:1" in arguments([job], {**TEMPLATE, "BEAMFEED_WORKER_IMAGE": ""})
     given = arguments(["--sdk_container_image=mine:2"], TEMPLATE)
     assert [arg for arg in given if arg.startswith("--sdk")] == ["--sdk_container_image=mine:2"]
     assert arguments([], {}) == ["--runner=DataflowRunner"]
+
+
+def test_another_python_than_the_images_submits_nothing(monkeypatch, capfd, root):
+    assert (
+        re.findall(r"^FROM python:(\S+)-slim", (root / "templates/Dockerfile").read_text(), flags=re.M)
+        == ["{}.{}".format(*PYTHON)] * 2
+    )
+    monkeypatch.setattr(sys, "version_info", (3, 13, 1, "final", 0))
+    with pytest.raises(UserError, match=r"this is Python 3.13, and the images have 3.11; submit with that"):
+        check_options([])
 
 
 def test_semicolons_separate_only_in_a_template():

@@ -35,8 +35,7 @@ def test_template_builds_image_and_template(make, root):
     result, (image, template) = make("template", *GIVEN)
     assert result.returncode == 0, result.stderr
     assert image[:3] == ["builds", "submit", "."]
-    worker_image = IMAGE.replace("/preprocess:", "/worker:")
-    assert f"--substitutions=_IMAGE={IMAGE},_WORKER_IMAGE={worker_image}" in image
+    assert f"--substitutions=_IMAGE={IMAGE},_WORKER_IMAGE={IMAGE}-worker" in image
     assert (root / "templates" / "cloudbuild.yaml").exists()
     assert template[:4] == ["dataflow", "flex-template", "build", "gs://made/templates/preprocess.json"]
     assert {f"--image={IMAGE}", "--sdk-language=PYTHON", "--metadata-file=templates/preprocess.json"} <= set(template)

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.transforms import tracing as tracing_module
 from beamfeed.transforms.tracing import Tracing, wait_for
 
 
@@ -27,3 +28,9 @@ def test_one_that_is_not_needed_ends_at_once():
         tracing.close()
     tracing.close()
     assert tracing._process.returncode
+
+
+def test_without_tensorflow_transform_no_row_is_read(monkeypatch):
+    monkeypatch.setattr(tracing_module, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="TensorFlow Transform is not installed"):
+        Tracing()
