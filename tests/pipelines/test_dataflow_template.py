@@ -164,7 +164,7 @@ def test_workers_run_in_an_image_of_the_template_unless_told_otherwise(tmp_path)
     assert arguments([], {}) == ["--runner=DataflowRunner"]
 
 
-def test_another_python_than_the_images_submits_nothing(monkeypatch, capfd, root):
+def test_another_python_than_the_images_submits_nothing(monkeypatch, root):
     assert (
         re.findall(r"^FROM python:(\S+)-slim", (root / "templates/Dockerfile").read_text(), flags=re.M)
         == ["{}.{}".format(*PYTHON)] * 2

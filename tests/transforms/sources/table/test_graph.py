@@ -271,15 +271,15 @@ def test_two_jobs_on_the_same_rows_are_encoded_each_in_its_way(tmp_path):
     assert largest == [3, 1]
 
 
-def same(one: Values, two: Values) -> bool:
+def same(by_worker: Values, by_graph: Values) -> bool:
     """Whether values are equal to the bit, but for what TensorFlow takes for 0: numbers under 2**-126."""
-    if isinstance(two, Ragged):
-        return same(one.values, two.values) and same(one.lengths, two.lengths)
-    if not isinstance(two, np.ndarray):
-        return one.equals(two)
-    if two.dtype == "f4":
-        one, two = _without_tiny(one), _without_tiny(two)
-    return one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype == "f4")
+    if isinstance(by_graph, Ragged):
+        return same(by_worker.values, by_graph.values) and same(by_worker.lengths, by_graph.lengths)
+    if not isinstance(by_graph, np.ndarray):
+        return by_worker.equals(by_graph)
+    if by_graph.dtype == "f4":
+        by_worker, by_graph = _without_tiny(by_worker), _without_tiny(by_graph)
+    return by_worker.dtype == by_graph.dtype and np.array_equal(by_worker, by_graph, equal_nan=by_worker.dtype == "f4")
 
 
 def _without_tiny(values: np.ndarray) -> np.ndarray:
