@@ -51,7 +51,7 @@ demo: $(READY)
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 test: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long and not engines"
 
 test-slow: $(SLOW_READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"

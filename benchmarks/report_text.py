@@ -47,7 +47,7 @@ def ratio(heading: str, key: str, base: dict) -> Column:
 
 
 def count(heading: str, key: str) -> Column:
-    return heading, lambda entry: f"{entry[key]:,}"
+    return heading, lambda entry: f"{entry[key]:,.0f}"
 
 
 SECONDS = figure("seconds", "seconds")
@@ -141,6 +141,24 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
             ]  # fmt: skip
             if better:
                 yield f"- {name} {' and '.join(better)}."
+
+
+def decode_lines(results: dict) -> Iterator[str]:
+    """What `decode.py` measured."""
+    yield from ["## Beside decoding alone", ""]
+    if "failed" in results:
+        yield f"Not measured: {results['failed']}"
+        return
+    yield from [
+        "Rows a second of one core, start-up left out (`python benchmarks/decode.py`): the whole of preprocessing beside "
+        "pyarrow, which decodes the files once on one thread and does nothing with them. Each row is decoded twice, to "
+        "check it and to write it, also where there is no scale to learn.",
+        "",
+        *table(
+            results, count("beamfeed", "rows_per_second"), count("pyarrow", "pyarrow_rows_per_second"),
+            ("of pyarrow's", lambda entry: f"{entry['share']:.0%}"),
+        ),
+    ]  # fmt: skip
 
 
 def growth_lines(results: dict) -> Iterator[str]:
@@ -383,8 +401,10 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         *preprocess_lines(results),
         "",
-        *growth_lines(results),
     ]
+    if results.get("decode"):
+        yield from [*decode_lines(results["decode"]), ""]
+    yield from growth_lines(results)
     for part, lines in PARTS.items():
         if results.get(part):
             yield from [*lines(results[part]), ""]

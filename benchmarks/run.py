@@ -148,6 +148,12 @@ class Bench:
         per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
         return {"rows": report["rows"], "points": points, "seconds_per_thousand_files": per_thousand}
 
+    def decode(self, assets: int, rows: int, repeats: int) -> dict:
+        """What `decode.py` reports."""
+        say("beside decoding alone")
+        sizes = ["--assets", str(assets), "--rows", str(rows), "--repeats", str(repeats)]
+        return self._script("decode", [*sizes, "--workers", str(self._workers)])
+
     def feed(self, assets: int, rows: int) -> dict:
         """What `feed.py` reports."""
         say(f"feeding {assets} assets of {rows:,} rows")
@@ -208,6 +214,7 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
     return {
         "start_up": bench.start_up,
         "preprocess": lambda: [bench.compare(*case) for case in size.cases],
+        "decode": lambda: bench.decode(*size.cases[0], size.repeats),
         "growth": lambda: {
             "rows": bench.grow(size.one_asset, "rows", size.repeats),
             "assets": bench.grow(size.many_assets, "assets", size.repeats),
@@ -225,8 +232,8 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
 
 
 PARTS = (
-    "start_up", "preprocess", "growth", "files", "shapes", "tables", "arrays", "images", "feed", "torch", "train",
-    "profile",
+    "start_up", "preprocess", "decode", "growth", "files", "shapes", "tables", "arrays", "images", "feed", "torch",
+    "train", "profile",
 )  # fmt: skip
 
 

@@ -10,5 +10,12 @@ def backends() -> dict[str, Backend]:
     """Every backend, by the name that a job file calls it."""
     from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
     from beamfeed.launcher.backends.local.backend import LocalBackend
+    from beamfeed.launcher.backends.portable.backend import FlinkBackend, PrismBackend, SparkBackend
 
-    return {"local": LocalBackend(), "dataflow": DataflowBackend()}
+    return {
+        "local": LocalBackend(),
+        "dataflow": DataflowBackend(),
+        "flink": FlinkBackend(),
+        "spark": SparkBackend(),
+        "prism": PrismBackend(),
+    }

@@ -2,26 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
 
-from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.beam import flags
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 
 RUNNER = "DataflowRunner"
 LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
-
-
-def check_paths(job: Job) -> None:
-    """Raises UserError if the workers could not see the input or the output."""
-    inputs = [(job.source.key_of(path), path) for path in job.source.patterns]
-    for key, path in (*inputs, ("output.path", job.output.path)):
-        if not storage.is_remote(path):
-            raise UserError(
-                f"{key}: {path} is on this machine, where Dataflow's workers cannot reach it; "
-                "give a gs:// path, or set launch.preprocess.backend=local"
-            )
 
 
 def job_name(output: str) -> str:
@@ -66,26 +52,10 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_c
         "network": section.network,
         "subnetwork": section.subnetwork,
     }
-    flags = [f"--{key}={value}" for key, value in single.items() if value is not None]
+    written = [f"--{key}={value}" for key, value in single.items() if value is not None]
     if section.min_ram_gb is not None:
-        flags.append(f"--resource_hint=min_ram={section.min_ram_gb:g}GB")
+        written.append(f"--resource_hint=min_ram={section.min_ram_gb:g}GB")
     if section.public_ips is not None:
-        flags.append("--use_public_ips" if section.public_ips else "--no_use_public_ips")
-    flags += [f"--label={key}={value}" for key, value in labels.items()]
-    for key, value in section.options.items():
-        if isinstance(value, bool):
-            flags += [f"--{key}"] if value else []
-        else:
-            flags += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
-    return flags
-
-
-def option(flags: Sequence[str], name: str) -> str | None:
-    """The value of `--name=value` or `--name value`, the last of several as Beam takes it."""
-    value = None
-    for at, flag in enumerate(flags):
-        if flag.startswith(f"--{name}="):
-            value = flag.partition("=")[2]
-        elif flag == f"--{name}" and at + 1 < len(flags):
-            value = flags[at + 1]
-    return value
+        written.append("--use_public_ips" if section.public_ips else "--no_use_public_ips")
+    written += [f"--label={key}={value}" for key, value in labels.items()]
+    return [*written, *flags(section.options)]

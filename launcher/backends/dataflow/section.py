@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import Section, Told
+from beamfeed.launcher.backends.beam import BeamOptions
 
 GcsPath = Annotated[
     str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), Told("a gs:// path, such as gs://bucket/tmp")
@@ -52,10 +53,7 @@ class DataflowSection(Section):
     subnetwork: str | None = Field(default=None, description="regions/REGION/subnetworks/NAME, or the full URL.")
     public_ips: bool | None = Field(default=None, description="false: workers have private addresses only.")
     labels: dict[LabelKey, str] = Field(default={}, description="Of the job.")
-    options: dict[str, bool | int | float | str | list[str]] = Field(
-        default={},
-        description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",
-    )
+    options: BeamOptions
 
     @model_validator(mode="after")
     def _workers_fit(self) -> "DataflowSection":

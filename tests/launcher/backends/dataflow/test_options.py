@@ -7,7 +7,8 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, job_name, option
+from beamfeed.launcher.backends.beam import check_paths, option
+from beamfeed.launcher.backends.dataflow.options import beam_options, job_name
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 from beamfeed.launcher.job import job_model
 
@@ -116,7 +117,7 @@ def test_a_local_path_is_told_with_its_key(key, value):
     with pytest.raises(
         UserError, match=rf"(source\.files|output\.path): {re.escape(value)} is on this machine"
     ) as told:
-        check_paths(job(**{key: value}))
+        check_paths(job(**{key: value}), "Dataflow's workers")
     assert "\n" not in str(told.value)
 
 

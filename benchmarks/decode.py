@@ -1,0 +1,113 @@
+"""How near preprocessing comes to decoding alone: rows a second of one core, ours beside pyarrow's.
+
+    python benchmarks/decode.py --assets 8 --rows 2000000 --json out/bench/decode.json
+
+pyarrow reads each file once, in batches, on one thread, and does nothing with them. Ours is the whole of preprocessing
+without its start-up, times the cores that it ran on. Rows are read twice where the scale is learned from them, to
+check them and learn it, and to write them; also where there is nothing to learn (`scale: none`), as none is written
+before all are checked.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import yaml
+from alternatives import job
+from fleet import make_fleet
+from measure import measure_writing
+from turns import say, write_json
+
+TINY_ROWS = 1000
+
+
+def read_parquet(path: Path) -> None:
+    with pyarrow.parquet.ParquetFile(path) as file:
+        for _ in file.iter_batches(use_threads=False):
+            pass
+
+
+def read_csv(path: Path) -> None:
+    options = pyarrow.csv.ReadOptions(use_threads=False)
+    with pyarrow.csv.open_csv(path, read_options=options) as reader:
+        for _ in reader:
+            pass
+
+
+READERS: dict[str, Callable[[Path], None]] = {"parquet": read_parquet, "csv": read_csv}
+
+
+def to_csv(folder: Path) -> None:
+    """Puts a CSV file in the place of each Parquet file, a batch at a time."""
+    for path in sorted(folder.glob("*.parquet")):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            with pyarrow.csv.CSVWriter(path.with_suffix(".csv"), file.schema_arrow) as writer:
+                for batch in file.iter_batches():
+                    writer.write_batch(batch)
+        path.unlink()
+
+
+def alone(files: list[Path], read: Callable[[Path], None]) -> float:
+    """Seconds of one core to decode the files, from the page cache."""
+    for path in files:
+        path.read_bytes()
+    began = time.process_time()
+    for path in files:
+        read(path)
+    return time.process_time() - began
+
+
+def ours(files: Path, scale: str, workers: int, scratch: Path) -> float:
+    """Seconds of a whole run."""
+    output, path = scratch / "output", scratch / "job.yaml"
+    described = job(files, output, scratch / "model", workers)
+    described["prepare"] = {"scale": {"how": scale}}
+    path.write_text(yaml.safe_dump(described))
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+    return measure_writing(command, output, scratch / "log.txt").seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--assets", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of each asset")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="file to write to")
+    args = parser.parse_args()
+    results, rows = {}, args.assets * args.rows
+    with tempfile.TemporaryDirectory(prefix="beamfeed-decode-") as name:
+        scratch = Path(name)
+        for format_, read in READERS.items():
+            tiny, files = scratch / f"tiny-{format_}", scratch / format_
+            for folder, count in ((tiny, TINY_ROWS), (files, args.rows)):
+                make_fleet(str(folder), args.assets, count)
+                if format_ == "csv":
+                    to_csv(folder)
+            paths = sorted(files.iterdir())
+            decode = statistics.median(alone(paths, read) for _ in range(args.repeats))
+            for scale in ("standard", "none"):
+                runs = [
+                    ours(files, scale, args.workers, scratch) - ours(tiny, scale, args.workers, scratch)
+                    for _ in range(args.repeats)
+                ]
+                core_seconds = statistics.median(runs) * args.workers
+                results[f"{format_}, scale: {scale}"] = {
+                    "pyarrow_rows_per_second": rows / decode,
+                    "rows_per_second": rows / core_seconds,
+                    "share": decode / core_seconds,
+                }
+                say(f"{format_}, scale {scale}: pyarrow {decode:.2f} s of one core, ours {core_seconds:.2f}")
+    for name, figures in results.items():
+        print(f"{name:26} {figures['rows_per_second']:12,.0f} rows/s a core, {figures['share']:.0%} of pyarrow's")
+    write_json(results, args.json)
+
+
+if __name__ == "__main__":
+    main()
