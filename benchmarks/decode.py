@@ -46,10 +46,10 @@ READERS: dict[str, Callable[[Path], None]] = {"parquet": read_parquet, "csv": re
 def to_csv(folder: Path) -> None:
     """Puts a CSV file in the place of each Parquet file, a batch at a time."""
     for path in sorted(folder.glob("*.parquet")):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            with pyarrow.csv.CSVWriter(path.with_suffix(".csv"), file.schema_arrow) as writer:
-                for batch in file.iter_batches():
-                    writer.write_batch(batch)
+        target = path.with_suffix(".csv")
+        with pyarrow.parquet.ParquetFile(path) as file, pyarrow.csv.CSVWriter(target, file.schema_arrow) as writer:
+            for batch in file.iter_batches():
+                writer.write_batch(batch)
         path.unlink()
 
 

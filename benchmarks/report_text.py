@@ -150,9 +150,9 @@ def decode_lines(results: dict) -> Iterator[str]:
         yield f"Not measured: {results['failed']}"
         return
     yield from [
-        "Rows a second of one core, start-up left out (`python benchmarks/decode.py`): the whole of preprocessing beside "
-        "pyarrow, which decodes the files once on one thread and does nothing with them. Each row is decoded twice, to "
-        "check it and to write it, also where there is no scale to learn.",
+        "Rows a second of one core, start-up left out (`python benchmarks/decode.py`): the whole of preprocessing "
+        "beside pyarrow, which decodes the files once on one thread and does nothing with them. Each row is decoded "
+        "twice, to check it and to write it, also where there is no scale to learn.",
         "",
         *table(
             results, count("beamfeed", "rows_per_second"), count("pyarrow", "pyarrow_rows_per_second"),

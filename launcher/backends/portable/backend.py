@@ -83,22 +83,22 @@ class PortableBackend:
 class FlinkBackend(PortableBackend):
     """Flink."""
 
-    name = "flink"
-    section = FlinkSection
+    name: ClassVar[str] = "flink"
+    section: ClassVar[type[Section] | None] = FlinkSection
 
 
 class SparkBackend(PortableBackend):
     """Spark."""
 
-    name = "spark"
-    section = SparkSection
+    name: ClassVar[str] = "spark"
+    section: ClassVar[type[Section] | None] = SparkSection
 
 
 class PrismBackend(PortableBackend):
     """Prism, on this machine."""
 
-    name = "prism"
-    section = PrismSection
+    name: ClassVar[str] = "prism"
+    section: ClassVar[type[Section] | None] = PrismSection
 
 
 class PortableRun:

@@ -91,7 +91,7 @@ def test_its_section_is_checked_strictly(echo, job):
         ({"backend": "echo"}, "backend: echo needs a section 'echo': words"),
         ({"backend": "echo", "echo": {"word": "x"}}, "echo.word: unknown key; did you mean 'words'?"),
         ({"backend": "ecko", "echo": {"words": "x"}}, "'ecko' is not allowed; did you mean 'echo'?"),
-        ({"backend": "local", "flink": {}}, "launch.preprocess.flink: unknown key"),
+        ({"backend": "local", "nomad": {}}, "launch.preprocess.nomad: unknown key"),
     ]:
         with pytest.raises(UserError) as caught:
             launcher_job.load_job(job(**launch))
@@ -110,7 +110,7 @@ def test_the_schema_has_it(echo, capsys):
     schema = json.loads(capsys.readouterr().out)
     assert schema["$defs"]["EchoSection"]["required"] == ["words"]
     backend, variable = schema["$defs"]["PreprocessLaunch"]["properties"]["backend"]["anyOf"]
-    assert backend["enum"] == ["local", "dataflow", "echo"]
+    assert backend["enum"] == ["local", "dataflow", "flink", "spark", "prism", "echo"]
     assert variable["pattern"]
     assert "echo" not in schema["$defs"]["TrainLaunch"]["properties"]
 

@@ -125,7 +125,7 @@ def test_a_local_path_is_told_with_its_key(key, value):
     ("overrides", "message"),
     [
         (["launch.preprocess.backend=dataflow"], "launch.preprocess: backend: dataflow needs a section 'dataflow'"),
-        (["launch.preprocess.backend=flink"], "'flink' is not allowed"),
+        (["launch.preprocess.backend=nomad"], "'nomad' is not allowed"),
         ([SET + "={region: europe-west1, temp_location: gs://m1x/t, image: i}"], "dataflow.project: is missing"),
         ([SET + "={project: a-project, temp_location: gs://m1x/t, image: i}"], "dataflow.region: is missing"),
         ([NEEDED, "launch.preprocess.dataflow.project=12"], "dataflow.project"),
