@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-long test-gpu torture bench docs lint format lock clean template template-run
+.PHONY: help setup demo test test-slow test-long test-engines test-gpu torture bench docs lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, on all cores"
 	@echo "make test-slow  the slow ones: killed workers, a bucket on this machine, wheels, pages that are run"
 	@echo "make test-long  those that take minutes, and more cases of the slow ones: by hand, before a release"
+	@echo "make test-engines  preprocessing on Flink, Spark and Prism, training by Slurm (needs Java, Maven, Go; root for several machines)"
 	@echo "make test-gpu   on a machine with a GPU: against its processor, and how fast it is fed (writes docs/benchmarks.md)"
 	@echo "make torture    thousands of broken fleets against an oracle, and two hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
@@ -59,6 +60,10 @@ test-slow: $(SLOW_READY)
 # One at a time: most are of several processes that wait for each other.
 test-long: $(SLOW_READY)
 	$(BIN)/python -m pytest -m long
+
+# Flink, Spark and Prism, which Maven and Go get into out/engines, and Slurm. What cannot be had is skipped, and why.
+test-engines: $(SLOW_READY)
+	$(BIN)/python -m pytest -m engines tests/engines
 
 GPU_READY := $(VENV)/.gpu-ready
 

@@ -47,5 +47,6 @@ class Progress:
         if self.folder is None:
             return
         # One short write to a file of the process's own: lines never mix. A job is worth more than what is told of it.
-        with suppress(OSError), open(os.path.join(self.folder, f"{os.getpid()}.jsonl"), "a", encoding="utf-8") as file:
+        name = f"{os.uname().nodename}-{os.getpid()}.jsonl"  # workers on other machines may share the folder
+        with suppress(OSError), open(os.path.join(self.folder, name), "a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")

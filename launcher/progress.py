@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,11 +31,12 @@ class ProgressReader:
         self._read: dict[str, int] = {}  # bytes of each file
 
     def read(self) -> list[dict[str, Any]]:
-        """The new events. A line still being written is left for the next time."""
+        """The new events. A line still being written is left for the next time; a folder may come late, and go."""
         events = []
-        for name in sorted(os.listdir(self._folder)):
-            if name.endswith(SUFFIX):
-                events += [event for line in self._new_lines(name) if (event := parse_event(line))]
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(self._folder)):
+                if name.endswith(SUFFIX):
+                    events += [event for line in self._new_lines(name) if (event := parse_event(line))]
         return events
 
     def _new_lines(self, name: str) -> list[bytes]:

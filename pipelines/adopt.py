@@ -140,7 +140,7 @@ def scan_all(
         with log.listening(logging.WARNING):
             result = pipeline.run()
             with ending.undoing(result.cancel):
-                wait_for(result)
+                wait_for(result, options)
 
 
 def write_job(path: str, manifest: Manifest, out: str) -> str:

@@ -19,6 +19,7 @@ import apache_beam as beam
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
@@ -254,6 +255,17 @@ def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
 
 
 def read_listing(path: str) -> Iterator[Packed]:
-    """The runs of FileStats that `write_listing` wrote."""
-    for line in storage.read_text(path).splitlines():
+    """The runs of FileStats that `write_listing` wrote.
+
+    Raises:
+      JobFailed: if a worker does not see the folder of the output.
+    """
+    try:
+        lines = storage.read_text(path).splitlines()
+    except FileNotFoundError:
+        raise JobFailed(
+            f"output.path: a worker does not see {path}, which was written when the job was submitted; give a path "
+            "that is the same folder on all machines, or gs://"
+        ) from None
+    for line in lines:
         yield Packed(FileStat(*stat) for stat in json.loads(line))

@@ -164,7 +164,7 @@ def export_dataset(export: "Export", beam_options: Sequence[str], ending: Ending
         with log.listening(level):
             result = pipeline.run()
             with ending.undoing(result.cancel):
-                wait_for(result)
+                wait_for(result, options)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

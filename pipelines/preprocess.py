@@ -173,6 +173,8 @@ def preprocess(
         note(remark, sys.stdout)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
+    if progress.folder is not None:
+        os.makedirs(progress.folder, exist_ok=True)
     runner = choose_runner(options, job.launch.preprocess.workers)
     local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
     if local:
@@ -197,7 +199,7 @@ def preprocess(
         with log.listening(logging.WARNING if local else logging.INFO):
             result = pipeline.run()
             with ending.undoing(result.cancel):
-                wait_for(result)
+                wait_for(result, options)
     if not local and read_complete(job.output.path, fingerprint) is None:
         raise JobFailed(
             f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "

@@ -1,9 +1,17 @@
 """The runner of a job: threads of this process where the options name none, and the wait for any other."""
 
 import os
+import re
 from typing import Any, Literal
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
+import grpc
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
@@ -15,6 +23,7 @@ LOCAL_RUNNER = "FnApiRunner"
 # 'DirectRunner' looks for another one to download before it does what FnApiRunner does.
 LOCAL_NAMES = ("direct", "fnapi")
 DATAFLOW_RUNNER = "DataflowRunner"
+WORKER_POOL = "apache_beam.runners.worker.worker_pool_main"
 JOB_ID_FILE = "BEAMFEED_JOB_ID_FILE"  # set by the launcher; not an option, as those are shown with the job
 
 
@@ -99,17 +108,52 @@ def servers_of(runner: PipelineRunner) -> list[JobServer]:
     return started
 
 
-def wait_for(result: PipelineResult) -> None:
+def wait_for(result: PipelineResult, options: PipelineOptions) -> None:
     """Waits until the job has ended.
 
     A local runner comes back when all is done; one that hands the job to a cluster does not.
 
     Raises:
-      JobFailed: if it ended in another state than done. Errors of workers come as the runner raises them.
+      JobFailed: if it ended in another state than done, or the cluster could not run it. Errors of workers come as the
+        runner raises them.
     """
-    state = result.wait_until_finish() or result.state
+    try:
+        state = result.wait_until_finish() or result.state
+    except grpc.RpcError as error:
+        server = options.view_as(PortableOptions).job_endpoint
+        raise JobFailed(
+            f"the job server{f' at {server}' if server else ''} does not answer any more "
+            f"({getattr(error, 'details', lambda: None)() or type(error).__name__}); the job may go on without it"
+        ) from error
+    except RuntimeError as error:
+        if trouble := trouble_of_engine(str(error), options.view_as(PortableOptions).environment_config):
+            raise JobFailed(trouble) from error
+        raise
     if state != PipelineState.DONE:
         raise JobFailed(f"the runner says that the job is {str(state).lower()}; nothing was published")
+
+
+def trouble_of_engine(told: str, environment: str | None) -> str | None:
+    """Why an engine could not run a job, and the next step; None where the reason is another.
+
+    Args:
+      told: by the engine, a stack of Java's.
+      environment: the option of this name, such as the address of worker pools.
+    """
+    if "ConnectException" in told and environment:
+        return (
+            f"a machine of the cluster finds no worker pool at {environment}; start one on each: "
+            f"python -m {WORKER_POOL} --service_port={environment.rpartition(':')[2]}"
+        )
+    if "JobCancellationException" in told:
+        return "the job was cancelled; nothing was published"
+    if 'Cannot run program "docker"' in told:
+        return "a machine of the cluster has no docker to start workers with; install it, or give a worker pool"
+    if "Insufficient number of network buffers" in told:
+        return "Flink has too few network buffers; raise taskmanager.memory.network.max, such as to 256m"
+    if "NoResourceAvailableException" in told or re.search(r"TimeoutException: Timeout has occurred: \d+ ms", told):
+        return "Flink found no free slot for a task in time; lower parallelism, or start more task managers"
+    return None
 
 
 def _dataflow_runner(job_id_file: str | None) -> Any:

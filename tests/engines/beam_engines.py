@@ -91,13 +91,16 @@ def running(command: Sequence[str], log: Path, machine: Machine | None = None, *
 
 
 @contextmanager
-def job_server(engine: str, folder: Path, master: str) -> Iterator[str]:
+def job_server(
+    engine: str, folder: Path, master: str, processes: list[subprocess.Popen] | None = None
+) -> Iterator[str]:
     """Beam's job server of an engine; yields its address.
 
     Args:
       engine: flink or spark.
       folder: for its log and what jobs stage there.
       master: of the cluster; `[local]` (Flink) and `local[2]` (Spark) are inside of the job server.
+      processes: gets its process.
     """
     port, log = free_port(), folder / "job-server.log"
     main = {
@@ -107,6 +110,8 @@ def job_server(engine: str, folder: Path, master: str) -> Iterator[str]:
     served = [f"--job-port={port}", "--job-host=localhost", "--artifact-port=0", "--expansion-port=0"]
     command = java(jars(engine), *main, *served, f"--artifacts-dir={folder}/artifacts", memory="2g")
     with running(command, log) as process:
+        if processes is not None:
+            processes.append(process)
         wait_for_port("127.0.0.1", port, process, log)
         yield f"localhost:{port}"
 
@@ -138,6 +143,10 @@ class FlinkCluster:
             "jobmanager.memory.process.size: 1024m\ntaskmanager.numberOfTaskSlots: 1\n"
             f"rest.port: {rest}\nrest.address: {host}\nrest.bind-address: 0.0.0.0\n"
             "taskmanager.memory.process.size: 1024m\nheartbeat.timeout: 8000\nheartbeat.interval: 2000\n"
+            "slot.request.timeout: 8000\n"
+            # By itself a lost task manager would end a job without checkpoints, as all of Beam's batch jobs are.
+            "restart-strategy: fixed-delay\nrestart-strategy.fixed-delay.attempts: 5\n"
+            "restart-strategy.fixed-delay.delay: 2 s\n"
         )
         self._env = {"FLINK_CONF_DIR": str(conf)}
         main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"

@@ -24,7 +24,7 @@ class Prepared:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepared]:
-    """By its kind: series, table or image."""
+    """By its kind: series, long series, table or image."""
     made: dict[str, Prepared] = {}
 
     def make(kind: str) -> Prepared:
@@ -36,10 +36,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepar
 
 
 def _prepare(kind: str, folder: Path) -> Prepared:
-    if kind == "series":
-        fleet = Fleet(folder)
+    if kind in ("series", "long series"):
+        fleet, rows = Fleet(folder), 2000 if kind == "series" else 100_000
         for i in range(12):
-            fleet.write(f"m{i}.parquet", make_table(2000, seed=i), row_group_size=500)
+            fleet.write(f"m{i}.parquet", make_table(rows, seed=i), row_group_size=rows // 4)
         fleet.write("broken.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
         assert fleet.preprocess() == 0
         return Prepared(fleet.write_job(), files_of(fleet.output))
@@ -56,21 +56,23 @@ def _prepare(kind: str, folder: Path) -> Prepared:
 
 
 class Preprocess:
-    """Starts `beamfeed preprocess` of a job on a backend, with an output of its own."""
+    """Starts `beamfeed preprocess`, or another command, of a job on a backend, with an output of its own."""
 
     def __init__(self, output: Path):
         self.output = output
 
-    def start(self, job: Path, backend: str, *overrides: str, **section: object) -> subprocess.Popen:
+    def start(
+        self, job: Path, backend: str, *overrides: str, command: str = "preprocess", **section: object
+    ) -> subprocess.Popen:
         values = {
             "launch.preprocess.backend": backend,
             f"launch.preprocess.{backend}": yaml.safe_dump(section, default_flow_style=True, width=1000).strip(),
             "output.path": str(self.output),
         }
         sets = [f"{key}={value}" for key, value in values.items()] + list(overrides)
-        command = [sys.executable, "-m", "beamfeed.launcher.cli", "preprocess", str(job)]
+        program = [sys.executable, "-m", "beamfeed.launcher.cli", command, str(job)]
         return subprocess.Popen(
-            [*command, *(part for one in sets for part in ("--set", one))],
+            [*program, *(part for one in sets for part in ("--set", one))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

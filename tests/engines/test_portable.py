@@ -1,8 +1,10 @@
 """Flink, Spark and Prism give the files of a local run."""
 
+import time
+
 import pytest
 from engines.beam_engines import flink_cluster, free_port, job_server, prism
-from engines.machines import machines
+from engines.machines import kill, machines
 from fleets import files_of
 
 pytestmark = pytest.mark.engines
@@ -51,4 +53,18 @@ def test_a_cluster_of_flink_on_two_machines(cluster, prepared, preprocess, kind)
     (_, section), job = cluster, prepared(kind)
     code, said = preprocess.run(job.job, "flink", **section)
     assert code == 0, said
+    assert files_of(preprocess.output) == job.files
+
+
+@pytest.mark.parametrize("reached", ["data-*", "data-*/**/*.tfrecord*"])
+def test_a_task_manager_that_dies_in_the_middle_is_replaced(cluster, prepared, preprocess, reached):
+    (flink, section), job = cluster, prepared("long series")
+    process = preprocess.start(job.job, "flink", **section)
+    while not any(preprocess.output.glob(reached)):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    kill(flink.task_managers[1])
+    flink.task_managers[1] = flink.start_task_manager(1)
+    out, error = process.communicate(timeout=400)
+    assert process.returncode == 0, out + error
     assert files_of(preprocess.output) == job.files

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 import yaml
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import RunnerResult
 from apache_beam.runners.runner import PipelineState
 from fleets import files_of, make_table
 
 from beamfeed.contract.errors import JobFailed
-from beamfeed.pipelines.runner import wait_for
+from beamfeed.pipelines.runner import trouble_of_engine, wait_for
 from tests import tables
 from tests.tables import Lake
 
@@ -121,5 +122,24 @@ def test_a_server_that_was_started_for_the_job_ends_with_it(run, prism, fails):
 @pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED, PipelineState.FAILED])
 def test_any_other_end_than_done_is_a_failure(state):
     with pytest.raises(JobFailed, match=f"the job is {state.lower()}; nothing was published"):
-        wait_for(RunnerResult(state, {}))
-    wait_for(RunnerResult(PipelineState.DONE, {}))
+        wait_for(RunnerResult(state, {}), PipelineOptions())
+    wait_for(RunnerResult(PipelineState.DONE, {}), PipelineOptions())
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            "failed in state FAILED: java.net.ConnectException: finishConnect(..) failed",
+            "finds no worker pool at node:5;",
+        ),
+        ('java.io.IOException: Cannot run program "docker": error=2', "has no docker to start workers with"),
+        ("IOException: Insufficient number of network buffers: required 17", "raise taskmanager.memory.network.max"),
+        ("x.JobCancellationException: Job was cancelled.", "the job was cancelled"),
+        ("java.util.concurrent.TimeoutException: Timeout has occurred: 20000 ms", "no free slot for a task in time"),
+        ("ValueError: Timeout", None),
+    ],
+)
+def test_what_an_engine_could_not_do_is_told_with_the_next_step(told, words):
+    trouble = trouble_of_engine(f"Pipeline x_y failed in state FAILED: {told}", "node:5")
+    assert trouble is None if words is None else words in trouble

@@ -12,10 +12,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.beam import check_paths, option
+from beamfeed.launcher.backends.beam import check_paths, job_name, option
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
-from beamfeed.launcher.backends.dataflow.options import beam_options, data_label, job_name
+from beamfeed.launcher.backends.dataflow.options import beam_options, data_label
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.processes import Process, run_together

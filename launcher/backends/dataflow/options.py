@@ -1,24 +1,9 @@
 """What a job file says of Dataflow, as Beam's options. Pure functions."""
 
-import hashlib
-import re
-
 from beamfeed.launcher.backends.beam import flags
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 
 RUNNER = "DataflowRunner"
-LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
-
-
-def job_name(output: str) -> str:
-    """The name of a job that writes to this folder: by it a running job is found again.
-
-    Dataflow allows a name only one running job, so two launchers cannot both write to one output.
-    """
-    bucket_path = output.removeprefix("gs://").rstrip("/")
-    words = re.sub(r"[^a-z0-9]+", "-", bucket_path.lower())[-LONGEST_NAME:].strip("-")
-    tag = hashlib.sha256(bucket_path.encode()).hexdigest()[:12]
-    return "-".join(part for part in ("beamfeed", words, tag) if part)
 
 
 def data_label(fingerprint: str) -> tuple[str, str]:

@@ -4,14 +4,17 @@ import os
 import shlex
 import socket
 import sys
+import uuid
 from collections.abc import Sequence
 from typing import ClassVar
 
-from beamfeed.contract import options
+from beamfeed.contract import options, storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.beam import check_paths, flags, option
+from beamfeed.launcher.backends.beam import check_paths, flags, job_name, option
+from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
 from beamfeed.launcher.backends.portable.section import (
     ClusterSection,
     FlinkSection,
@@ -19,9 +22,9 @@ from beamfeed.launcher.backends.portable.section import (
     PrismSection,
     SparkSection,
 )
-from beamfeed.launcher.display import Display
+from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.processes import Process, run_together
-from beamfeed.launcher.progress import StageProgress
+from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 ANSWER_SECONDS = 5.0
@@ -40,8 +43,9 @@ def beam_options(section: PortableSection) -> list[str]:
         written += ["--environment_type=DOCKER", f"--environment_config={section.image}"]
     else:
         written += ["--environment_type=LOOPBACK"]
-    if isinstance(section, FlinkSection) and section.parallelism is not None:
-        written.append(f"--parallelism={section.parallelism}")
+    if isinstance(section, FlinkSection):
+        written += [f"--flink_master={section.master}"] if section.master else []
+        written += [f"--parallelism={section.parallelism}"] if section.parallelism else []
     return [*written, *flags(section.options)]
 
 
@@ -62,9 +66,13 @@ class PortableBackend:
             )
         if isinstance(section, ClusterSection) and section.image:
             check_paths(job, "workers in containers")
+        if isinstance(section, ClusterSection) and section.worker_pool:
+            check_paths(job, "workers of a pool", shared=True)
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        of_beam = beam_options(job.launch.preprocess.section(self.name))
+        section, output = job.launch.preprocess.section(self.name), job.output.path
+        named = job_name(output if storage.is_remote(output) else os.path.abspath(output))
+        of_beam = [*beam_options(section), f"--job_name={named}"]
         return (sys.executable, "-m", options.PREPROCESS.module, *arguments, *of_beam)
 
     def describe(self, stage: Stage) -> list[str]:
@@ -74,10 +82,18 @@ class PortableBackend:
         server = option(stage.command, "job_endpoint")
         if server is not None:
             check_answers(server, f"launch.preprocess.{self.name}.job_server")
-        return PortableRun(stage, self.name, display)
+        run = PortableRun(stage, self.name, display)
+        if job := run.active_job():
+            raise UserError(
+                f"output.path: job {job} of Flink is preprocessing into {stage.output} already; wait for it, choose "
+                "another folder, or stop it with `beamfeed cancel`"
+            )
+        return run
 
-    def find(self, stage: Stage) -> None:
-        """None: a job is cancelled with the process that waits for it."""
+    def find(self, stage: Stage) -> "PortableRun | None":
+        """The job of a cluster of Flink whose launcher was killed; others end with the process that waits for them."""
+        run = PortableRun(stage, self.name, Lines())
+        return run if run.active_job() else None
 
 
 class FlinkBackend(PortableBackend):
@@ -102,7 +118,7 @@ class PrismBackend(PortableBackend):
 
 
 class PortableRun:
-    """A job that lives only while it is followed.
+    """A job that lives while it is followed; Flink must be told to end it.
 
     Args:
       stage: what it makes.
@@ -112,17 +128,33 @@ class PortableRun:
 
     def __init__(self, stage: Stage, engine: str, display: Display):
         self._stage, self._engine, self._display = stage, engine, display
+        master = option(stage.command, "flink_master")
+        self._flink = FlinkRest(master) if master else None
+
+    def active_job(self) -> str | None:
+        """The id of the job of Flink that writes to the place of this stage; None where none can be asked for."""
+        return self._flink.active_job(option(self._stage.command, "job_name") or "") if self._flink else None
 
     def follow(self, progress: StageProgress) -> int:
+        stage, watch = self._stage, None
         progress.phase = f"running on {self._engine.capitalize()}"
-        process = Process(self._stage.command, {"TF_CPP_MIN_LOG_LEVEL": "2"})
-        return run_together(self._stage.name, [process], grace=CANCEL_SECONDS, output=self._display.output())
+        command = stage.command
+        if not storage.is_remote(stage.output):  # all workers see it, so there they can tell how far they are
+            temporary = DataLayout.of(stage.output, stage.fingerprint).temporary
+            folder = os.path.join(temporary, f"progress-{uuid.uuid4().hex}")
+            command = (*command, "--progress-dir", os.path.abspath(folder))
+            watch = watching(folder, progress, self._display.show)
+        process = Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})
+        return run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
 
     def leave(self) -> None:
-        """Nothing is left to do: the process cancelled the job when it ended."""
+        self.cancel()
 
     def cancel(self) -> None:
-        """As `leave`."""
+        if self._flink and (job := self.active_job()):
+            ended = self._flink.cancel(job)
+            state = "is cancelled" if ended else "was asked to stop, and has not yet"
+            print(f"{self._stage.name}: job {job} of Flink {state}", file=sys.stderr, flush=True)
 
 
 def check_answers(server: str, key: str) -> None:

@@ -9,7 +9,16 @@ from beamfeed.launcher.backends.beam import BeamOptions
 
 Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$"), Told("a host and a port, such as jobserver:8099")]
 # They say where the job goes and who works on it, which the keys of the section do.
-RESERVED = ("runner", "job_endpoint", "environment_type", "environment_config", "parallelism", "prism_location")
+RESERVED = (
+    "runner",
+    "job_name",
+    "job_endpoint",
+    "environment_type",
+    "environment_config",
+    "parallelism",
+    "flink_master",
+    "prism_location",
+)
 
 
 class PortableSection(Section):
@@ -52,6 +61,11 @@ class ClusterSection(PortableSection):
 class FlinkSection(ClusterSection):
     """Where Flink takes jobs, and who works on them."""
 
+    master: Address | None = Field(
+        default=None,
+        description="Where the job manager's REST interface listens, such as jobmanager:8081; without it, a cluster "
+        "goes on with a job after `beamfeed` was ended.",
+    )
     parallelism: Annotated[int, Field(ge=1, le=32_768)] | None = Field(
         default=None, description="Slots of the cluster that the job uses; the cluster's own default if left out."
     )

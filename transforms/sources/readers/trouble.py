@@ -31,7 +31,9 @@ def naming_the_file(path: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         _check_link(path)
-        raise JobFailed(f"{path}: was there when the files were listed, and is not any more") from None
+        raise JobFailed(
+            f"{path}: was there when the files were listed, and is not any more, or not on the machine that reads it"
+        ) from None
     except PermissionError:
         raise JobFailed(f"{path}: no permission to read it") from None
     except ConnectionError as error:

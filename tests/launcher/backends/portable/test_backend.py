@@ -72,6 +72,10 @@ def test_a_section_that_cannot_be_is_refused(engine, section, told):
 def test_containers_do_not_see_this_machine():
     with pytest.raises(UserError, match=r"source.files: raw/\*.csv is on this machine, where workers in containers"):
         backends()["flink"].check(job("flink", "{job_server: 'j:1', image: i}"), PREPROCESS)
+    with pytest.raises(
+        UserError, match=r"source.files: raw/\*.csv is relative to this folder, which workers of a pool"
+    ):
+        backends()["flink"].check(job("flink", "{job_server: 'j:1', worker_pool: 'l:2'}"), PREPROCESS)
     backends()["flink"].check(job("flink", "{job_server: 'j:1'}"), PREPROCESS)
 
 
