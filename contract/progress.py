@@ -23,6 +23,11 @@ class Progress:
 
     folder: str | None = None
 
+    def begin(self) -> None:
+        """Makes the folder, where it is not there yet."""
+        if self.folder is not None:
+            os.makedirs(self.folder, exist_ok=True)
+
     def add(self, stage: str, assets: int = 0, rows: int = 0) -> None:
         """Says that so many more assets (files, when scanning) and rows are done."""
         self._append({"stage": stage, "assets": assets, "rows": rows})

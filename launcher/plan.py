@@ -179,6 +179,7 @@ def preprocess_stage(
         reports_progress=True,
         output=job.output.path,
         fingerprint=fingerprint,
+        section=job.launch.preprocess.section(backend),
     )
 
 
@@ -218,6 +219,9 @@ def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAI
         logs=RunLayout(train.workdir).logs,
         complete=complete,
         reason=reason,
+        output=train.workdir,
+        fingerprint=run_fingerprint(train, data),
+        section=launch.section(launch.backend),
         grace=SAVE_SECONDS,
     )
 

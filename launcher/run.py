@@ -69,8 +69,11 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
     submissions = []
     for name, launch in ((PREPROCESS, job.launch.preprocess), (TRAIN, job.launch.train)):
         backend = backends()[launch.backend]
+        if name == TRAIN and job.train is None:
+            continue
         command = backend.command(name, job, (), fingerprint="")
-        submissions.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "")))
+        place = job.output.path if name == PREPROCESS or job.train is None else job.train.workdir
+        submissions.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "", output=place)))
     running = [submission for submission in submissions if submission is not None]
     for submission in running:
         submission.cancel()

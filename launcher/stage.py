@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from beamfeed.contract.config.section import Section
+
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
 
 
@@ -21,9 +23,10 @@ class Stage:
       restarts: how often it may be started again after a signal or a lost worker ended it.
       starts_anew: whether it does not just go on from its last checkpoint.
       once: the name of that start, where it has one.
-      output: the folder of the dataset that it writes.
+      output: the folder that it writes to: the dataset's, or that of the training run.
       fingerprint: of that dataset.
       checkpoints: the folder of its checkpoints, if it writes any: a new one is progress.
+      section: what the job file says of the backend.
       grace: seconds that its processes have to end by themselves when the launcher is asked to stop.
     """
 
@@ -41,4 +44,5 @@ class Stage:
     output: str = ""
     fingerprint: str = ""
     checkpoints: str = ""
+    section: Section | None = None
     grace: float = 3.0

@@ -173,12 +173,11 @@ def preprocess(
         note(remark, sys.stdout)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
-    if progress.folder is not None:
-        os.makedirs(progress.folder, exist_ok=True)
     runner = choose_runner(options, job.launch.preprocess.workers)
     local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
+    progress.begin()
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
     if source.traces:
         tracing.trace(source, layout.traced)

@@ -166,6 +166,7 @@ def run(arguments: argparse.Namespace, iterators: list[Any], log: FailureLog) ->
         note(f"{job.train.workdir}: nothing to do, the training run {ending} {describe_length(finished)}", sys.stdout)
         return 0
     progress = Progress(arguments.progress_dir if worker.is_chief else None)
+    progress.begin()
     start = Start(restart, from_step, once, arguments.profile_steps, iterators, progress)
     try:
         result = train(job, manifest, worker, start)

@@ -11,6 +11,7 @@ def backends() -> dict[str, Backend]:
     from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
     from beamfeed.launcher.backends.local.backend import LocalBackend
     from beamfeed.launcher.backends.portable.backend import FlinkBackend, PrismBackend, SparkBackend
+    from beamfeed.launcher.backends.slurm.backend import SlurmBackend
 
     return {
         "local": LocalBackend(),
@@ -18,4 +19,5 @@ def backends() -> dict[str, Backend]:
         "flink": FlinkBackend(),
         "spark": SparkBackend(),
         "prism": PrismBackend(),
+        "slurm": SlurmBackend(),
     }

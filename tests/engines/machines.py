@@ -35,7 +35,19 @@ class Machine:
 
     def command(self, *command: str) -> list[str]:
         """The command, run on this machine."""
-        return ["ip", "netns", "exec", self._namespace, *command]
+        # As `ip netns exec`, which hides the control groups: the network of the namespace, and its file of hosts.
+        names = f'mount --bind /etc/netns/{self._namespace}/hosts /etc/hosts && exec "$@"'
+        return [
+            "nsenter",
+            f"--net=/run/netns/{self._namespace}",
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            names,
+            "sh",
+            *command,
+        ]
 
     def start(
         self, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -86,7 +98,7 @@ def machines(count: int) -> Iterator[list[Machine]]:
             namespace, link, inner = f"{tag}n{i}", f"{tag}v{i}", f"{tag}e{i}"
             run("ip", "netns", "add", namespace)
             stack.callback(_remove, namespace)
-            names = Path("/etc/netns") / namespace / "hosts"  # `ip netns exec` shows it as /etc/hosts
+            names = Path("/etc/netns") / namespace / "hosts"
             names.parent.mkdir(parents=True, exist_ok=True)
             names.write_text("".join(["127.0.0.1 localhost\n", f"10.{network}.0.1 {os.uname().nodename}\n", *hosts]))
             run("ip", "link", "add", link, "type", "veth", "peer", "name", inner)

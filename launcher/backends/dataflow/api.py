@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract.errors import UserError, first_line
-from beamfeed.launcher.backends.beam import option
+from beamfeed.launcher.backends.remote import option
 
 ENDPOINT = "https://dataflow.googleapis.com"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"

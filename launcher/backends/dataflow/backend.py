@@ -12,11 +12,11 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.beam import check_paths, job_name, option
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
 from beamfeed.launcher.backends.dataflow.options import beam_options, data_label
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
+from beamfeed.launcher.backends.remote import check_paths, job_name, option
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress

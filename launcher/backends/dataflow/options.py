@@ -1,7 +1,7 @@
 """What a job file says of Dataflow, as Beam's options. Pure functions."""
 
-from beamfeed.launcher.backends.beam import flags
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
+from beamfeed.launcher.backends.remote import flags
 
 RUNNER = "DataflowRunner"
 

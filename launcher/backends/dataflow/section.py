@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import Section, Told
-from beamfeed.launcher.backends.beam import BeamOptions
+from beamfeed.launcher.backends.remote import BeamOptions
 
 GcsPath = Annotated[
     str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), Told("a gs:// path, such as gs://bucket/tmp")

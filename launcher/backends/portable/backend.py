@@ -13,7 +13,6 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.beam import check_paths, flags, job_name, option
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
 from beamfeed.launcher.backends.portable.section import (
     ClusterSection,
@@ -22,6 +21,7 @@ from beamfeed.launcher.backends.portable.section import (
     PrismSection,
     SparkSection,
 )
+from beamfeed.launcher.backends.remote import check_paths, flags, job_name, option
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import FilePath, Section, Told
-from beamfeed.launcher.backends.beam import BeamOptions
+from beamfeed.launcher.backends.remote import BeamOptions
 
 Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$"), Told("a host and a port, such as jobserver:8099")]
 # They say where the job goes and who works on it, which the keys of the section do.

@@ -1,0 +1,1 @@
+"""Slurm: the job is the cluster's, and outlives the launcher."""

@@ -1,0 +1,222 @@
+"""Runs stages as jobs of Slurm: submits one, or finds it in the queue, and follows it to its end."""
+
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import ClassVar, TypeVar
+
+from beamfeed.contract import options, storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.published import read_complete
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.remote import job_name
+from beamfeed.launcher.backends.slurm import queue
+from beamfeed.launcher.backends.slurm.script import script
+from beamfeed.launcher.backends.slurm.section import SlurmSection
+from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.progress import StageProgress, watching
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
+
+T = TypeVar("T")
+POLL_SECONDS = 2.0
+TAIL_BYTES = 64 * 1024
+PATIENCE = 450  # looks in a row that get no answer, a quarter of an hour
+LATE_SECONDS = 20.0  # files of a shared folder are seen here later than where they were written
+ADVICE = {
+    "TIMEOUT": "; raise launch.{stage}.slurm.time",
+    "OUT_OF_MEMORY": "; raise launch.{stage}.slurm.memory, or start more workers",
+    "DEADLINE": "; its deadline came first",
+}
+
+
+class SlurmBackend:
+    """Each worker is a task on a node of its own. The same command finds a job that runs by its name."""
+
+    stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
+    section: ClassVar[type[Section] | None] = SlurmSection
+
+    def check(self, job: Job, name: str) -> None:
+        """Raises UserError where there is no Slurm."""
+        queue.check_installed()
+
+    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
+        python = (launch.section("slurm") or SlurmSection()).python or sys.executable
+        program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
+        return (python, "-m", program.module, *arguments)
+
+    def describe(self, stage: Stage) -> list[str]:
+        return ["sbatch <<'END'", *_script(stage, ()).splitlines(), "END"]
+
+    def submit(self, stage: Stage, display: Display) -> "SlurmRun":
+        name = _name(stage)
+        if (job_id := _asked(queue.active_job, name)) is not None:
+            known = _asked(queue.job_state, job_id)
+            if known and stage.fingerprint and known.comment not in ("", _comment(stage)):
+                raise UserError(
+                    f"{stage.output}: job {job_id} of Slurm is writing there with other input or settings; wait for "
+                    "it, choose another folder, or stop it with `beamfeed cancel`"
+                )
+            display.say(f"{stage.name}: job {job_id} is in the queue already; following it")
+            return SlurmRun(stage, job_id, None, display)
+        folder = _progress_folder(stage)
+        more = ["--progress-dir", folder] if folder else []
+        if stage.starts_anew and not stage.once:
+            more += options.ONCE.write(uuid.uuid4().hex)  # it counts once, also where Slurm starts it again
+        os.makedirs(os.path.dirname(_log(stage, "0")), exist_ok=True)
+        job_id = queue.submit(_script(stage, more))
+        display.say(f"{stage.name}: job {job_id} of Slurm; its log is {_log(stage, job_id)}")
+        return SlurmRun(stage, job_id, folder, display)
+
+    def find(self, stage: Stage) -> "SlurmRun | None":
+        job_id = _asked(queue.active_job, _name(stage))
+        return None if job_id is None else SlurmRun(stage, job_id, None, Lines())
+
+
+def _asked(ask: Callable[[str], T], what: str) -> T:
+    try:
+        return ask(what)
+    except queue.Unreachable as error:
+        raise UserError(f"Slurm does not answer: {error}") from None
+
+
+def _place(stage: Stage) -> str:
+    return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
+
+
+def _name(stage: Stage) -> str:
+    """The name of the job that writes to the place of a stage."""
+    return job_name(_place(stage))
+
+
+def _comment(stage: Stage) -> str:
+    return f"beamfeed-{stage.fingerprint[:16]}"
+
+
+def _log(stage: Stage, job_id: str) -> str:
+    """The file for what the processes print."""
+    if stage.logs and not storage.is_remote(stage.logs):
+        return os.path.abspath(os.path.join(stage.logs, f"slurm-{job_id}.log"))
+    if storage.is_remote(stage.output):
+        return os.path.abspath(f"slurm-{job_id}.log")
+    return f"{_place(stage)}.slurm-{job_id}.log"  # nothing else may be in the folder of a dataset
+
+
+def _progress_folder(stage: Stage) -> str | None:
+    """Where the processes tell how far they are; None where no folder is shared."""
+    made = stage.name == PREPROCESS
+    folder = DataLayout.of(stage.output, stage.fingerprint).temporary if made else stage.logs
+    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{uuid.uuid4().hex}"))
+
+
+def _script(stage: Stage, more: Sequence[str]) -> str:
+    section = stage.section or SlurmSection()
+    assert isinstance(section, SlurmSection)
+    command, log = (*stage.command, *more), _log(stage, "%j")
+    return script(section, command, _name(stage), stage.workers, log, stage.restarts, _comment(stage))
+
+
+class SlurmRun:
+    """A job of Slurm.
+
+    Args:
+      stage: what it makes.
+      job_id: its id.
+      folder: in which its processes tell how far they are, if they were told to.
+      display: shows it.
+    """
+
+    def __init__(self, stage: Stage, job_id: str, folder: str | None, display: Display):
+        self._stage, self._job_id, self._folder, self._display = stage, job_id, folder, display
+
+    def follow(self, progress: StageProgress) -> int:
+        folder = self._folder
+        try:
+            with watching(folder, progress, self._display.show) if folder else nullcontext():
+                state = self._wait(progress)
+        finally:
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
+        return self._judge(state)
+
+    def _wait(self, progress: StageProgress) -> queue.JobState | None:
+        """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
+        told, restarts, unanswered = "", 0, 0
+        while True:
+            try:
+                state = queue.job_state(self._job_id)
+                unanswered = 0
+            except queue.Unreachable as error:
+                unanswered += 1
+                if unanswered == 1:
+                    self._say(f"Slurm does not answer ({error}); trying again")
+                if unanswered >= PATIENCE:
+                    raise UserError(f"Slurm does not answer: {error}") from None
+                time.sleep(POLL_SECONDS)
+                continue
+            if state is None or state.ended:
+                return state
+            if state.restarts > restarts:
+                self._say("starts again from its last checkpoint" if self._stage.checkpoints else "starts again")
+                restarts = state.restarts
+            words = state.state.lower() + (f" ({state.reason})" if state.state == "PENDING" and state.reason else "")
+            if words != told:
+                progress.phase = f"job {self._job_id} of Slurm is {words}"
+                told = words
+            time.sleep(POLL_SECONDS)
+
+    def _judge(self, state: queue.JobState | None) -> int:
+        """The exit code of a job that has ended."""
+        log = _log(self._stage, self._job_id)
+        if state is None:
+            self._say(f"Slurm has forgotten how job {self._job_id} ended; its log is {log}")
+            return 0 if self._is_published() else 1
+        if state.state == "COMPLETED":
+            if self._is_published():
+                return 0
+            self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; its log is {log}")
+            return 1
+        if state.state == "FAILED":
+            self._say(f"{_last_line(log) or 'the job failed'}; its log is {log}")
+            return 2 if state.code == 2 else 1
+        words = state.state.lower().replace("_", " ")
+        advice = ADVICE.get(state.state, "").format(stage="train" if self._stage.checkpoints else "preprocess")
+        self._say(f"the job ended as {words}{advice}; run the same command to go on; its log is {log}")
+        return 1
+
+    def _is_published(self) -> bool:
+        """Whether the dataset of a stage that makes one is there, also seconds after the job's end."""
+        end = time.monotonic() + LATE_SECONDS
+        while self._stage.name == PREPROCESS and read_complete(self._stage.output, self._stage.fingerprint) is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def leave(self) -> None:
+        self._say(f"job {self._job_id} goes on; run the same command again to follow it, or stop it with")
+        self._say(f"  scancel {self._job_id}")
+
+    def cancel(self) -> None:
+        _asked(queue.cancel, self._job_id)
+        self._say(f"job {self._job_id} of Slurm is asked to stop")
+
+    def _say(self, line: str) -> None:
+        print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def _last_line(path: str) -> str:
+    """The last line of a log that is not empty; empty where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip() and not line.startswith("srun: ")), "")

@@ -1,0 +1,38 @@
+"""The section `slurm` of a stage: `launch.train.slurm` and `launch.preprocess.slurm` of the job file."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from beamfeed.contract.config.section import FilePath, Section, Told
+
+# As sbatch reads it: minutes, minutes:seconds, hours:minutes:seconds, or days before these.
+Time = Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$"), Told("a time, such as 12:00:00")]
+Memory = Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$"), Told("a size, such as 64G")]
+Name = Annotated[str, Field(pattern=r"^[^\s]+$"), Told("a name without a space")]
+OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$"), Told("the long name of an option of sbatch")]
+
+
+class SlurmSection(Section):
+    """What a job of Slurm asks for. What is left out, the cluster decides."""
+
+    example: ClassVar[str] = "{partition: gpu, time: '12:00:00', gpus: 4}"
+
+    partition: Name | None = Field(default=None, description="The partition of the nodes.")
+    account: Name | None = Field(default=None, description="The account that is charged.")
+    qos: Name | None = Field(default=None, description="The quality of service.")
+    time: Time | None = Field(
+        default=None,
+        description="How long it may run, such as 12:00:00; training saves five minutes before and goes on in the next "
+        "turn.",
+    )
+    gpus: Annotated[int, Field(ge=1, le=64)] | None = Field(default=None, description="GPUs of each node.")
+    cpus: Annotated[int, Field(ge=1, le=1024)] | None = Field(default=None, description="Cores of each node.")
+    memory: Memory | None = Field(default=None, description="Memory of each node, such as 64G.")
+    setup: list[str] = Field(default=[], description="Lines of a shell that come first, such as module load cuda/12.4.")
+    python: FilePath | None = Field(
+        default=None, description="The Python of the nodes, with Beamfeed installed; that of this process if left out."
+    )
+    options: dict[OptionName, bool | int | str] = Field(
+        default={}, description="Any other option of sbatch, by its long name without dashes, such as constraint."
+    )
