@@ -55,8 +55,8 @@ class TrainLaunch(StageLaunch):
 
     workers: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
-        description="Processes on this machine that train one model together; its GPUs are shared out among them. "
-        "One process uses all GPUs.",
+        description="Processes that train one model together: on this machine, whose GPUs are shared out among "
+        "them, or each on a node of a cluster. One process uses all GPUs.",
     )
     restarts: Annotated[int, Field(ge=0)] = Field(
         default=3,

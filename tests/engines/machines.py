@@ -56,6 +56,11 @@ class Machine:
         with log.open("ab") as file:
             return start(self.command(*command), file, env, cwd)
 
+    def processes(self, words: str) -> list[int]:
+        """The ids of the processes here whose command has these words."""
+        pids = subprocess.run(["ip", "netns", "pids", self._namespace], capture_output=True, text=True).stdout.split()
+        return [int(pid) for pid in pids if words in _command_of(pid)]
+
     def cut(self) -> None:
         """Takes its cable out."""
         run("ip", "link", "set", self._link, "down")
@@ -72,6 +77,13 @@ def start(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=cwd,
         env={**os.environ, **(env or {})}, start_new_session=True,
     )  # fmt: skip
+
+
+def _command_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
 
 
 def kill(process: subprocess.Popen) -> None:

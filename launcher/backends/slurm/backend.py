@@ -119,7 +119,8 @@ def _script(stage: Stage, more: Sequence[str]) -> str:
     section = stage.section or SlurmSection()
     assert isinstance(section, SlurmSection)
     command, log = (*stage.command, *more), _log(stage, "%j")
-    return script(section, command, _name(stage), stage.workers, log, stage.restarts, _comment(stage))
+    restarts = stage.restarts if stage.checkpoints else None
+    return script(section, command, _name(stage), stage.workers, log, restarts, _comment(stage))
 
 
 class SlurmRun:

@@ -6,11 +6,33 @@ from collections.abc import Sequence
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 
 SAVE_SECONDS = 300  # before the end of its time, a job is told to save
-START_AGAIN = 128  # exit codes from here on: the process did not fail, something ended it
+STEP = """\
+{step} &
+step=$!
+# srun waits for ever for a worker whose machine could not tell it that the worker ended, though Slurm itself knows.
+(
+  gone=0
+  while [ $gone -lt 3 ] && sleep 20; do
+    steps=$(squeue --noheader --steps --jobs "$SLURM_JOB_ID" --format %i) || continue
+    if grep -q '[.][0-9]' <<< "$steps"; then gone=0; else gone=$((gone + 1)); fi
+  done
+  kill -KILL $step
+) &
+watch=$!
+wait $step
+code=$?
+kill $watch
+"""
+# 143: it was told to stop, and has saved. Others from 128 on: it did not fail, something ended it.
+AGAIN = """\
+if [ $code -eq 143 ] || {{ [ $code -ge 128 ] && [ ${{SLURM_RESTART_COUNT:-0}} -lt {restarts} ]; }}; then
+  scontrol requeue "$SLURM_JOB_ID" && sleep 60
+fi
+"""
 
 
 def script(
-    section: SlurmSection, command: Sequence[str], name: str, nodes: int, log: str, restarts: int, comment: str
+    section: SlurmSection, command: Sequence[str], name: str, nodes: int, log: str, restarts: int | None, comment: str
 ) -> str:
     """The batch script of a stage: a process on each of its nodes, and again where one was lost.
 
@@ -20,7 +42,8 @@ def script(
       name: of the job, by which it is found again.
       nodes: on each of which one process runs.
       log: the file for what the processes print; `%j` in it is the id of the job.
-      restarts: how often a job that lost a worker, or came to the end of its time, is put into the queue again.
+      restarts: how often a job that lost a worker is put into the queue again, which one that was told to stop always
+        is; None for a stage that would begin from the start.
       comment: kept with the job; says what it makes.
     """
     asked = {
@@ -49,16 +72,5 @@ def script(
             lines.append(f"#SBATCH --{key}={shlex.quote(str(value))}")
     of_cores = [f"--cpus-per-task={section.cpus}"] if section.cpus else []  # srun does not inherit it
     step = shlex.join(["srun", "--kill-on-bad-exit=0", *of_cores, *command])
-    return "\n".join(
-        [
-            *lines,
-            *section.setup,
-            step,
-            "code=$?",
-            f"if [ $code -ge {START_AGAIN} ] && [ ${{SLURM_RESTART_COUNT:-0}} -lt {restarts} ]; then",
-            '  scontrol requeue "$SLURM_JOB_ID" && sleep 60',
-            "fi",
-            "exit $code",
-            "",
-        ]
-    )
+    again = AGAIN.format(restarts=restarts) if restarts is not None else ""
+    return "\n".join([*lines, *section.setup, f"{STEP.format(step=step)}{again}exit $code\n"])
