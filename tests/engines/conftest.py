@@ -3,19 +3,26 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 from albums import Album
+from cloud.standin import Cloud, start_cloud
 from fleets import Fleet, files_of, make_table
 from tables import Lake
 from tables import make_table as make_rows
 
 # Where the tests are told to end, the clusters that they made end with them.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+@pytest.fixture(scope="session")
+def cloud(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    with start_cloud(tmp_path_factory.mktemp("cloud"), root) as started:
+        yield started
 
 
 @dataclass
@@ -63,7 +70,8 @@ class Preprocess:
     """Starts `beamfeed preprocess`, or another command, of a job on a backend, with an output of its own."""
 
     def __init__(self, output: Path):
-        self.output = output
+        self.output: Path | str = output
+        self.env: dict[str, str] | None = None
 
     def start(
         self, job: Path, backend: str, *overrides: str, command: str = "preprocess", **section: object
@@ -77,7 +85,7 @@ class Preprocess:
         program = [sys.executable, "-m", "beamfeed.launcher.cli", command, str(job)]
         return subprocess.Popen(
             [*program, *(part for one in sets for part in ("--set", one))],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env,
         )  # fmt: skip
 
     def run(self, job: Path, backend: str, *overrides: str, **section: object) -> tuple[int, str]:

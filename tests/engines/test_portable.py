@@ -3,23 +3,23 @@
 import time
 
 import pytest
+import yaml
 from engines.beam_engines import flink_cluster, free_port, job_server, prism
 from engines.machines import kill, machines
 from fleets import files_of
 
-pytestmark = pytest.mark.engines
-
 KINDS = ["series", "table", "image"]
+MASTERS = {"flink": "[local]", "spark": "local[2]"}
 
 
-@pytest.fixture(scope="module", params=["flink", "spark"])
+@pytest.fixture(scope="module", params=MASTERS)
 def embedded(request, tmp_path_factory):
     """An engine inside of its job server: its name and the server's address."""
-    master = {"flink": "[local]", "spark": "local[2]"}[request.param]
-    with job_server(request.param, tmp_path_factory.mktemp(request.param), master) as address:
+    with job_server(request.param, tmp_path_factory.mktemp(request.param), MASTERS[request.param]) as address:
         yield request.param, address
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_inside_of_its_job_server(embedded, prepared, preprocess, kind):
     (engine, address), job = embedded, prepared(kind)
@@ -28,6 +28,26 @@ def test_an_engine_inside_of_its_job_server(embedded, prepared, preprocess, kind
     assert files_of(preprocess.output) == job.files
 
 
+@pytest.mark.slow  # the one that .ci/run has
+def test_flink_on_a_bucket(cloud, prepared, preprocess, tmp_path):
+    job = prepared("series")
+    described = yaml.safe_load(job.job.read_text())
+    described["source"]["files"] = cloud.upload(job.job.parent / "fleet", "fleet")
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(described))
+    with job_server("flink", tmp_path, MASTERS["flink"]) as address:
+        preprocess.output, preprocess.env = cloud.url("data"), cloud.env
+        code, said = preprocess.run(tmp_path / "job.yaml", "flink", job_server=address)
+    assert code == 0, said
+    assert not cloud.proxy.refused
+    # The fingerprint knows the files by their paths, so it names another folder.
+    assert shards({name: cloud.read(f"data/{name}") for name in cloud.list("data")}) == shards(job.files)
+
+
+def shards(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name.partition("/")[2]: data for name, data in files.items() if name.endswith(".tfrecord")}
+
+
+@pytest.mark.engines
 @pytest.mark.parametrize("kind", KINDS)
 def test_prism(prepared, preprocess, kind):
     job = prepared(kind)
@@ -48,6 +68,7 @@ def cluster(tmp_path_factory):
         yield flink, {"job_server": address, "worker_pool": f"localhost:{pool}", "parallelism": 2}
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cluster_of_flink_on_two_machines(cluster, prepared, preprocess, kind):
     (_, section), job = cluster, prepared(kind)
@@ -56,6 +77,7 @@ def test_a_cluster_of_flink_on_two_machines(cluster, prepared, preprocess, kind)
     assert files_of(preprocess.output) == job.files
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("reached", ["data-*", "data-*/**/*.tfrecord*"])
 def test_a_task_manager_that_dies_in_the_middle_is_replaced(cluster, prepared, preprocess, reached):
     (flink, section), job = cluster, prepared("long series")

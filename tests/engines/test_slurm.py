@@ -166,7 +166,7 @@ def test_both_stages(job, training, tmp_path):
 def test_what_is_wrong_is_told_in_one_line(training):
     for override, told, code in [
         ("launch.train.slurm.partition=none", "Slurm does not take the job: Batch job submission failed", 2),
-        ("launch.train.slurm.python=/usr/bin/python3", "ModuleNotFoundError: No module named 'beamfeed'", 1),
+        ("launch.train.slurm.python=/usr/bin/python3", "ModuleNotFoundError: No module named '", 1),
         ("launch.train.slurm.setup=[export RANK=1]", "train: WORLD_SIZE: is not set, but the other variables", 2),
     ]:
         process = training.start("train", override)

@@ -21,7 +21,7 @@ step=$!
 watch=$!
 wait $step
 code=$?
-kill $watch
+kill $watch 2> /dev/null
 """
 # 143: it was told to stop, and has saved. Others from 128 on: it did not fail, something ended it.
 AGAIN = """\
