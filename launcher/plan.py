@@ -105,8 +105,8 @@ def make_plan(
             every = [*overrides, *floor_overrides(job.train)]
             floor = load_job(job_path, every, sourced=PREPROCESS in names)
             of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
-            stages.append(train_stage(_fitted(floor, complete), of_floor, data, name=FLOOR))
-        stages.append(train_stage(_fitted(job, complete), {**named, **values}, data))
+            stages.append(train_stage(floor, of_floor, data, complete, name=FLOOR))
+        stages.append(train_stage(job, {**named, **values}, data, complete))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -190,22 +190,26 @@ def _fitted(job: Job, complete: Manifest | None) -> Job:
     return fit_batch(job, complete.select(job.train.feed.where))
 
 
-def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAIN) -> Stage:
+def train_stage(
+    job: Job, values: Mapping[str, Any], data: str, complete: Manifest | None = None, name: str = TRAIN
+) -> Stage:
     """The stage that trains on a dataset.
 
     Args:
-      job: as it is trained.
+      job: of which it is a stage.
       values: of the options of the trainer's program.
       data: the fingerprint of the dataset.
+      complete: its manifest, if it is there.
       name: of the stage.
     """
-    launch, train = job.launch.train, job.train
+    launch, train = job.launch.train, _fitted(job, complete).train
     assert train is not None
-    complete, reason = _training_state(train, data)
+    assert job.train is not None
+    finished, reason = _training_state(train, data)
     start = [option.write(values.get(option.key)) for option in options.TRAIN_FROM]
     flag = next((" ".join(parts) for parts in start if parts), None)
     if flag:
-        complete, reason = False, f"{flag} was given"
+        finished, reason = False, f"{flag} was given"
     return Stage(
         name=name,
         command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values), data),
@@ -217,10 +221,10 @@ def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAI
         once=values.get("once") or "",
         checkpoints=RunLayout(train.workdir).checkpoints,
         logs=RunLayout(train.workdir).logs,
-        complete=complete,
+        complete=finished,
         reason=reason,
         output=train.workdir,
-        fingerprint=run_fingerprint(train, data),
+        fingerprint=run_fingerprint(job.train, data),  # the same before and after its dataset is there
         section=launch.section(launch.backend),
         grace=SAVE_SECONDS,
     )

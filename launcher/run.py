@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from beamfeed.contract.config.launch import StageLaunch
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.display import Display, Lines, choose
@@ -66,14 +68,17 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
       UserError: if the job file is wrong, or a backend does not answer.
     """
     job, _ = load_for_plan(job_path, overrides, max_assets)
+    places: list[tuple[str, StageLaunch, str]] = [(PREPROCESS, job.launch.preprocess, job.output.path)]
+    if job.train is not None:
+        floor = [(FLOOR, job.launch.train, RunLayout(job.train.workdir).floor)] if job.train.floor else []
+        places += [*floor, (TRAIN, job.launch.train, job.train.workdir)]
     submissions = []
-    for name, launch in ((PREPROCESS, job.launch.preprocess), (TRAIN, job.launch.train)):
+    for name, launch, place in places:
         backend = backends()[launch.backend]
-        if name == TRAIN and job.train is None:
-            continue
-        command = backend.command(name, job, (), fingerprint="")
-        place = job.output.path if name == PREPROCESS or job.train is None else job.train.workdir
-        submissions.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "", output=place)))
+        command = backend.command(PREPROCESS if name == PREPROCESS else TRAIN, job, (), fingerprint="")
+        section = launch.section(launch.backend)
+        stage = Stage(name, command, launch.backend, 1, "", False, "", output=place, section=section)
+        submissions.append(backend.find(stage))
     running = [submission for submission in submissions if submission is not None]
     for submission in running:
         submission.cancel()

@@ -126,24 +126,26 @@ def wait_for(result: PipelineResult, options: PipelineOptions) -> None:
             f"({getattr(error, 'details', lambda: None)() or type(error).__name__}); the job may go on without it"
         ) from error
     except RuntimeError as error:
-        if trouble := trouble_of_engine(str(error), options.view_as(PortableOptions).environment_config):
+        portable = options.view_as(PortableOptions)
+        pool = portable.environment_config if portable.environment_type == "EXTERNAL" else None
+        if trouble := trouble_of_engine(str(error), pool):
             raise JobFailed(trouble) from error
         raise
     if state != PipelineState.DONE:
         raise JobFailed(f"the runner says that the job is {str(state).lower()}; nothing was published")
 
 
-def trouble_of_engine(told: str, environment: str | None) -> str | None:
+def trouble_of_engine(told: str, pool: str | None) -> str | None:
     """Why an engine could not run a job, and the next step; None where the reason is another.
 
     Args:
       told: by the engine, a stack of Java's.
-      environment: the option of this name, such as the address of worker pools.
+      pool: the address of the worker pool, where there is to be one.
     """
-    if "ConnectException" in told and environment:
+    if "ConnectException" in told and pool:
         return (
-            f"a machine of the cluster finds no worker pool at {environment}; start one on each: "
-            f"python -m {WORKER_POOL} --service_port={environment.rpartition(':')[2]}"
+            f"a machine of the cluster finds no worker pool at {pool}; start one on each: "
+            f"python -m {WORKER_POOL} --service_port={pool.rpartition(':')[2]}"
         )
     if "JobCancellationException" in told:
         return "the job was cancelled; nothing was published"

@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Sequence
 from typing import ClassVar
@@ -28,6 +29,7 @@ from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 ANSWER_SECONDS = 5.0
+LATE_SECONDS = 10.0
 CANCEL_SECONDS = 30.0  # for the process that waits, to cancel the job
 
 
@@ -44,7 +46,6 @@ def beam_options(section: PortableSection) -> list[str]:
     else:
         written += ["--environment_type=LOOPBACK"]
     if isinstance(section, FlinkSection):
-        written += [f"--flink_master={section.master}"] if section.master else []
         written += [f"--parallelism={section.parallelism}"] if section.parallelism else []
     return [*written, *flags(section.options)]
 
@@ -128,7 +129,7 @@ class PortableRun:
 
     def __init__(self, stage: Stage, engine: str, display: Display):
         self._stage, self._engine, self._display = stage, engine, display
-        master = option(stage.command, "flink_master")
+        master = stage.section.master if isinstance(stage.section, FlinkSection) else None
         self._flink = FlinkRest(master) if master else None
 
     def active_job(self) -> str | None:
@@ -148,6 +149,9 @@ class PortableRun:
         return run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
 
     def leave(self) -> None:
+        end = time.monotonic() + LATE_SECONDS  # a job that was handed in a moment ago is not there yet
+        while self._flink and not self.active_job() and time.monotonic() < end:
+            time.sleep(0.5)
         self.cancel()
 
     def cancel(self) -> None:

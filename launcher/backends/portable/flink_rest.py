@@ -47,7 +47,11 @@ class FlinkRest:
         try:
             with closing(connection):
                 connection.request(method, path)
-                return dict(json.load(connection.getresponse()))
+                answer = connection.getresponse()
+                values = dict(json.load(answer))
+                if answer.status >= 400:
+                    raise ValueError(f"{answer.status} {'; '.join(values.get('errors', []))[:300]}")
+                return values
         except (OSError, HTTPException, ValueError) as error:
             raise UserError(
                 f"launch.preprocess.flink.master: no answer from Flink at {self._address}: "

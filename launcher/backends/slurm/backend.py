@@ -1,5 +1,6 @@
 """Runs stages as jobs of Slurm: submits one, or finds it in the queue, and follows it to its end."""
 
+import hashlib
 import os
 import shutil
 import sys
@@ -10,11 +11,13 @@ from contextlib import nullcontext
 from typing import ClassVar, TypeVar
 
 from beamfeed.contract import options, storage
+from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.published import read_complete
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.errors import USER_MISTAKE, UserError
 from beamfeed.launcher.backends.remote import job_name
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
@@ -52,16 +55,16 @@ class SlurmBackend:
         return (python, "-m", program.module, *arguments)
 
     def describe(self, stage: Stage) -> list[str]:
-        return ["sbatch <<'END'", *_script(stage, ()).splitlines(), "END"]
+        return [f"sbatch <<'END'\n{_script(stage, ())}END"]
 
     def submit(self, stage: Stage, display: Display) -> "SlurmRun":
         name = _name(stage)
-        if (job_id := _asked(queue.active_job, name)) is not None:
+        for job_id in _asked(queue.active_jobs, name):
             known = _asked(queue.job_state, job_id)
-            if known and stage.fingerprint and known.comment not in ("", _comment(stage)):
+            if stage.starts_anew or (known and known.comment != _comment(stage)):
                 raise UserError(
-                    f"{stage.output}: job {job_id} of Slurm is writing there with other input or settings; wait for "
-                    "it, choose another folder, or stop it with `beamfeed cancel`"
+                    f"{stage.output}: job {job_id} of Slurm is writing there with other input, settings or "
+                    "options; wait for it, choose another folder, or stop it with `beamfeed cancel`"
                 )
             display.say(f"{stage.name}: job {job_id} is in the queue already; following it")
             return SlurmRun(stage, job_id, None, display)
@@ -75,8 +78,8 @@ class SlurmBackend:
         return SlurmRun(stage, job_id, folder, display)
 
     def find(self, stage: Stage) -> "SlurmRun | None":
-        job_id = _asked(queue.active_job, _name(stage))
-        return None if job_id is None else SlurmRun(stage, job_id, None, Lines())
+        active = _asked(queue.active_jobs, _name(stage))
+        return SlurmRun(stage, active[0], None, Lines()) if active else None
 
 
 def _asked(ask: Callable[[str], T], what: str) -> T:
@@ -96,7 +99,14 @@ def _name(stage: Stage) -> str:
 
 
 def _comment(stage: Stage) -> str:
-    return f"beamfeed-{stage.fingerprint[:16]}"
+    """What a job makes, and with which options: another run of it does not follow a job that does something else."""
+    said = list(stage.command[3:])
+    for option in flat((*options.TRAIN_FROM, options.ONCE)):  # who follows a job does not say again how it began
+        while option.name in said:
+            at = said.index(option.name)
+            del said[at : at + (1 if option.name == options.TRAIN_FROM[0].name else 2)]
+    asked = hashlib.sha256("\0".join(said).encode()).hexdigest()
+    return f"beamfeed-{stage.fingerprint[:16]}-{asked[:8]}"
 
 
 def _log(stage: Stage, job_id: str) -> str:
@@ -177,7 +187,9 @@ class SlurmRun:
         log = _log(self._stage, self._job_id)
         if state is None:
             self._say(f"Slurm has forgotten how job {self._job_id} ended; its log is {log}")
-            return 0 if self._is_published() else 1
+            result = read_result(self._stage.output) if self._stage.checkpoints else None
+            trained = result is not None and result.fingerprint == self._stage.fingerprint
+            return 0 if trained or (not self._stage.checkpoints and self._is_published()) else 1
         if state.state == "COMPLETED":
             if self._is_published():
                 return 0
@@ -185,7 +197,7 @@ class SlurmRun:
             return 1
         if state.state == "FAILED":
             self._say(f"{_last_line(log) or 'the job failed'}; its log is {log}")
-            return 2 if state.code == 2 else 1
+            return 2 if state.code == USER_MISTAKE else 1
         words = state.state.lower().replace("_", " ")
         advice = ADVICE.get(state.state, "").format(stage="train" if self._stage.checkpoints else "preprocess")
         self._say(f"the job ended as {words}{advice}; run the same command to go on; its log is {log}")
@@ -205,8 +217,9 @@ class SlurmRun:
         self._say(f"  scancel {self._job_id}")
 
     def cancel(self) -> None:
-        _asked(queue.cancel, self._job_id)
-        self._say(f"job {self._job_id} of Slurm is asked to stop")
+        for job_id in _asked(queue.active_jobs, _name(self._stage)):
+            _asked(queue.cancel, job_id)
+            self._say(f"job {job_id} of Slurm is asked to stop")
 
     def _say(self, line: str) -> None:
         print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
 """The few commands of Slurm with which a job is submitted, found, watched and stopped."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -8,8 +9,11 @@ from dataclasses import dataclass
 from beamfeed.contract.errors import UserError
 
 TIMEOUT_SECONDS = 60.0
-GOES_ON = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "STAGE_OUT",
-           "RESIZING", "SIGNALING", "STOPPED", "SPECIAL_EXIT", "PREEMPTED", "NODE_FAIL")  # fmt: skip
+ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
+         "OUT_OF_MEMORY", "REVOKED")  # fmt: skip
+# What the commands take from the environment in the place of what they are told: also of a job that this runs in.
+TAKEN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_")
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 
 class Unreachable(Exception):
@@ -36,7 +40,7 @@ class JobState:
 
     @property
     def ended(self) -> bool:
-        return self.state not in GOES_ON
+        return self.state in ENDED
 
 
 def check_installed() -> None:
@@ -60,10 +64,10 @@ def submit(text: str) -> str:
         raise UserError(f"Slurm does not take the job: {error}; nothing was submitted") from None
 
 
-def active_job(name: str) -> str | None:
-    """The id of the user's job of this name that has not ended, or None."""
-    ids = _call(["squeue", "--me", "--noheader", "--name", name, "--format", "%i"]).split()
-    return ids[0] if ids else None
+def active_jobs(name: str) -> list[str]:
+    """The ids of the user's jobs of this name that have not ended, and are not about to."""
+    shown = _call(["squeue", "--me", "--noheader", "--name", name, "--format", "%i %T"])
+    return [job_id for job_id, state in map(str.split, shown.splitlines()) if state != "COMPLETING"]
 
 
 def job_state(job_id: str) -> JobState | None:
@@ -92,8 +96,14 @@ def cancel(job_id: str) -> None:
 
 
 def _call(command: Sequence[str], text: str | None = None) -> str:
+    environment = {key: value for key, value in os.environ.items() if key in KEPT or not key.startswith(TAKEN)}
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environment
+        )
+    except FileNotFoundError:
+        check_installed()
+        raise
     except subprocess.TimeoutExpired:
         raise Unreachable(f"{command[0]} does not answer") from None
     if done.returncode:

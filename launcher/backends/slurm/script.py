@@ -1,33 +1,50 @@
 """A stage as a script for sbatch. Pure functions."""
 
+import os
 import shlex
 from collections.abc import Sequence
 
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 
-SAVE_SECONDS = 300  # before the end of its time, a job is told to save
+SAVE_SECONDS = 300  # before the end of its time a job is told to save; a third of the time, where that is less
+LONG_SECONDS = 900  # a turn of so many seconds has got on: what ended turns before it does not count any more
+# A worker that failed leaves its code, as srun returns the highest, which is that of the workers that then missed it.
+TASK = 'trap : TERM; "$@"; code=$?; [ $code = 0 ] || [ $code -ge 128 ] || echo $code > "$FAILED"; exit $code'
 STEP = """\
+export FAILED={state}-failed-$SLURM_JOB_ID
+rm -f "$FAILED"
 {step} &
 step=$!
 # srun waits for ever for a worker whose machine could not tell it that the worker ended, though Slurm itself knows.
 (
-  gone=0
+  seen= gone=0
   while [ $gone -lt 3 ] && sleep 20; do
     steps=$(squeue --noheader --steps --jobs "$SLURM_JOB_ID" --format %i) || continue
-    if grep -q '[.][0-9]' <<< "$steps"; then gone=0; else gone=$((gone + 1)); fi
+    if grep -q '[.][0-9]' <<< "$steps"; then seen=yes gone=0; elif [ $seen ]; then gone=$((gone + 1)); fi
   done
   kill -KILL $step
 ) &
 watch=$!
-wait $step
-code=$?
-kill $watch 2> /dev/null
-"""
-# 143: it was told to stop, and has saved. Others from 128 on: it did not fail, something ended it.
-AGAIN = """\
-if [ $code -eq 143 ] || {{ [ $code -ge 128 ] && [ ${{SLURM_RESTART_COUNT:-0}} -lt {restarts} ]; }}; then
-  scontrol requeue "$SLURM_JOB_ID" && sleep 60
+code=0
+wait $step || code=$?
+kill $watch 2> /dev/null || true
+if [ -s "$FAILED" ]; then
+  code=$(< "$FAILED")
+  rm -f "$FAILED"
 fi
+"""
+# From 128 on it did not fail, something ended it: a signal, the end of its time, a job that comes first, a lost worker.
+AGAIN = """\
+turns={state}-turns-$SLURM_JOB_ID
+if [ $code -ge 128 ]; then
+  short=$(cat "$turns" 2> /dev/null || echo 0)
+  if [ $SECONDS -ge {long} ]; then short=0; else short=$((short + 1)); fi
+  if [ $short -le {restarts} ]; then
+    echo $short > "$turns"
+    scontrol requeue "$SLURM_JOB_ID" && sleep 60
+  fi
+fi
+rm -f "$turns"
 """
 
 
@@ -42,8 +59,8 @@ def script(
       name: of the job, by which it is found again.
       nodes: on each of which one process runs.
       log: the file for what the processes print; `%j` in it is the id of the job.
-      restarts: how often a job that lost a worker is put into the queue again, which one that was told to stop always
-        is; None for a stage that would begin from the start.
+      restarts: how many short turns in a row are ended, by a lost worker or the end of its time, until it is not put
+        into the queue again; None for a stage that does not save, and would begin from the start.
       comment: kept with the job; says what it makes.
     """
     asked = {
@@ -54,7 +71,7 @@ def script(
         "output": log,
         "open-mode": "append",  # a job that is queued again goes on in it
         "requeue": True,
-        "signal": f"TERM@{SAVE_SECONDS}",  # without `B:`, so that the processes get it, and save
+        "signal": None if restarts is None else f"TERM@{_lead(section)}",  # without `B:`, so that the processes get it
         "partition": section.partition,
         "account": section.account,
         "qos": section.qos,
@@ -71,6 +88,12 @@ def script(
         elif value is not None and value is not False:
             lines.append(f"#SBATCH --{key}={shlex.quote(str(value))}")
     of_cores = [f"--cpus-per-task={section.cpus}"] if section.cpus else []  # srun does not inherit it
-    step = shlex.join(["srun", "--kill-on-bad-exit=0", *of_cores, *command])
-    again = AGAIN.format(restarts=restarts) if restarts is not None else ""
-    return "\n".join([*lines, *section.setup, f"{STEP.format(step=step)}{again}exit $code\n"])
+    step = shlex.join(["srun", "--kill-on-bad-exit=0", *of_cores, "bash", "-c", TASK, "bash", *command])
+    state = shlex.quote(os.path.join(os.path.dirname(log), ".slurm"))
+    again = AGAIN.format(state=state, long=LONG_SECONDS, restarts=restarts) if restarts is not None else ""
+    return "\n".join([*lines, *section.setup, f"{STEP.format(state=state, step=step)}{again}exit $code\n"])
+
+
+def _lead(section: SlurmSection) -> int:
+    """Seconds before the end of its time when a job is told to save."""
+    return SAVE_SECONDS if section.seconds is None else max(1, min(SAVE_SECONDS, int(section.seconds / 3)))

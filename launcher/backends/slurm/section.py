@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import FilePath, Section, Told
 
@@ -11,6 +11,13 @@ Time = Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$"), To
 Memory = Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$"), Told("a size, such as 64G")]
 Name = Annotated[str, Field(pattern=r"^[^\s]+$"), Told("a name without a space")]
 OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$"), Told("the long name of an option of sbatch")]
+
+# By these a job is found again and its log read, or they are keys of the section.
+RESERVED = (
+    "job-name", "comment", "output", "error", "open-mode", "requeue", "no-requeue", "signal", "array", "clusters",
+    "wrap", "parsable", "chdir", "nodes", "ntasks", "ntasks-per-node", "partition", "account", "qos", "time",
+    "gpus-per-node", "cpus-per-task", "mem",
+)  # fmt: skip
 
 
 class SlurmSection(Section):
@@ -23,8 +30,8 @@ class SlurmSection(Section):
     qos: Name | None = Field(default=None, description="The quality of service.")
     time: Time | None = Field(
         default=None,
-        description="How long it may run, such as 12:00:00; training saves five minutes before and goes on in the next "
-        "turn.",
+        description="How long it may run, such as 12:00:00; training saves some minutes before its end, and goes on in "
+        "the next turn.",
     )
     gpus: Annotated[int, Field(ge=1, le=64)] | None = Field(default=None, description="GPUs of each node.")
     cpus: Annotated[int, Field(ge=1, le=1024)] | None = Field(default=None, description="Cores of each node.")
@@ -36,3 +43,20 @@ class SlurmSection(Section):
     options: dict[OptionName, bool | int | str] = Field(
         default={}, description="Any other option of sbatch, by its long name without dashes, such as constraint."
     )
+
+    @model_validator(mode="after")
+    def _says_a_thing_once(self) -> "SlurmSection":
+        if reserved := [name for name in self.options if name in RESERVED]:
+            raise ValueError(f"options: {reserved[0]} is set by the launcher")
+        return self
+
+    @property
+    def seconds(self) -> float | None:
+        """`time` in seconds."""
+        if self.time is None:
+            return None
+        days, _, clock = self.time.rpartition("-")
+        parts = [int(part) for part in clock.split(":")]
+        # With days, the first number is of hours; without, of minutes unless all three are there.
+        units = (3600, 60, 1) if days or len(parts) == 3 else (60, 1)
+        return int(days or 0) * 86_400 + sum(part * unit for part, unit in zip(parts, units, strict=False))

@@ -32,13 +32,65 @@ def test_every_key_is_an_option_of_sbatch():
         "time=1-12:00:00", "gpus-per-node=4", "cpus-per-task=16", "mem=64G", "constraint='a100&nvlink'", "exclusive",
     ]  # fmt: skip
     at = found.index("module load cuda/12.4")
-    assert found[at + 1] == "srun --kill-on-bad-exit=0 --cpus-per-task=16 python -m x --set 'a=[b c]' &"
+    (step,) = [line for line in found[at:] if line.startswith("srun")]
+    assert step.startswith("srun --kill-on-bad-exit=0 --cpus-per-task=16 bash -c ")
+    assert step.endswith(" bash python -m x --set 'a=[b c]' &")
 
 
-def test_only_what_goes_on_from_a_checkpoint_is_put_into_the_queue_again():
-    assert any("scontrol requeue" in line for line in lines({}))
-    assert any("-lt 7 ]" in line for line in lines({}, restarts=7))
-    assert not any("scontrol requeue" in line for line in lines({}, restarts=None))
+@pytest.fixture
+def run(tmp_path):
+    """Runs the script of a stage, and returns its exit code; -9 where it was put into the queue again, which kills it.
+
+    Programs of this test stand for Slurm's.
+    """
+    (tmp_path / "bin").mkdir()
+
+    def program(name, body):
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(0o755)
+
+    def start(task, restarts=3, ends=None, **section):
+        program("scontrol", '[ "$*" = "requeue 7" ]')
+        program("sleep", '[ $1 = 60 ] && kill -KILL $PPID; exec /bin/sleep "$1"')
+        program("squeue", "echo 1.0")
+        program("srun", f'shift; "$@"; code=$?; exit {ends or "$code"}')
+        text = script(SlurmSection(**section), ("bash", "-c", task), "fleet", 1, f"{tmp_path}/log", restarts, "made")
+        env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7"}
+        # What looks after srun may outlive the script for seconds; in a job, Slurm ends it.
+        unread = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.run(["bash"], input=text, text=True, env=env, timeout=60, **unread).returncode
+
+    return start
+
+
+AGAIN = -9
+
+
+def test_a_stage_that_ended_well_or_failed_is_not_put_into_the_queue_again(run):
+    assert run("exit 0") == 0
+    assert run("exit 1") == 1
+    assert run("exit 2", ends=138) == 2  # the others missed the one that failed
+
+
+@pytest.mark.parametrize("setup", [[], ["set -e", "set -u"]])
+def test_what_was_ended_goes_on_so_often(run, setup):
+    for _ in range(3):
+        assert run("exit 143", setup=setup) == AGAIN
+    assert run("exit 143", setup=setup) == 143
+    assert run("exit 138", setup=setup) == AGAIN  # it was given up, and is counted anew
+    assert run("kill -KILL $$", restarts=None) == 137
+
+
+def test_a_worker_that_is_told_to_stop_saves_and_its_code_is_that_of_the_task(run):
+    task = 'trap "sleep 1; exit 143" TERM; kill -TERM $PPID $$; wait'  # as Slurm does, to all of the task
+    assert run(task) == AGAIN
+
+
+def test_it_is_told_to_save_before_its_end():
+    for time, signal in [("10", "200"), ("5:30", "110"), ("12:00:00", "300"), ("1-0", "300"), (None, "300")]:
+        assert f"#SBATCH --signal=TERM@{signal}" in lines({"time": time} if time else {})
+    assert not any("signal" in line for line in lines({"time": "10"}, restarts=None))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +102,7 @@ def test_only_what_goes_on_from_a_checkpoint_is_put_into_the_queue_again():
         ("{gpus: 0}", "slurm.gpus: 0 is not allowed"),
         ("{options: {--mem: 3}}", "it must be the long name of an option of sbatch"),
         ("{nodes: 3}", "slurm.nodes: unknown key"),
+        ("{options: {job-name: mine}}", "options: job-name is set by the launcher"),
     ],
 )
 def test_a_section_that_cannot_be_is_refused(fleet, section, told):
