@@ -9,6 +9,7 @@ import time
 
 import keras
 import numpy as np
+import psutil
 import pytest
 import yaml
 from engines.machines import machines
@@ -122,6 +123,16 @@ def test_a_worker_that_is_killed(training, nodes):
     training.reached(100, process)
     for pid in nodes[1].processes("beamfeed.trainer.main"):
         os.kill(pid, signal.SIGKILL)
+    assert "starts again from its last checkpoint" in training.finished(process)
+
+
+def test_a_worker_that_freezes(training, nodes):
+    process = training.start()
+    training.reached(100, process)
+    (worker,) = [
+        pid for pid in nodes[1].processes(" -m beamfeed.trainer.main") if psutil.Process(pid).parent().name() == "bash"
+    ]
+    os.kill(worker, signal.SIGSTOP)  # its watchdog goes on
     assert "starts again from its last checkpoint" in training.finished(process)
 
 

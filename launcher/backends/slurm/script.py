@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 
 SAVE_SECONDS = 300  # before the end of its time a job is told to save; a third of the time, where that is less
+WAIT_SECONDS = 300  # from the end of the first worker, for others that are frozen
 LONG_SECONDS = 900  # a turn of so many seconds has got on: what ended turns before it does not count any more
 # A worker that failed leaves its code, as srun returns the highest, which is that of the workers that then missed it.
 TASK = 'trap : TERM; "$@"; code=$?; [ $code = 0 ] || [ $code -ge 128 ] || echo $code > "$FAILED"; exit $code'
@@ -88,7 +89,9 @@ def script(
         elif value is not None and value is not False:
             lines.append(f"#SBATCH --{key}={shlex.quote(str(value))}")
     of_cores = [f"--cpus-per-task={section.cpus}"] if section.cpus else []  # srun does not inherit it
-    step = shlex.join(["srun", "--kill-on-bad-exit=0", *of_cores, "bash", "-c", TASK, "bash", *command])
+    step = shlex.join(
+        ["srun", "--kill-on-bad-exit=0", f"--wait={WAIT_SECONDS}", *of_cores, "bash", "-c", TASK, "bash", *command]
+    )
     state = shlex.quote(os.path.join(os.path.dirname(log), ".slurm"))
     again = AGAIN.format(state=state, long=LONG_SECONDS, restarts=restarts) if restarts is not None else ""
     return "\n".join([*lines, *section.setup, f"{STEP.format(state=state, step=step)}{again}exit $code\n"])

@@ -33,7 +33,7 @@ def test_every_key_is_an_option_of_sbatch():
     ]  # fmt: skip
     at = found.index("module load cuda/12.4")
     (step,) = [line for line in found[at:] if line.startswith("srun")]
-    assert step.startswith("srun --kill-on-bad-exit=0 --cpus-per-task=16 bash -c ")
+    assert step.startswith("srun --kill-on-bad-exit=0 --wait=300 --cpus-per-task=16 bash -c ")
     assert step.endswith(" bash python -m x --set 'a=[b c]' &")
 
 
@@ -54,7 +54,7 @@ def run(tmp_path):
         program("scontrol", '[ "$*" = "requeue 7" ]')
         program("sleep", '[ $1 = 60 ] && kill -KILL $PPID; exec /bin/sleep "$1"')
         program("squeue", "echo 1.0")
-        program("srun", f'shift; "$@"; code=$?; exit {ends or "$code"}')
+        program("srun", f'shift 2; "$@"; code=$?; exit {ends or "$code"}')
         text = script(SlurmSection(**section), ("bash", "-c", task), "fleet", 1, f"{tmp_path}/log", restarts, "made")
         env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7"}
         # What looks after srun may outlive the script for seconds; in a job, Slurm ends it.
