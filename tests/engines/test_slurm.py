@@ -161,6 +161,7 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, cluster):
     assert f"job {job_id} of Slurm is asked to stop" in cancelled.communicate(timeout=60)[1]
     _, error = other.communicate(timeout=120)
     assert f"job {job_id} is in the queue already; following it" in error
+    assert "evaluating" in error  # it is told how far the job is, too
     assert "the job ended as cancelled; run the same command to go on" in error
     assert other.returncode == 1
     assert queue(cluster) == []

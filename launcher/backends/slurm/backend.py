@@ -67,19 +67,21 @@ class SlurmBackend:
                     "options; wait for it, choose another folder, or stop it with `beamfeed cancel`"
                 )
             display.say(f"{stage.name}: job {job_id} is in the queue already; following it")
-            return SlurmRun(stage, job_id, None, display)
-        folder = _progress_folder(stage)
-        more = ["--progress-dir", folder] if folder else []
+            return SlurmRun(stage, job_id, display)
+        folder, more = _progress_folder(stage), []
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)  # of a job that nobody followed to its end
+            more += ["--progress-dir", folder]
         if stage.starts_anew and not stage.once:
             more += options.ONCE.write(uuid.uuid4().hex)  # it counts once, also where Slurm starts it again
         os.makedirs(os.path.dirname(_log(stage, "0")), exist_ok=True)
         job_id = queue.submit(_script(stage, more))
         display.say(f"{stage.name}: job {job_id} of Slurm; its log is {_log(stage, job_id)}")
-        return SlurmRun(stage, job_id, folder, display)
+        return SlurmRun(stage, job_id, display)
 
     def find(self, stage: Stage) -> "SlurmRun | None":
         active = _asked(queue.active_jobs, _name(stage))
-        return SlurmRun(stage, active[0], None, Lines()) if active else None
+        return SlurmRun(stage, active[0], Lines()) if active else None
 
 
 def _asked(ask: Callable[[str], T], what: str) -> T:
@@ -119,10 +121,10 @@ def _log(stage: Stage, job_id: str) -> str:
 
 
 def _progress_folder(stage: Stage) -> str | None:
-    """Where the processes tell how far they are; None where no folder is shared."""
+    """Where the processes tell how far they are, also who follows them later; None where no folder is shared."""
     made = stage.name == PREPROCESS
     folder = DataLayout.of(stage.output, stage.fingerprint).temporary if made else stage.logs
-    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{uuid.uuid4().hex}"))
+    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{_comment(stage)}"))
 
 
 def _script(stage: Stage, more: Sequence[str]) -> str:
@@ -139,21 +141,18 @@ class SlurmRun:
     Args:
       stage: what it makes.
       job_id: its id.
-      folder: in which its processes tell how far they are, if they were told to.
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, job_id: str, folder: str | None, display: Display):
-        self._stage, self._job_id, self._folder, self._display = stage, job_id, folder, display
+    def __init__(self, stage: Stage, job_id: str, display: Display):
+        self._stage, self._job_id, self._display = stage, job_id, display
 
     def follow(self, progress: StageProgress) -> int:
-        folder = self._folder
-        try:
-            with watching(folder, progress, self._display.show) if folder else nullcontext():
-                state = self._wait(progress)
-        finally:
-            if folder:
-                shutil.rmtree(folder, ignore_errors=True)
+        folder = _progress_folder(self._stage)
+        with watching(folder, progress, self._display.show) if folder else nullcontext():
+            state = self._wait(progress)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
         return self._judge(state)
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
@@ -180,6 +179,8 @@ class SlurmRun:
             if words != told:
                 progress.phase = f"job {self._job_id} of Slurm is {words}"
                 told = words
+                if _progress_folder(self._stage) is None:  # else who watches it does that
+                    self._display.show(progress)
             time.sleep(POLL_SECONDS)
 
     def _judge(self, state: queue.JobState | None) -> int:

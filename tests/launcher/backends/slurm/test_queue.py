@@ -89,7 +89,7 @@ def test_how_a_job_ended_is_the_exit_code(programs, capsys, state, code, told):
     folder = programs(scontrol=state)
     (folder / "model" / "logs").mkdir(parents=True)
     (folder / "model" / "logs" / "slurm-7.log").write_text("first\nwhat was wrong\nsrun: error: node1: task 0\n\n")
-    run = SlurmRun(stage(folder), "7", None, Lines())
+    run = SlurmRun(stage(folder), "7", Lines())
     assert run.follow(StageProgress(TRAIN, time.monotonic())) == code
     assert told in capsys.readouterr().err
 
