@@ -151,12 +151,12 @@ def find_learning_rate(args: argparse.Namespace) -> int:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """Stops what a job runs in a cloud."""
+    """Stops what a job runs elsewhere."""
     runs = cancel_job(args.job, args.set, args.max_assets)
     if args.json:
         emit_event("cancel", runs=runs)
     elif not runs:
-        note("beamfeed: no cloud job of this job file is running")
+        note("beamfeed: no job of this file is running elsewhere")
     return 0
 
 

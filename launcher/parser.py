@@ -73,7 +73,9 @@ COMMANDS = {
         "beamfeed check job.yaml --set windows.length=64",
         (JOB, SET, *options.CHECK.options, MAX_ASSETS),
     ),
-    "cancel": Command("stop a job's runs in the cloud", "beamfeed cancel job.yaml", (JOB, SET, MAX_ASSETS)),
+    "cancel": Command(
+        "stop a job's runs on Dataflow, Flink or Slurm", "beamfeed cancel job.yaml", (JOB, SET, MAX_ASSETS)
+    ),
     "inspect": Command(
         "show what is in a dataset",
         "beamfeed inspect out/data --windows 2",

@@ -198,7 +198,7 @@ def test_a_job_without_train_can_be_preprocessed_but_not_run(job_path):
 def test_cancelling_what_does_not_run_in_a_cloud(job_path):
     result = beamfeed("cancel", job_path)
     assert (result.returncode, result.stdout) == (0, "")
-    assert result.stderr == "beamfeed: no cloud job of this job file is running\n"
+    assert result.stderr == "beamfeed: no job of this file is running elsewhere\n"
 
 
 def test_schema_is_json_and_allows_no_unknown_key():
