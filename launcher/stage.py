@@ -1,8 +1,10 @@
 """One step of a job, as the plan describes it and a backend runs it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from beamfeed.contract.config.section import Section
+if TYPE_CHECKING:  # it takes long to load, and the help needs the names below
+    from beamfeed.contract.config.section import Section
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
 
@@ -44,5 +46,5 @@ class Stage:
     output: str = ""
     fingerprint: str = ""
     checkpoints: str = ""
-    section: Section | None = None
+    section: "Section | None" = None
     grace: float = 3.0
