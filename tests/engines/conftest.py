@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from albums import Album
 from cloud.standin import Cloud, start_cloud
-from fleets import Fleet, files_of, make_table
-from tables import Lake
-from tables import make_table as make_rows
+
+from tests.albums import Album
+from tests.fleets import Fleet, files_of, make_table
+from tests.tables import Lake
+from tests.tables import make_table as make_rows
 
 # Where the tests are told to end, the clusters that they made end with them.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from engines.beam_engines import flink_cluster, free_port, job_server, prism
 from engines.machines import kill, machines
-from fleets import files_of
+
+from tests.fleets import files_of
 
 KINDS = ["series", "table", "image"]
 MASTERS = {"flink": "[local]", "spark": "local[2]"}

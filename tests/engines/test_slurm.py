@@ -14,10 +14,10 @@ import pytest
 import yaml
 from engines.machines import machines
 from engines.slurm_cluster import slurm
-from fleets import Fleet, make_table
 
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
+from tests.fleets import Fleet, make_table
 
 pytestmark = pytest.mark.engines
 BEAMFEED = [sys.executable, "-m", "beamfeed.launcher.cli"]
