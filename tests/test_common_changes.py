@@ -139,25 +139,25 @@ assert "3 rows were rejected" in fleet.over(Limits(max_rejected_rows=2))
         "a backend",
         {
             "launcher/backends/__init__.py": [
-                ('{"local": LocalBackend()', '{"remote": RemoteBackend(), "local": LocalBackend()'),
+                ('"local": LocalBackend()', '"ssh": SshBackend(), "local": LocalBackend()'),
                 (
                     "    from beamfeed.launcher.backends.local",
-                    "    from beamfeed.launcher.backends.remote.backend import RemoteBackend\n"
+                    "    from beamfeed.launcher.backends.ssh.backend import SshBackend\n"
                     "    from beamfeed.launcher.backends.local",
                 ),
             ],
-            "launcher/backends/remote/__init__.py": [("", "")],
-            "launcher/backends/remote/backend.py": [
+            "launcher/backends/ssh/__init__.py": [("", "")],
+            "launcher/backends/ssh/backend.py": [
                 (
                     "",
                     "from beamfeed.contract.config.section import Section\n"
                     "from beamfeed.launcher.backends.local.backend import LocalBackend\n\n\n"
-                    "class RemoteSection(Section):\n    host: str\n\n\n"
-                    "class RemoteBackend(LocalBackend):\n"
+                    "class SshSection(Section):\n    host: str\n\n\n"
+                    "class SshBackend(LocalBackend):\n"
                     '    stages = ("preprocess",)\n'
-                    "    section = RemoteSection\n\n"
+                    "    section = SshSection\n\n"
                     "    def command(self, name, job, arguments, fingerprint):\n"
-                    '        return ("ssh", job.launch.preprocess.section("remote").host, *arguments)\n',
+                    '        return ("ssh", job.launch.preprocess.section("ssh").host, *arguments)\n',
                 )
             ],
         },
@@ -173,12 +173,12 @@ name: x
 source: {kind: timeseries, files: "*.csv", time: {column: t}, features: [a]}
 windows: {length: 3}
 output: {path: o}
-launch: {preprocess: {backend: remote, remote: {host: far}}}
+launch: {preprocess: {backend: ssh, ssh: {host: far}}}
 '''
 (folder / "job.yaml").write_text(text)
 job = load_job(str(folder / "job.yaml"), [])
 assert backends()[job.launch.preprocess.backend].command("preprocess", job, ("--job",), "") == ("ssh", "far", "--job")
-(folder / "job.yaml").write_text(text.replace("remote: {host: far}", "remote: {}"))
+(folder / "job.yaml").write_text(text.replace("ssh: {host: far}", "ssh: {}"))
 try:
     load_job(str(folder / "job.yaml"), [])
 except UserError as error:
