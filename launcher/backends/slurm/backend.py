@@ -157,7 +157,7 @@ class SlurmRun:
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        told, restarts, unanswered = "", 0, 0
+        last_words, restarts, unanswered = "", 0, 0
         while True:
             try:
                 state = queue.job_state(self._job_id)
@@ -176,9 +176,9 @@ class SlurmRun:
                 self._say("starts again from its last checkpoint" if self._stage.checkpoints else "starts again")
                 restarts = state.restarts
             words = state.state.lower() + (f" ({state.reason})" if state.state == "PENDING" and state.reason else "")
-            if words != told:
+            if words != last_words:
                 progress.phase = f"job {self._job_id} of Slurm is {words}"
-                told = words
+                last_words = words
                 if _progress_folder(self._stage) is None:  # else who watches it does that
                     self._display.show(progress)
             time.sleep(POLL_SECONDS)

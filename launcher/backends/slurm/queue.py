@@ -108,6 +108,6 @@ def _call(command: Sequence[str], text: str | None = None) -> str:
         raise Unreachable(f"{command[0]} does not answer") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        told = lines[-1].removeprefix(f"{command[0]}: ").removeprefix("error: ") if lines else ""
-        raise Unreachable(told or f"{command[0]} ended with exit code {done.returncode}")
+        reason = lines[-1].removeprefix(f"{command[0]}: ").removeprefix("error: ") if lines else ""
+        raise Unreachable(reason or f"{command[0]} ended with exit code {done.returncode}")
     return done.stdout
