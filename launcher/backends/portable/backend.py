@@ -166,7 +166,7 @@ def check_answers(server: str, key: str) -> None:
     host, _, port = server.rpartition(":")
     try:
         socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:  # a port above 65535
+    except OSError as error:
         raise UserError(
-            f"{key}: nothing answers at {server} ({getattr(error, 'strerror', None) or error}); is Beam's job server running there?"
+            f"{key}: nothing answers at {server} ({error.strerror or error}); is Beam's job server running there?"
         ) from None

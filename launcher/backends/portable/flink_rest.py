@@ -52,7 +52,7 @@ class FlinkRest:
                 if answer.status >= 400:
                     raise ValueError(f"{answer.status} {'; '.join(values.get('errors', []))[:300]}")
                 return values
-        except (OSError, OverflowError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise UserError(
                 f"launch.preprocess.flink.master: no answer from Flink at {self._address}: "
                 f"{getattr(error, 'strerror', None) or error}"

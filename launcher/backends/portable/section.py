@@ -2,12 +2,25 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from beamfeed.contract.config.section import FilePath, Section, Told
 from beamfeed.launcher.backends.remote import BeamOptions
 
-Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$"), Told("a host and a port, such as jobserver:8099")]
+
+def _has_a_port(address: str) -> str:
+    if int(address.rpartition(":")[2]) > MOST_PORT:
+        raise ValueError(f"{address!r} is not allowed, a port is at most {MOST_PORT}")
+    return address
+
+
+MOST_PORT = 65_535
+Address = Annotated[
+    str,
+    Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$"),
+    AfterValidator(_has_a_port),
+    Told("a host and a port, such as jobserver:8099"),
+]
 # They say where the job goes and who works on it, which the keys of the section do.
 RESERVED = (
     "runner",
