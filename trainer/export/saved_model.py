@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer.export.columns import ColumnServing
 from beamfeed.trainer.export.serving import Outputs, Serving, inputs_of, load_transform, serve, signature
 from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.models.recurrence import portable
 from beamfeed.trainer.tasks.objective import Objective
 
 ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs, and its output
@@ -210,5 +211,6 @@ def save_serving(
         module = ColumnServing(model, objective, graph, unused, raw)
     else:
         module = WindowServing(model, objective, manifest, graph, missing, ranges)
-    tf.saved_model.save(module, folder, signatures=module.signatures())
+    with portable(model):
+        tf.saved_model.save(module, folder, signatures=module.signatures())
     return module

@@ -8,7 +8,8 @@ Keras's own, so the results are the same but for rounding.
 Only sums of products in another order: a model stays a model of plain Keras layers, in its file as well.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -192,6 +193,20 @@ def quicken(model: keras.Model) -> None:
             f"train.model: {', '.join(slow)} computed row by row, which is slow on a CPU; fast are layers in float32 "
             "(train.devices.precision), with Keras's own activations and no dropout"
         )
+
+
+@contextmanager
+def portable(model: keras.Model) -> Iterator[None]:
+    """What is traced inside runs on every machine: GRU and LSTM layers do not take cuDNN's kernels, which need a GPU."""
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.GRU | keras.layers.LSTM)]
+    before = [layer.use_cudnn for layer in layers]
+    for layer in layers:
+        layer.use_cudnn = False
+    try:
+        yield
+    finally:
+        for layer, used in zip(layers, before, strict=True):
+            layer.use_cudnn = used
 
 
 def _is_plain(layer: Any) -> bool:
