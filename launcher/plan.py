@@ -180,6 +180,7 @@ def preprocess_stage(
         output=job.output.path,
         fingerprint=fingerprint,
         section=job.launch.preprocess.section(backend),
+        job=job,
     )
 
 
@@ -226,6 +227,7 @@ def train_stage(
         output=train.workdir,
         fingerprint=run_fingerprint(job.train, data),  # the same before and after its dataset is there
         section=launch.section(launch.backend),
+        job=job,
         grace=SAVE_SECONDS,
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # it takes long to load, and the help needs the names below
+    from beamfeed.contract.config.job import Job
     from beamfeed.contract.config.section import Section
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
@@ -29,6 +30,7 @@ class Stage:
       fingerprint: of that dataset.
       checkpoints: the folder of its checkpoints, if it writes any: a new one is progress.
       section: what the job file says of the backend.
+      job: of which it is a stage, for a backend that sends the job file along.
       grace: seconds that its processes have to end by themselves when the launcher is asked to stop.
     """
 
@@ -47,4 +49,5 @@ class Stage:
     fingerprint: str = ""
     checkpoints: str = ""
     section: "Section | None" = None
+    job: "Job | None" = None
     grace: float = 3.0

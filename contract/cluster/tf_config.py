@@ -60,7 +60,7 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
     return WorkerInfo(worker, len(addresses), tuple(addresses), "TF_CONFIG")
 
 
-def tf_config(addresses: Sequence[str], index: int) -> str:
+def tf_config(addresses: Sequence[str], index: int | str) -> str:
     """The variable's value for one of the workers at these addresses, the chief as the first."""
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}})
 

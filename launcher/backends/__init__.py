@@ -9,6 +9,7 @@ from beamfeed.launcher.backends.base import Backend
 def backends() -> dict[str, Backend]:
     """Every backend, by the name that a job file calls it."""
     from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
+    from beamfeed.launcher.backends.kubernetes.backend import KubernetesBackend
     from beamfeed.launcher.backends.local.backend import LocalBackend
     from beamfeed.launcher.backends.portable.backend import FlinkBackend, PrismBackend, SparkBackend
     from beamfeed.launcher.backends.slurm.backend import SlurmBackend
@@ -20,4 +21,5 @@ def backends() -> dict[str, Backend]:
         "spark": SparkBackend(),
         "prism": PrismBackend(),
         "slurm": SlurmBackend(),
+        "kubernetes": KubernetesBackend(),
     }

@@ -1,17 +1,24 @@
-"""What the backends that run Beam elsewhere share: its options on a command line, and paths that workers can see."""
+"""What the backends that run a stage elsewhere share: options on a command line, names, and paths that workers see."""
 
 import hashlib
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from beamfeed.contract import storage
+from beamfeed.contract import options, storage
+from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.stage import PREPROCESS, Stage
 
+POLL_SECONDS = 2.0
+PATIENCE = 450  # looks in a row that get no answer, a quarter of an hour
+LATE_SECONDS = 20.0  # files of a shared folder are seen here later than where they were written
 LONGEST_NAME = 40  # of the part of a job's name that can be read; Dataflow allows 63 in all
 BeamOptions = Annotated[
     dict[str, bool | int | float | str | list[str]],
@@ -44,15 +51,41 @@ def option(command: Sequence[str], name: str) -> str | None:
     return value
 
 
-def job_name(output: str) -> str:
+def place_of(stage: Stage) -> str:
+    """The folder that a stage writes to, the same however it is written."""
+    return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
+
+
+def job_name(output: str, longest: int = LONGEST_NAME) -> str:
     """The name of a job that writes to this folder: by it a running job is found again.
 
-    Dataflow allows a name only one running job, so two launchers cannot both write to one output there.
+    Dataflow and Kubernetes allow a name only one running job, so two launchers cannot both write to one output there.
     """
     bucket_path = output.removeprefix("gs://").rstrip("/")
-    words = re.sub(r"[^a-z0-9]+", "-", bucket_path.lower())[-LONGEST_NAME:].strip("-")
+    words = re.sub(r"[^a-z0-9]+", "-", bucket_path.lower())[-longest:].strip("-")
     tag = hashlib.sha256(bucket_path.encode()).hexdigest()[:12]
     return "-".join(part for part in ("beamfeed", words, tag) if part)
+
+
+def work_of(stage: Stage) -> str:
+    """What a job makes, and with which options: another run of it does not follow a job that does something else."""
+    said = list(stage.command[3:])
+    for option_ in flat((*options.TRAIN_FROM, options.ONCE)):  # who follows a job does not say again how it began
+        while option_.name in said:
+            at = said.index(option_.name)
+            del said[at : at + (1 if option_.name == options.TRAIN_FROM[0].name else 2)]
+    asked = hashlib.sha256("\0".join(said).encode()).hexdigest()
+    return f"beamfeed-{stage.fingerprint[:16]}-{asked[:8]}"
+
+
+def is_published(stage: Stage) -> bool:
+    """Whether the dataset of a stage that makes one is there, also seconds after the job's end."""
+    end = time.monotonic() + LATE_SECONDS
+    while stage.name == PREPROCESS and read_complete(stage.output, stage.fingerprint) is None:
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def check_paths(job: Job, whose: str, *, shared: bool = False) -> None:

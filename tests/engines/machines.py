@@ -56,6 +56,10 @@ class Machine:
         with log.open("ab") as file:
             return start(self.command(*command), file, env, cwd)
 
+    def name_hosts(self, text: str) -> None:
+        """Replaces its file of hosts, also for what runs here."""
+        Path("/etc/netns", self._namespace, "hosts").write_text(text)
+
     def processes(self, words: str) -> list[int]:
         """The ids of the processes here whose command has these words."""
         pids = subprocess.run(["ip", "netns", "pids", self._namespace], capture_output=True, text=True).stdout.split()

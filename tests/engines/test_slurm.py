@@ -1,26 +1,17 @@
 """Slurm on three machines: training there gives the bits of three processes here, whatever happens in between."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
-import keras
-import numpy as np
 import psutil
 import pytest
-import yaml
 from engines.machines import machines
 from engines.slurm_cluster import slurm
-
-from beamfeed.contract.dataset.checkpoints import find_checkpoints
-from beamfeed.contract.dataset.layout import RunLayout
-from tests.fleets import Fleet, make_table
+from engines.trained import Training, train_here
 
 pytestmark = pytest.mark.engines
-BEAMFEED = [sys.executable, "-m", "beamfeed.launcher.cli"]
 
 
 @pytest.fixture(scope="module")
@@ -38,58 +29,7 @@ def cluster(nodes, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """A job file whose dataset is there; its model was trained by three processes of this machine."""
-    fleet = Fleet(tmp_path_factory.mktemp("job"))
-    for i in range(8):
-        fleet.write(f"m{i}.parquet", make_table(2000, seed=i))
-    fleet.job["train"] |= {"epochs": 25, "feed": {"batch_size": 48}, "checkpoint": {"every_steps": 20},
-                           "worker_timeout": "10s"}  # fmt: skip
-    fleet.job["launch"]["train"]["workers"] = 3
-    assert fleet.preprocess() == 0
-    path = fleet.write_job()
-    subprocess.run([*BEAMFEED, "train", str(path), "-q"], check=True, capture_output=True)
-    return path
-
-
-class Training:
-    """The job on Slurm, in a working folder of its own."""
-
-    def __init__(self, job, workdir, env):
-        self.workdir, self._job, self._env = workdir, job, env
-
-    def start(self, command: str = "train", *overrides: str) -> subprocess.Popen:
-        values = (f"train.workdir={self.workdir}", "launch.train.backend=slurm", *overrides)
-        sets = [part for value in values for part in ("--set", value)]
-        return subprocess.Popen(
-            [*BEAMFEED, command, str(self._job), *sets],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env,
-        )  # fmt: skip
-
-    def reached(self, step: int, process: subprocess.Popen) -> None:
-        """Waits for a checkpoint."""
-        while max(find_checkpoints(RunLayout(str(self.workdir)).checkpoints), default=0) < step:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-
-    def finished(self, process: subprocess.Popen) -> str:
-        """What was said until the model was there, which is that of the run on this machine."""
-        _, error = process.communicate(timeout=400)
-        assert process.returncode == 0, error
-        here = yaml.safe_load(self._job.read_text())["train"]["workdir"]
-        for a, b in zip(weights(here), weights(self.workdir), strict=True):
-            np.testing.assert_array_equal(a, b)
-        assert losses(here) == losses(self.workdir)
-        assert not list((self.workdir / "logs").glob("progress-*"))
-        return error
-
-
-def weights(workdir) -> list[np.ndarray]:
-    return keras.saving.load_model(RunLayout(str(workdir)).model).get_weights()
-
-
-def losses(workdir) -> list[tuple[float, float]]:
-    with open(RunLayout(str(workdir)).metrics) as file:
-        return [(line["loss"], line["eval_loss"]) for line in map(json.loads, file)]
+    return train_here(tmp_path_factory.mktemp("job"))
 
 
 def queue(env) -> list[str]:
@@ -98,7 +38,7 @@ def queue(env) -> list[str]:
 
 @pytest.fixture
 def training(job, cluster, tmp_path):
-    yield Training(job, tmp_path / "model", cluster)
+    yield Training(job, tmp_path / "model", cluster, "launch.train.backend=slurm")
     subprocess.run(["scancel", "--user", "root"], env=cluster)
 
 

@@ -1,6 +1,5 @@
 """Runs stages as jobs of Slurm: submits one, or finds it in the queue, and follows it to its end."""
 
-import hashlib
 import os
 import shutil
 import sys
@@ -11,14 +10,12 @@ from contextlib import nullcontext
 from typing import ClassVar, TypeVar
 
 from beamfeed.contract import options, storage
-from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.remote import job_name
+from beamfeed.launcher.backends.remote import PATIENCE, POLL_SECONDS, is_published, job_name, place_of, work_of
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
@@ -27,10 +24,7 @@ from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 T = TypeVar("T")
-POLL_SECONDS = 2.0
 TAIL_BYTES = 64 * 1024
-PATIENCE = 450  # looks in a row that get no answer, a quarter of an hour
-LATE_SECONDS = 20.0  # files of a shared folder are seen here later than where they were written
 ADVICE = {
     "TIMEOUT": "; raise launch.{stage}.slurm.time",
     "OUT_OF_MEMORY": "; raise launch.{stage}.slurm.memory, or start more workers",
@@ -61,7 +55,7 @@ class SlurmBackend:
         name = _name(stage)
         for job_id in _asked(queue.active_jobs, name):
             known = _asked(queue.job_state, job_id)
-            if stage.starts_anew or (known and known.comment != _comment(stage)):
+            if stage.starts_anew or (known and known.comment != work_of(stage)):
                 raise UserError(
                     f"{stage.output}: job {job_id} of Slurm is writing there with other input, settings or "
                     "options; wait for it, choose another folder, or stop it with `beamfeed cancel`"
@@ -91,24 +85,9 @@ def _asked(ask: Callable[[str], T], what: str) -> T:
         raise UserError(f"Slurm does not answer: {error}") from None
 
 
-def _place(stage: Stage) -> str:
-    return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
-
-
 def _name(stage: Stage) -> str:
     """The name of the job that writes to the place of a stage."""
-    return job_name(_place(stage))
-
-
-def _comment(stage: Stage) -> str:
-    """What a job makes, and with which options: another run of it does not follow a job that does something else."""
-    said = list(stage.command[3:])
-    for option in flat((*options.TRAIN_FROM, options.ONCE)):  # who follows a job does not say again how it began
-        while option.name in said:
-            at = said.index(option.name)
-            del said[at : at + (1 if option.name == options.TRAIN_FROM[0].name else 2)]
-    asked = hashlib.sha256("\0".join(said).encode()).hexdigest()
-    return f"beamfeed-{stage.fingerprint[:16]}-{asked[:8]}"
+    return job_name(place_of(stage))
 
 
 def _log(stage: Stage, job_id: str) -> str:
@@ -117,14 +96,14 @@ def _log(stage: Stage, job_id: str) -> str:
         return os.path.abspath(os.path.join(stage.logs, f"slurm-{job_id}.log"))
     if storage.is_remote(stage.output):
         return os.path.abspath(f"slurm-{job_id}.log")
-    return f"{_place(stage)}.slurm-{job_id}.log"  # nothing else may be in the folder of a dataset
+    return f"{place_of(stage)}.slurm-{job_id}.log"  # nothing else may be in the folder of a dataset
 
 
 def _progress_folder(stage: Stage) -> str | None:
     """Where the processes tell how far they are, also who follows them later; None where no folder is shared."""
     made = stage.name == PREPROCESS
     folder = DataLayout.of(stage.output, stage.fingerprint).temporary if made else stage.logs
-    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{_comment(stage)}"))
+    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{work_of(stage)}"))
 
 
 def _script(stage: Stage, more: Sequence[str]) -> str:
@@ -132,7 +111,7 @@ def _script(stage: Stage, more: Sequence[str]) -> str:
     assert isinstance(section, SlurmSection)
     command, log = (*stage.command, *more), _log(stage, "%j")
     restarts = stage.restarts if stage.checkpoints else None
-    return script(section, command, _name(stage), stage.workers, log, restarts, _comment(stage))
+    return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage))
 
 
 class SlurmRun:
@@ -190,9 +169,9 @@ class SlurmRun:
             self._say(f"Slurm has forgotten how job {self._job_id} ended; its log is {log}")
             result = read_result(self._stage.output) if self._stage.checkpoints else None
             trained = result is not None and result.fingerprint == self._stage.fingerprint
-            return 0 if trained or (not self._stage.checkpoints and self._is_published()) else 1
+            return 0 if trained or (not self._stage.checkpoints and is_published(self._stage)) else 1
         if state.state == "COMPLETED":
-            if self._is_published():
+            if is_published(self._stage):
                 return 0
             self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; its log is {log}")
             return 1
@@ -203,15 +182,6 @@ class SlurmRun:
         advice = ADVICE.get(state.state, "").format(stage="train" if self._stage.checkpoints else "preprocess")
         self._say(f"the job ended as {words}{advice}; run the same command to go on; its log is {log}")
         return 1
-
-    def _is_published(self) -> bool:
-        """Whether the dataset of a stage that makes one is there, also seconds after the job's end."""
-        end = time.monotonic() + LATE_SECONDS
-        while self._stage.name == PREPROCESS and read_complete(self._stage.output, self._stage.fingerprint) is None:
-            if time.monotonic() > end:
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
 
     def leave(self) -> None:
         self._say(f"job {self._job_id} goes on; run the same command again to follow it, or stop it with")

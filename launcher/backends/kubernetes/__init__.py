@@ -1,0 +1,1 @@
+"""Kubernetes: the job is the cluster's, and outlives the launcher."""

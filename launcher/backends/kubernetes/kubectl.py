@@ -1,0 +1,113 @@
+"""The few commands of kubectl with which objects are made, looked at and deleted."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from beamfeed.contract.errors import UserError
+
+TIMEOUT_SECONDS = 60.0
+# What helps where the cluster says no; else it is asked again.
+UNKNOWN = "the cluster does not know it; install it there, or choose another launch.STAGE.kubernetes.kind"
+LOGIN, TAKEN = "log in to the cluster again", "the cluster does not take it"
+REFUSED = {
+    "no matches for kind": UNKNOWN,
+    "doesn't have a resource type": UNKNOWN,
+    "(Unauthorized)": LOGIN,
+    "must be logged in": LOGIN,
+    "exec plugin": LOGIN,
+    "(Forbidden)": "the cluster does not allow it",
+    "(NotFound)": "make it first",
+    "does not exist": "see `kubectl config get-contexts`",
+    "is invalid": TAKEN,
+    "(BadRequest)": TAKEN,
+    "(Invalid)": TAKEN,
+}
+
+
+class Unreachable(Exception):
+    """The cluster did not answer; the next time it may."""
+
+
+class Exists(Exception):
+    """An object of this name is there already."""
+
+
+class Kubectl:
+    """Commands to a namespace of a cluster.
+
+    Args:
+      context: of the configuration; None for its current one.
+      namespace: None for that of the context.
+      stage: for messages.
+    """
+
+    def __init__(self, context: str | None, namespace: str | None, stage: str):
+        self._stage = stage
+        self._command = ["kubectl", *([f"--context={context}"] if context else [])]
+        self._command += [f"--namespace={namespace}"] if namespace else []
+
+    def check_installed(self) -> None:
+        """Raises UserError if this machine has no kubectl."""
+        if shutil.which("kubectl") is None:
+            raise UserError(
+                "backend: kubernetes: kubectl is not on this machine's PATH; install it, and log in to the cluster"
+            )
+
+    def create(self, item: dict[str, Any]) -> None:
+        """Makes an object.
+
+        Raises:
+          Exists: if one of its name is there.
+          UserError: if the cluster does not take it.
+        """
+        try:
+            self._call(["create", "-f", "-"], json.dumps(item))
+        except Unreachable as error:
+            raise UserError(f"the cluster does not answer: {error}; nothing was started") from None
+
+    def get(self, resource: str, name: str) -> dict[str, Any] | None:
+        """An object; None where there is none."""
+        shown = self._call(["get", resource, name, "--ignore-not-found", "-o", "json"])
+        return json.loads(shown) if shown.strip() else None
+
+    def listed(self, resource: str, *selection: str) -> list[dict[str, Any]]:
+        """The objects that are selected."""
+        items: list[dict[str, Any]] = json.loads(self._call(["get", resource, *selection, "-o", "json"]))["items"]
+        return items
+
+    def delete(self, resource: str, name: str) -> None:
+        """Asks the cluster to delete an object, and then what it made."""
+        self._call(["delete", resource, name, "--ignore-not-found", "--wait=false", "--cascade=foreground"])
+
+    def logs(self, pod: str, *options: str) -> list[str]:
+        """The command that prints what a pod wrote."""
+        return [*self._command, "logs", pod, *options]
+
+    def words(self, *command: str) -> str:
+        """A command as a user would write it."""
+        return " ".join([*self._command, *command])
+
+    def _call(self, arguments: Sequence[str], text: str | None = None) -> str:
+        command = [*self._command, *arguments]
+        try:
+            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        except FileNotFoundError:
+            self.check_installed()
+            raise
+        except subprocess.TimeoutExpired:
+            raise Unreachable("kubectl does not answer") from None
+        if done.returncode == 0:
+            return done.stdout
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        reason = lines[-1] if lines else f"kubectl ended with exit code {done.returncode}"
+        if "(AlreadyExists)" in reason:
+            raise Exists(reason)
+        for words, advice in REFUSED.items():
+            if words in done.stderr:
+                told = next(line for line in lines if words in line)
+                told = told.removeprefix("error: ").removeprefix("Error from server ")
+                raise UserError(f"{self._stage}: Kubernetes: {told}; {advice.replace('STAGE', self._stage)}")
+        raise Unreachable(reason)

@@ -1,0 +1,249 @@
+"""A stage as objects of Kubernetes. Pure functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.config.duration import seconds_of
+from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
+
+PORT = 2222  # of each worker, which has an address of its own
+JOB_FOLDER, JOB_FILE = "/etc/beamfeed", "job.yaml"
+SCRATCH = "/tmp"  # noqa: S108 - of a pod, which has it for itself
+SAVE_SECONDS = 90  # from SIGTERM, for the step that is under way and a checkpoint
+KEEP_SECONDS = 24 * 3600  # an object that has ended, with its logs
+OURS = {"app.kubernetes.io/managed-by": "beamfeed"}
+RUN = "app.kubernetes.io/instance"  # the label of all that belongs to a run
+JOB_TEXT, WORK = "beamfeed/job", "beamfeed/work"  # annotations: the job file, and what is made with which options
+INDEX = "BEAMFEED_INDEX"
+# Codes of a process that failed by itself; from 128 on something ended it, and the workers start again.
+FAILED = [1, 2, 126, 127]
+
+# By the kind of section: the type of the object that is watched, for kubectl; its container; its hosts.
+RESOURCES = {
+    "jobset": "jobsets.jobset.x-k8s.io",
+    "job": "jobs.batch",
+    "trainjob": "trainjobs.trainer.kubeflow.org",
+    "tfjob": "tfjobs.kubeflow.org",
+}
+RUNTIME = "trainingruntimes.trainer.kubeflow.org"
+CONTAINERS = {"jobset": "worker", "job": "worker", "trainjob": "node", "tfjob": "tensorflow"}
+HOSTS = {
+    "jobset": "{name}-worker-0-{index}.{name}",
+    "job": "{name}-{index}.{name}",
+    "trainjob": "{name}-node-0-{index}.{name}",
+}
+
+
+def manifests(
+    section: KubernetesSection,
+    command: Sequence[str],
+    job_text: str,
+    name: str,
+    workers: int,
+    restarts: int | None,
+    work: str,
+) -> list[dict[str, Any]]:
+    """The objects of a stage: what it needs, and last what starts the pods.
+
+    Args:
+      section: what the job asks for.
+      command: of each pod.
+      job_text: of the job file, which the pods find at `JOB_FOLDER`.
+      name: of the objects.
+      workers: pods that work together.
+      restarts: how often they start again where one was lost; None for a stage that would begin from the start.
+      work: what it makes, with which options.
+    """
+    pod = _pod(section, command, job_text, name, workers)
+    made = {"annotations": {WORK: work}}
+    if section.kind == "jobset":
+        return [_jobset(pod, name, workers, restarts, made)]
+    if section.kind == "job":
+        return [_service(name), _job_object(pod, name, workers, restarts, made)]
+    if section.kind == "trainjob":
+        return _trainjob(pod, name, workers, restarts, made)
+    return [_tfjob(pod, name, workers, restarts, made)]
+
+
+def _jobset(pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": _metadata(name, made),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": name, "publishNotReadyAddresses": True},
+            "failurePolicy": _failure_policy(restarts),
+            "ttlSecondsAfterFinished": KEEP_SECONDS,
+            "replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": _job_spec(pod, workers, 0)}}],
+        },
+    }
+
+
+def _failure_policy(restarts: int | None) -> dict[str, Any]:
+    mistaken = {"name": "failed", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    return {"maxRestarts": restarts or 0, "rules": [mistaken]}
+
+
+def _job_object(
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]
+) -> dict[str, Any]:
+    pod["spec"]["subdomain"] = name
+    # A worker that is lost takes all with it, each of which counts.
+    spec = {**_job_spec(pod, workers, (restarts or 0) * workers), "ttlSecondsAfterFinished": KEEP_SECONDS}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(name, made), "spec": spec}
+
+
+def _job_spec(pod: dict[str, Any], workers: int, again: int) -> dict[str, Any]:
+    container = pod["spec"]["containers"][0]["name"]
+    codes = {"containerName": container, "operator": "In", "values": FAILED}
+    return {
+        "completions": workers,
+        "parallelism": workers,
+        "completionMode": "Indexed",
+        "backoffLimit": again,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": codes}]},
+        "template": pod,
+    }
+
+
+def _service(name: str) -> dict[str, Any]:
+    """What gives the pods of a job their host names."""
+    spec = {"clusterIP": "None", "selector": {RUN: name}, "publishNotReadyAddresses": True}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(name), "spec": spec}
+
+
+def _trainjob(
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Kubeflow Trainer has no runtime for TensorFlow, so the job brings its own."""
+    job = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": _job_spec(pod, workers, 0),
+    }
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": _metadata(name),
+        "spec": {
+            "mlPolicy": {"numNodes": workers},
+            "template": {
+                "spec": {
+                    "network": {"publishNotReadyAddresses": True},
+                    "failurePolicy": _failure_policy(restarts),
+                    "replicatedJobs": [{"name": "node", "replicas": 1, "template": job}],
+                }
+            },
+        },
+    }
+    reference = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name}
+    train = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": _metadata(name, made),
+        "spec": {"runtimeRef": reference, "trainer": {"numNodes": workers}},
+    }
+    return [runtime, train]
+
+
+def _tfjob(pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]) -> dict[str, Any]:
+    again = {"restartPolicy": "ExitCode" if restarts else "Never", "replicas": workers, "template": pod}
+    policy = {
+        "backoffLimit": (restarts or 0) * workers,
+        "ttlSecondsAfterFinished": KEEP_SECONDS,
+        "cleanPodPolicy": "None",
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": _metadata(name, made),
+        "spec": {"runPolicy": policy, "tfReplicaSpecs": {"Worker": again}},
+    }
+
+
+def _metadata(name: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"name": name, "labels": {**OURS, RUN: name}, **(more or {})}
+
+
+def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name: str, workers: int) -> dict[str, Any]:
+    """The template of the pods: they run as a user, can write to their volumes and /tmp alone, and have no token."""
+    volumes = {f"volume-{i}": volume for i, volume in enumerate(section.volumes)}
+    job_file = {"path": JOB_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{JOB_TEXT}']"}}
+    container = {
+        "name": CONTAINERS[section.kind],
+        "image": section.image,
+        "command": list(command),
+        "env": _environment(section, name, workers),
+        "envFrom": [{"secretRef": {"name": secret}} for secret in section.secrets],
+        "ports": [{"name": "tfjob-port", "containerPort": PORT}],  # as the operator of a TFJob calls it
+        "resources": _resources(section),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "job", "mountPath": JOB_FOLDER, "readOnly": True},
+            {"name": "tmp", "mountPath": SCRATCH},
+            *(
+                {"name": key, "mountPath": volume.path, **({"readOnly": True} if volume.secret else {})}
+                for key, volume in volumes.items()
+            ),
+        ],
+    }
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": SAVE_SECONDS,
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": section.user,
+            "runAsGroup": section.user,
+            "fsGroup": section.user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [
+            {"name": "job", "downwardAPI": {"items": [job_file]}},
+            {"name": "tmp", "emptyDir": {}},
+            *({"name": key, **_source(volume)} for key, volume in volumes.items()),
+        ],
+    }
+    asked = {
+        "serviceAccountName": section.service_account,
+        "nodeSelector": section.node_selector,
+        "tolerations": section.tolerations,
+        "priorityClassName": section.priority_class,
+    }
+    spec |= {key: value for key, value in asked.items() if value}
+    return {"metadata": {"labels": {**OURS, RUN: name}, "annotations": {JOB_TEXT: job_text}}, "spec": spec}
+
+
+def _environment(section: KubernetesSection, name: str, workers: int) -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = [{"name": "HOME", "value": SCRATCH}]
+    written += [{"name": key, "value": value.replace("$(", "$$(")} for key, value in section.env.items()]
+    if workers > 1 and section.kind in HOSTS:
+        addresses = [f"{HOSTS[section.kind].format(name=name, index=index)}:{PORT}" for index in range(workers)]
+        index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+        written.append({"name": INDEX, "valueFrom": index})
+        written.append({"name": "TF_CONFIG", "value": tf_config(addresses, f"$({INDEX})")})
+    return written
+
+
+def _resources(section: KubernetesSection) -> dict[str, Any]:
+    requests = {key: value for key, value in (("cpu", section.cpus), ("memory", section.memory)) if value}
+    limits: dict[str, Any] = {"memory": section.memory} if section.memory else {}
+    if section.gpus:
+        limits[section.gpu_resource] = section.gpus
+    return {key: value for key, value in (("requests", requests), ("limits", limits)) if value}
+
+
+def _source(volume: Volume) -> dict[str, Any]:
+    if volume.claim:
+        return {"persistentVolumeClaim": {"claimName": volume.claim}}
+    return {"secret": {"secretName": volume.secret}} if volume.secret else dict(volume.source or {})
+
+
+def start_seconds(section: KubernetesSection) -> float:
+    """How long pods may wait for a node."""
+    return seconds_of(section.start_timeout)
