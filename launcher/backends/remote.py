@@ -17,7 +17,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 POLL_SECONDS = 2.0
-PATIENCE = 450  # looks in a row that get no answer, a quarter of an hour
+PATIENCE_SECONDS = 900.0  # for a cluster that does not answer
 LATE_SECONDS = 20.0  # files of a shared folder are seen here later than where they were written
 LONGEST_NAME = 40  # of the part of a job's name that can be read; Dataflow allows 63 in all
 BeamOptions = Annotated[
@@ -56,14 +56,19 @@ def place_of(stage: Stage) -> str:
     return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
 
 
-def job_name(output: str, longest: int = LONGEST_NAME) -> str:
+def job_name(output: str, longest: int = LONGEST_NAME, where: str = "") -> str:
     """The name of a job that writes to this folder: by it a running job is found again.
 
     Dataflow and Kubernetes allow a name only one running job, so two launchers cannot both write to one output there.
+
+    Args:
+      output: the folder.
+      longest: the letters of it that the name shows.
+      where: which of the folders of this path it is, where that is not the same everywhere.
     """
     bucket_path = output.removeprefix("gs://").rstrip("/")
     words = re.sub(r"[^a-z0-9]+", "-", bucket_path.lower())[-longest:].strip("-")
-    tag = hashlib.sha256(bucket_path.encode()).hexdigest()[:12]
+    tag = hashlib.sha256((bucket_path + where).encode()).hexdigest()[:12]
     return "-".join(part for part in ("beamfeed", words, tag) if part)
 
 

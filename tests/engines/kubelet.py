@@ -24,9 +24,10 @@ from engines.beam_engines import free_port
 from engines.control_plane import Api
 from engines.machines import Machine, start
 
+from beamfeed.launcher.backends.kubernetes.state import RANKS
+
 POLL_SECONDS = 0.2
 IMAGE = "beamfeed:tests"
-RANKS = ("batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index")
 LAID_OVER = """
 set -e
 S={folder}
@@ -37,6 +38,7 @@ chmod 755 $S/root/root
 {mounts}
 mount --rbind /dev $S/root/dev
 mount --rbind /proc $S/root/proc
+mount --rbind /sys $S/root/sys
 mount --bind /etc/hosts $S/root/etc/hosts
 {locked}
 cd /
@@ -186,14 +188,15 @@ class Kubelet:
                 files = self._files(pod, volume)
                 mounts += [f"printf %s {shlex.quote(text)} > {place}/{name}" for name, text in files.items()]
         locked = container["securityContext"]["readOnlyRootFilesystem"]
-        environment = " ".join(shlex.quote(f"{key}={value}") for key, value in self._environment(pod).items())
+        variables = self._environment(pod)
+        environment = " ".join(shlex.quote(f"{key}={value}") for key, value in variables.items())
         return LAID_OVER.format(
             folder=folder,
             mounts="\n".join(mounts),
             locked=f"mount -o remount,ro {root}" if locked else "",
             user=spec["securityContext"]["runAsUser"],
             environment=environment,
-            command=shlex.join([*container["command"], *container.get("args", [])]),
+            command=shlex.join(expand(part, variables) for part in container["command"]),
         )
 
     def _files(self, pod: dict[str, Any], volume: dict[str, Any]) -> dict[str, str]:
@@ -276,6 +279,10 @@ def _handler(kubelet: Kubelet) -> type[BaseHTTPRequestHandler]:
         """Answers /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&tailLines=5."""
 
         def do_GET(self) -> None:
+            with contextlib.suppress(OSError):  # who asked has gone
+                self._answer()
+
+        def _answer(self) -> None:
             path, _, query = self.path.partition("?")
             parts = path.split("/")
             log = kubelet.log("/".join(parts[2:4])) if parts[1] == "containerLogs" else None

@@ -1,9 +1,10 @@
-"""Kubernetes: its control plane for real, pods as processes on three machines; they train to the bits of one machine."""
+"""Kubernetes: a real control plane, and pods as processes on three machines, which train to the bits of one machine."""
 
 import os
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,12 @@ def flow(value) -> str:
 def left(api) -> list[str]:
     """The names of what is there of our runs."""
     kinds = ("/api/v1/pods", "/api/v1/services", "/apis/batch/v1/jobs", "/apis/jobset.x-k8s.io/v1alpha2/jobsets")
-    items = [item["metadata"] for kind in kinds for item in api.call("GET", kind)["items"]]
-    return [item["name"] for item in items if item["name"].startswith("beamfeed")]
+    return [name for kind in kinds for name in names(api, kind)]
+
+
+def names(api, kind: str) -> list[str]:
+    names = [item["metadata"]["name"] for item in api.call("GET", kind)["items"]]
+    return [name for name in names if name.startswith("beamfeed")]
 
 
 @pytest.mark.parametrize("kind", ["jobset", "job"])
@@ -76,3 +81,68 @@ def test_a_pod_that_is_killed(training, kubelet):
     training.reached(100, process)
     os.kill(kubelet.process(1).pid, signal.SIGKILL)
     assert "starts again from its last checkpoint" in training.finished(process)
+
+
+def test_a_pod_that_is_evicted(training, api):
+    process = training.start()
+    training.reached(100, process)
+    pod = next(name for name in names(api, "/api/v1/pods") if "-worker-0-2-" in name)
+    api.call("DELETE", f"/api/v1/namespaces/default/pods/{pod}")
+    assert "starts again from its last checkpoint" in training.finished(process)
+
+
+def test_the_launcher_leaves_and_another_follows_and_cancels(training, api):
+    process = training.start()
+    training.reached(20, process)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "goes on; run the same command again to follow it, or stop it with `beamfeed cancel`" in error
+    refused = training.start("train", "train.epochs=3")
+    assert "is writing there with other input, settings or options" in refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+    other = training.start()
+    training.reached(100, other)
+    cancelled = training.start("cancel")
+    assert "is asked to stop" in cancelled.communicate(timeout=60)[1]
+    _, error = other.communicate(timeout=120)
+    assert "is running already; following it" in error
+    assert "was deleted; run the same command to go on" in error
+    assert other.returncode == 1
+    end = time.monotonic() + 60
+    while found := left(api):
+        assert time.monotonic() < end, found
+        time.sleep(0.5)
+    assert "continuing" in (said := training.finished(training.start())), said
+
+
+def test_both_stages(training, volume, job):
+    both = ["launch.preprocess.backend=kubernetes", f"output.path={training.workdir.parent}/data"]
+    both.append(next(value for value in training.overrides if "kubernetes=" in value).replace("train", "preprocess", 1))
+    said = training.finished(training.start("run", *both))
+    assert "preprocess: jobsets/beamfeed-" in said
+    assert (training.workdir.parent / "data" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "told", "code"),
+    [
+        ("launch.train.kubernetes.namespace=nowhere", 'namespaces "nowhere" not found', 2),
+        (
+            "launch.train.kubernetes.context=none",
+            "context was not found for specified context: none; see `kubectl config",
+            2,
+        ),
+        ("launch.train.kubernetes.kind=tfjob", "the cluster does not know it; install it there, or choose another", 2),
+        ("launch.train.kubernetes.volumes=[]", "is in no volume of launch.train.kubernetes.volumes", 2),
+        ("launch.train.kubernetes.image=none:1", "ErrImagePull: none:1: not found", 1),
+        ("launch.train.kubernetes.node_selector={gpu: a100}", "didn't match", 1),
+        ("launch.train.kubernetes.python=/usr/bin/python3", "No module named '", 1),
+        ("train.writers=[mlflow]", "MLFLOW_TRACKING_URI", 2),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(training, override, told, code):
+    process = training.start("train", override, "launch.train.kubernetes.start_timeout=8s")
+    _, error = process.communicate(timeout=180)
+    assert process.returncode == code, error
+    assert told in error.splitlines()[-1]

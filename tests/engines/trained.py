@@ -39,14 +39,17 @@ class Training:
       workdir: of this training.
       env: of who submits.
       overrides: of each command.
+
+    Attributes:
+      overrides: all of them.
     """
 
     def __init__(self, job: Path, workdir: Path, env: dict[str, str], *overrides: str):
         self.workdir, self._job, self._env = workdir, job, env
-        self._overrides = (f"train.workdir={workdir}", *overrides)
+        self.overrides = (f"train.workdir={workdir}", *overrides)
 
     def start(self, command: str = "train", *overrides: str) -> subprocess.Popen:
-        sets = [part for value in (*self._overrides, *overrides) for part in ("--set", value)]
+        sets = [part for value in (*self.overrides, *overrides) for part in ("--set", value)]
         return subprocess.Popen(
             [*BEAMFEED, command, str(self._job), *sets],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env,

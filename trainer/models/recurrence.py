@@ -197,7 +197,7 @@ def quicken(model: keras.Model) -> None:
 
 @contextmanager
 def portable(model: keras.Model) -> Iterator[None]:
-    """What is traced inside runs on every machine: GRU and LSTM layers do not take cuDNN's kernels, which need a GPU."""
+    """What is traced inside runs on any machine: GRU and LSTM layers do not take cuDNN's kernels, which need a GPU."""
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.GRU | keras.layers.LSTM)]
     before = [layer.use_cudnn for layer in layers]
     for layer in layers:

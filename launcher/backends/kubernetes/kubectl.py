@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beamfeed.contract.errors import UserError
@@ -11,6 +11,7 @@ from beamfeed.contract.errors import UserError
 TIMEOUT_SECONDS = 60.0
 # What helps where the cluster says no; else it is asked again.
 UNKNOWN = "the cluster does not know it; install it there, or choose another launch.STAGE.kubernetes.kind"
+CONTEXTS = "see `kubectl config get-contexts`"
 LOGIN, TAKEN = "log in to the cluster again", "the cluster does not take it"
 REFUSED = {
     "no matches for kind": UNKNOWN,
@@ -20,7 +21,8 @@ REFUSED = {
     "exec plugin": LOGIN,
     "(Forbidden)": "the cluster does not allow it",
     "(NotFound)": "make it first",
-    "does not exist": "see `kubectl config get-contexts`",
+    "context was not found": CONTEXTS,
+    '" does not exist': CONTEXTS,
     "is invalid": TAKEN,
     "(BadRequest)": TAKEN,
     "(Invalid)": TAKEN,
@@ -29,6 +31,10 @@ REFUSED = {
 
 class Unreachable(Exception):
     """The cluster did not answer; the next time it may."""
+
+
+class Gone(Exception):
+    """There is no such object, or another has its name."""
 
 
 class Exists(Exception):
@@ -66,21 +72,36 @@ class Kubectl:
         try:
             self._call(["create", "-f", "-"], json.dumps(item))
         except Unreachable as error:
-            raise UserError(f"the cluster does not answer: {error}; nothing was started") from None
+            raise UserError(
+                f"the cluster does not answer: {error}; run the same command again, which follows what was started"
+            ) from None
 
     def get(self, resource: str, name: str) -> dict[str, Any] | None:
         """An object; None where there is none."""
         shown = self._call(["get", resource, name, "--ignore-not-found", "-o", "json"])
         return json.loads(shown) if shown.strip() else None
 
+    def known(self, resources: Iterable[str]) -> list[str]:
+        """Those of these types that the cluster has."""
+        served = self._call(["api-resources", "--namespaced", "--output=name"]).split()
+        return [resource for resource in resources if resource in served]
+
     def listed(self, resource: str, *selection: str) -> list[dict[str, Any]]:
         """The objects that are selected."""
         items: list[dict[str, Any]] = json.loads(self._call(["get", resource, *selection, "-o", "json"]))["items"]
         return items
 
-    def delete(self, resource: str, name: str) -> None:
-        """Asks the cluster to delete an object, and then what it made."""
-        self._call(["delete", resource, name, "--ignore-not-found", "--wait=false", "--cascade=foreground"])
+    def delete(self, item: dict[str, Any]) -> None:
+        """Asks the cluster to delete this object, not another that has its name by now, and then what it made."""
+        metadata, version = item["metadata"], item["apiVersion"]
+        kind = f"{item['kind'].lower()}s"
+        path = f"/{'apis' if '/' in version else 'api'}/{version}/namespaces/{metadata['namespace']}/{kind}"
+        how = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground",
+               "preconditions": {"uid": metadata["uid"]}}  # fmt: skip
+        try:
+            self._call(["delete", f"--raw={path}/{metadata['name']}", "-f", "-"], json.dumps(how))
+        except Gone:
+            return
 
     def logs(self, pod: str, *options: str) -> list[str]:
         """The command that prints what a pod wrote."""
@@ -105,9 +126,15 @@ class Kubectl:
         reason = lines[-1] if lines else f"kubectl ended with exit code {done.returncode}"
         if "(AlreadyExists)" in reason:
             raise Exists(reason)
+        if arguments[0] == "delete" and ("(NotFound)" in done.stderr or "(Conflict)" in done.stderr):
+            raise Gone(reason)
         for words, advice in REFUSED.items():
             if words in done.stderr:
                 told = next(line for line in lines if words in line)
-                told = told.removeprefix("error: ").removeprefix("Error from server ")
+                told = (
+                    told.removeprefix("error: ")
+                    .removeprefix("Error from server ")
+                    .removeprefix("Error in configuration: ")
+                )
                 raise UserError(f"{self._stage}: Kubernetes: {told}; {advice.replace('STAGE', self._stage)}")
         raise Unreachable(reason)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract.cluster.tf_config import tf_config
-from beamfeed.contract.config.duration import seconds_of
+from beamfeed.contract.verbosity import QUIET, VARIABLE, VERBOSE, is_quiet, is_verbose
 from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
 
 PORT = 2222  # of each worker, which has an address of its own
@@ -16,17 +16,18 @@ OURS = {"app.kubernetes.io/managed-by": "beamfeed"}
 RUN = "app.kubernetes.io/instance"  # the label of all that belongs to a run
 JOB_TEXT, WORK = "beamfeed/job", "beamfeed/work"  # annotations: the job file, and what is made with which options
 INDEX = "BEAMFEED_INDEX"
-# Codes of a process that failed by itself; from 128 on something ended it, and the workers start again.
-FAILED = [1, 2, 126, 127]
+# Codes of a process that failed by itself; from 129 on something ended it, and the workers start again.
+FAILED = [1, 2, 126, 127, 128]
 
-# By the kind of section: the type of the object that is watched, for kubectl; its container; its hosts.
+# By the kind of the section: the type of the object that is watched, for kubectl; its container; its hosts.
 RESOURCES = {
     "jobset": "jobsets.jobset.x-k8s.io",
     "job": "jobs.batch",
     "trainjob": "trainjobs.trainer.kubeflow.org",
     "tfjob": "tfjobs.kubeflow.org",
 }
-RUNTIME = "trainingruntimes.trainer.kubeflow.org"
+# What stands beside it, by the same name.
+BESIDE = {"job": ["services"], "trainjob": ["trainingruntimes.trainer.kubeflow.org"]}
 CONTAINERS = {"jobset": "worker", "job": "worker", "trainjob": "node", "tfjob": "tensorflow"}
 HOSTS = {
     "jobset": "{name}-worker-0-{index}.{name}",
@@ -172,7 +173,7 @@ def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name
     container = {
         "name": CONTAINERS[section.kind],
         "image": section.image,
-        "command": list(command),
+        "command": [plain(part) for part in command],
         "env": _environment(section, name, workers),
         "envFrom": [{"secretRef": {"name": secret}} for secret in section.secrets],
         "ports": [{"name": "tfjob-port", "containerPort": PORT}],  # as the operator of a TFJob calls it
@@ -221,7 +222,9 @@ def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name
 
 def _environment(section: KubernetesSection, name: str, workers: int) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = [{"name": "HOME", "value": SCRATCH}]
-    written += [{"name": key, "value": value.replace("$(", "$$(")} for key, value in section.env.items()]
+    if is_quiet() or is_verbose():
+        written.append({"name": VARIABLE, "value": QUIET if is_quiet() else VERBOSE})
+    written += [{"name": key, "value": plain(value)} for key, value in section.env.items()]
     if workers > 1 and section.kind in HOSTS:
         addresses = [f"{HOSTS[section.kind].format(name=name, index=index)}:{PORT}" for index in range(workers)]
         index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
@@ -230,8 +233,17 @@ def _environment(section: KubernetesSection, name: str, workers: int) -> list[di
     return written
 
 
+def plain(text: str) -> str:
+    """A text in which Kubernetes finds no `$(NAME)` to replace."""
+    return text.replace("$", "$$")
+
+
 def _resources(section: KubernetesSection) -> dict[str, Any]:
-    requests = {key: value for key, value in (("cpu", section.cpus), ("memory", section.memory)) if value}
+    requests = {
+        key: value
+        for key, value in (("cpu", section.cpus and f"{section.cpus:g}"), ("memory", section.memory))
+        if value
+    }
     limits: dict[str, Any] = {"memory": section.memory} if section.memory else {}
     if section.gpus:
         limits[section.gpu_resource] = section.gpus
@@ -242,8 +254,3 @@ def _source(volume: Volume) -> dict[str, Any]:
     if volume.claim:
         return {"persistentVolumeClaim": {"claimName": volume.claim}}
     return {"secret": {"secretName": volume.secret}} if volume.secret else dict(volume.source or {})
-
-
-def start_seconds(section: KubernetesSection) -> float:
-    """How long pods may wait for a node."""
-    return seconds_of(section.start_timeout)

@@ -14,8 +14,8 @@ Name = Annotated[
 ]
 Quantity = Annotated[
     str,
-    Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGT]i?)?$"),
-    Told("an amount as Kubernetes has it, such as 500m or 16Gi"),
+    Field(pattern=r"^[0-9]+(\.[0-9]+)?[KMGT]i?$"),
+    Told("an amount of memory, such as 16Gi"),
 ]
 MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), Told("an absolute path, such as /data")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Told("the name of a variable, such as TZ")]
@@ -59,7 +59,9 @@ class KubernetesSection(Section):
     )
     context: str | None = Field(default=None, description="The context of kubectl; its current one if left out.")
     namespace: Name | None = Field(default=None, description="The namespace; the context's if left out.")
-    cpus: Quantity | None = Field(default=None, description="Cores of each pod, such as 8 or 500m.")
+    cpus: Annotated[float, Field(gt=0, le=1024)] | None = Field(
+        default=None, description="Cores of each pod, such as 8 or 0.5."
+    )
     memory: Quantity | None = Field(default=None, description="Memory of each pod, such as 32Gi; it gets no more.")
     gpus: Annotated[int, Field(ge=1, le=64)] | None = Field(default=None, description="GPUs of each pod.")
     gpu_resource: str = Field(default="nvidia.com/gpu", description="What the cluster calls a GPU.")

@@ -15,7 +15,14 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.remote import PATIENCE, POLL_SECONDS, is_published, job_name, place_of, work_of
+from beamfeed.launcher.backends.remote import (
+    PATIENCE_SECONDS,
+    POLL_SECONDS,
+    is_published,
+    job_name,
+    place_of,
+    work_of,
+)
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
@@ -136,16 +143,16 @@ class SlurmRun:
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        last_words, restarts, unanswered = "", 0, 0
+        last_words, restarts, silent_since = "", 0, None
         while True:
             try:
                 state = queue.job_state(self._job_id)
-                unanswered = 0
+                silent_since = None
             except queue.Unreachable as error:
-                unanswered += 1
-                if unanswered == 1:
+                if silent_since is None:
+                    silent_since = time.monotonic()
                     self._say(f"Slurm does not answer ({error}); trying again")
-                if unanswered >= PATIENCE:
+                if time.monotonic() > silent_since + PATIENCE_SECONDS:
                     raise UserError(f"Slurm does not answer: {error}") from None
                 time.sleep(POLL_SECONDS)
                 continue
