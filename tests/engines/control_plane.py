@@ -23,7 +23,7 @@ import pytest
 import yaml
 from engines.beam_engines import CACHE, free_port, running
 
-KUBERNETES, JOBSET, TRAINER, OPERATOR = "1.31.4", "0.10.1", "2.1.0", "1.8.1"
+KUBERNETES, JOBSET, TRAINER, OPERATOR = "1.31.4", "0.10.1", "2.1.0", "1.7.0"
 TOKEN = "of-the-tests"
 START_SECONDS, BUILD_SECONDS = 90.0, 1800.0
 # What a program is built from: its module with its version, and the package.
@@ -31,6 +31,7 @@ PROGRAMS = {
     "kube-apiserver": ("k8s.io/kubernetes", KUBERNETES, "cmd/kube-apiserver"),
     "kube-controller-manager": ("k8s.io/kubernetes", KUBERNETES, "cmd/kube-controller-manager"),
     "jobset-controller": ("sigs.k8s.io/jobset", JOBSET, ""),
+    "training-operator": ("github.com/kubeflow/training-operator", OPERATOR, "cmd/training-operator.v1"),
     "trainer-manager": ("github.com/kubeflow/trainer/v2", TRAINER, "cmd/trainer-controller-manager"),
 }
 CONTROLLERS = "job-controller,garbage-collector-controller,ttl-after-finished-controller"
@@ -144,6 +145,47 @@ def control_plane(folder: Path) -> Iterator[Api]:
               "--bind-address=127.0.0.1", f"--secure-port={free_port()}")  # fmt: skip
         _add_jobsets(api, folder, start, paths["jobset-controller"])
         yield api
+
+
+@contextmanager
+def kubeflow_trainer(api: Api) -> Iterator[None]:
+    """The controller of TrainJobs beside the others."""
+    path, folder, port = program("trainer-manager"), api.config.parent, free_port()
+    manifests = source_of("github.com/kubeflow/trainer/v2", TRAINER) / "manifests/base"
+    add_types(api, *sorted((manifests / "crds").glob("trainer*.yaml")))
+    for kind in ("trainjobs", "trainingruntimes", "clustertrainingruntimes"):
+        _wait(lambda kind=kind: api.call("GET", f"/apis/trainer.kubeflow.org/v1alpha1/{kind}"), folder / "api.log")
+    keys = folder / "k8s-webhook-server" / "serving-certs"  # where it looks below TMPDIR
+    keys.mkdir(parents=True)
+    for name in ("tls.crt", "tls.key"):
+        shutil.copy(folder / name, keys)
+    settings = {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{free_port()}"},
+        "metrics": {"bindAddress": f"127.0.0.1:{free_port()}", "secureServing": False},
+        "webhook": {"port": port, "host": "127.0.0.1"},
+        "leaderElection": {"leaderElect": False}, "certManagement": {"enable": False},
+    }  # fmt: skip
+    (folder / "trainer.yaml").write_text(yaml.safe_dump(settings))
+    env = {"KUBECONFIG": str(api.config), "TMPDIR": str(folder)}
+    with running([str(path), "--config=trainer.yaml"], folder / "trainer.log", env=env, cwd=folder):
+        wait_for_port_open(port, folder / "trainer.log")
+        add_checks(api, manifests / "webhook/manifests.yaml", port, folder, "trainer-")
+        yield
+
+
+@contextmanager
+def kubeflow_operator(api: Api) -> Iterator[None]:
+    """The controller of TFJobs beside the others."""
+    path, folder, health = program("training-operator"), api.config.parent, free_port()
+    types = source_of("github.com/kubeflow/training-operator", OPERATOR) / "manifests/base/crds"
+    add_types(api, types / "kubeflow.org_tfjobs.yaml")
+    _wait(lambda: api.call("GET", "/apis/kubeflow.org/v1/tfjobs"), folder / "api.log")
+    command = [str(path), "--enable-scheme=tfjob", f"--health-probe-bind-address=127.0.0.1:{health}"]
+    command.append(f"--metrics-bind-address=127.0.0.1:{free_port()}")
+    with running(command, folder / "operator.log", env={"KUBECONFIG": str(api.config)}, cwd=folder):
+        wait_for_port_open(health, folder / "operator.log")
+        yield
 
 
 def _ready(api: Api) -> bool:

@@ -59,6 +59,7 @@ class Kubelet:
         self._running: dict[str, tuple[dict[str, Any], subprocess.Popen, Machine]] = {}  # by the uid of a pod
         self._logs: dict[str, Path] = {}  # by namespace/name
         self._ended: set[str] = set()
+        self._hosts: dict[str, Machine] = {}  # by their names
         self._stop = threading.Event()
 
     def process(self, index: int) -> subprocess.Popen:
@@ -152,17 +153,21 @@ class Kubelet:
 
     def _name_hosts(self, pod: dict[str, Any], index: int) -> None:
         """What the DNS of a cluster answers for the pods of a headless service, in the machines' files of hosts."""
-        spec, names = pod["spec"], ""
-        if spec.get("subdomain"):
-            service = self._api.call("GET", f"/api/v1/namespaces/default/services/{spec['subdomain']}")
-            assert service is not None, f"no service {spec['subdomain']}"
-            selector, labels = service["spec"]["selector"], pod["metadata"]["labels"]
-            assert selector.items() <= labels.items(), (selector, labels)
-            assert service["spec"].get("publishNotReadyAddresses"), "pods that are not ready have no address"
-            host = re.sub(rf"-{index}$", "", spec["hostname"])
-            names = "".join(
-                f"{machine.address} {host}-{i}.{spec['subdomain']}\n" for i, machine in enumerate(self._machines)
-            )
+        spec, metadata = pod["spec"], pod["metadata"]
+        for service in self._api.call("GET", f"/api/v1/namespaces/{metadata['namespace']}/services")["items"]:
+            name, selector = service["metadata"]["name"], service["spec"].get("selector") or {}
+            if (
+                service["spec"].get("clusterIP") != "None"
+                or not selector
+                or not selector.items() <= metadata["labels"].items()
+            ):
+                continue
+            if spec.get("subdomain") == name:
+                assert service["spec"].get("publishNotReadyAddresses"), "pods that are not ready have no address"
+                host = re.sub(rf"-{index}$", "", spec["hostname"])  # of all, so that they need not wait for each other
+                self._hosts |= {f"{host}-{i}.{name}": machine for i, machine in enumerate(self._machines)}
+            self._hosts[f"{name}.{metadata['namespace']}.svc"] = self._machines[index]
+        names = "".join(f"{machine.address} {name}\n" for name, machine in self._hosts.items())
         for machine in self._machines:
             machine.name_hosts("127.0.0.1 localhost\n" + names)
 

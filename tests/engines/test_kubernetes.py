@@ -3,13 +3,11 @@
 import os
 import signal
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 import yaml
-from engines.control_plane import control_plane
+from engines.control_plane import control_plane, kubeflow_operator, kubeflow_trainer
 from engines.kubelet import IMAGE, Kubelet
 from engines.machines import machines
 from engines.trained import Training, train_here
@@ -48,8 +46,11 @@ def training(job, volume, api):
     """The job on Kubernetes."""
     section = {"image": IMAGE, "volumes": [{"path": str(volume), "claim": "shared"}], "python": sys.executable}
     overrides = ["launch.train.backend=kubernetes", f"launch.train.kubernetes={flow(section)}"]
-    training = Training(
-        job, Path(tempfile.mkdtemp(dir=volume), "model"), os.environ | {"KUBECONFIG": str(api.config)}, *overrides
+    training = Training(  # a folder that the name of the run shows
+        job,
+        volume / f"run{len(os.listdir(volume))}" / "model",
+        os.environ | {"KUBECONFIG": str(api.config)},
+        *overrides,
     )
     yield training
     training.start("cancel").communicate(timeout=60)
@@ -59,10 +60,10 @@ def flow(value) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
 
 
-def left(api) -> list[str]:
-    """The names of what is there of our runs."""
+def left(api, training) -> list[str]:
+    """The names of what is there of a run."""
     kinds = ("/api/v1/pods", "/api/v1/services", "/apis/batch/v1/jobs", "/apis/jobset.x-k8s.io/v1alpha2/jobsets")
-    return [name for kind in kinds for name in names(api, kind)]
+    return [name for kind in kinds for name in names(api, kind) if f"{training.workdir.parent.name}-model" in name]
 
 
 def names(api, kind: str) -> list[str]:
@@ -74,6 +75,15 @@ def names(api, kind: str) -> list[str]:
 def test_three_machines(training, kind):
     said = training.finished(training.start("train", f"launch.train.kubernetes.kind={kind}"))
     assert "worker 0 of 3 (TF_CONFIG)" in said
+
+
+@pytest.mark.parametrize(("kind", "controller"), [("trainjob", kubeflow_trainer), ("tfjob", kubeflow_operator)])
+def test_kubeflow(training, api, kubelet, kind, controller):
+    with controller(api):
+        process = training.start("train", f"launch.train.kubernetes.kind={kind}")
+        training.reached(100, process)
+        os.kill(kubelet.process(2).pid, signal.SIGKILL)
+        assert "starts again from its last checkpoint" in training.finished(process)
 
 
 def test_a_pod_that_is_killed(training, kubelet):
@@ -110,7 +120,7 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, api):
     assert "was deleted; run the same command to go on" in error
     assert other.returncode == 1
     end = time.monotonic() + 60
-    while found := left(api):
+    while found := left(api, training):
         assert time.monotonic() < end, found
         time.sleep(0.5)
     assert "continuing" in (said := training.finished(training.start())), said
@@ -130,7 +140,7 @@ def test_both_stages(training, volume, job):
         ("launch.train.kubernetes.namespace=nowhere", 'namespaces "nowhere" not found', 2),
         (
             "launch.train.kubernetes.context=none",
-            "context was not found for specified context: none; see `kubectl config",
+            "see `kubectl config get-contexts`",
             2,
         ),
         ("launch.train.kubernetes.kind=tfjob", "the cluster does not know it; install it there, or choose another", 2),

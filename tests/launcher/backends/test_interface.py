@@ -110,7 +110,7 @@ def test_the_schema_has_it(echo, capsys):
     schema = json.loads(capsys.readouterr().out)
     assert schema["$defs"]["EchoSection"]["required"] == ["words"]
     backend, variable = schema["$defs"]["PreprocessLaunch"]["properties"]["backend"]["anyOf"]
-    assert backend["enum"] == ["local", "dataflow", "flink", "spark", "prism", "slurm", "echo"]
+    assert backend["enum"] == ["local", "dataflow", "flink", "spark", "prism", "slurm", "kubernetes", "echo"]
     assert variable["pattern"]
     assert "echo" not in schema["$defs"]["TrainLaunch"]["properties"]
 
