@@ -13,7 +13,7 @@ help:
 	@echo "make test       the tests, on all cores"
 	@echo "make test-slow  the slow ones: killed workers, a bucket on this machine, wheels, pages that are run"
 	@echo "make test-long  those that take minutes, and more cases of the slow ones: by hand, before a release"
-	@echo "make test-engines  preprocessing on Flink, Spark and Prism, training by Slurm (needs Java, Maven, Go; root for several machines)"
+	@echo "make test-engines  Flink, Spark, Prism, Slurm and Kubernetes (needs Java, Maven, Go, etcd, Slurm; root for several machines)"
 	@echo "make test-gpu   on a machine with a GPU: against its processor, and how fast it is fed (writes docs/benchmarks.md)"
 	@echo "make torture    thousands of broken fleets against an oracle, and two hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
@@ -61,7 +61,8 @@ test-slow: $(SLOW_READY)
 test-long: $(SLOW_READY)
 	$(BIN)/python -m pytest -m long
 
-# Flink, Spark and Prism, which Maven and Go get into out/engines, and Slurm. What cannot be had is skipped, and why.
+# What Maven and Go get into out/engines, a quarter of an hour the first time, and Slurm. What cannot be had is skipped,
+# and why.
 test-engines: $(SLOW_READY)
 	$(BIN)/python -m pytest -m engines tests/engines
 
@@ -173,7 +174,7 @@ lock: $(READY)
 	$(call lock,requirements,all,requirements-worker)
 	$(call lock,requirements-dev,all dev docs,requirements)
 	$(call lock,requirements-slow,all dev docs slow bench,requirements-dev)
-	$(call lock,requirements-gpu,all dev docs gpu,requirements-dev)
+	$(call lock,requirements-gpu,all gpu,requirements)
 
 clean:
 	rm -rf out build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

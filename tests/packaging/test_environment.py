@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 # Each with the one that it requires.
 LOCKS = {"requirements-worker": "", "requirements": "requirements-worker", "requirements-dev": "requirements",
-         "requirements-slow": "requirements-dev", "requirements-gpu": "requirements-dev"}  # fmt: skip
+         "requirements-slow": "requirements-dev", "requirements-gpu": "requirements"}  # fmt: skip
 INSTALLED = {"worker": "requirements-worker", "all": "requirements", "train": "requirements",
              "dev": "requirements-dev", "docs": "requirements-dev", "bench": "requirements-slow",
              "slow": "requirements-slow", "gpu": "requirements-gpu"}  # fmt: skip
