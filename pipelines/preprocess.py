@@ -165,7 +165,14 @@ def preprocess(
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
-        from beamfeed.pipelines.runner import choose_runner, in_this_process, is_dataflow, is_local, wait_for
+        from beamfeed.pipelines.runner import (
+            are_many_small,
+            choose_runner,
+            in_this_process,
+            is_dataflow,
+            is_local,
+            wait_for,
+        )
         from beamfeed.transforms.sources import make_source
 
     source, files = make_source(job, files)
@@ -173,7 +180,9 @@ def preprocess(
         note(remark, sys.stdout)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
-    runner = choose_runner(options, job.launch.preprocess.workers)
+    launch = job.launch.preprocess
+    shared = not (launch.packages or job.own_code)  # else other processes would not find the job's own code
+    runner = choose_runner(options, launch.workers, in_processes=shared and are_many_small(files))
     local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on

@@ -41,7 +41,8 @@ class PreprocessLaunch(StageLaunch):
     """Where preprocessing runs."""
 
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
-        default="auto", description="Threads of a local run; auto: one for each core."
+        default="auto",
+        description="Threads of a local run, or processes where there are thousands of small files; auto: one for each core.",
     )
     packages: list[FilePath] = Field(
         default=[],

@@ -40,9 +40,8 @@ def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], colu
       names: of the columns, as the user says.
       columns: names that the job needs; what stands before a row that has some of them does not count.
     """
-    hits = [names_in(cells, columns) for _, cells in rows]
-    best = max(hits, default=0)
-    behind = rows[hits.index(best) :] if best else rows
+    first_named, hits = most_names((cells for _, cells in rows), columns)
+    behind = rows[first_named:] if hits else rows
     counts = Counter(len(cells) for _, cells in behind[1:] or behind)
     if len(names) in counts:
         return len(names)
@@ -140,10 +139,9 @@ def _header(table: Table, keys: Csv, columns: Collection[str], kinds: Sequence[K
     near = [i for i, (_, cells) in enumerate(rows) if may_name(cells, width)]
     if isinstance(keys.skip_lines, int):  # then it is here or nowhere
         near = [0]
-    hits = {i: names_in(rows[i][1], columns) for i in near}
-    best = max(hits, key=lambda i: hits[i], default=None)
-    if best is not None and hits[best]:
-        return best
+    best, hits = most_names((rows[i][1] for i in near), columns)
+    if hits:
+        return near[best]
     first = _first_of_data(table, keys, kinds)
     before = [i for i in near if i < first]
     if not any(kind in ("number", "time") for kind in kinds):  # all is text
@@ -158,6 +156,18 @@ def _header(table: Table, keys: Csv, columns: Collection[str], kinds: Sequence[K
 def names_in(cells: Sequence[str], columns: Collection[str]) -> int:
     """How many of the names that are looked for are among some values."""
     return len({cell.strip() for cell in cells}.intersection(columns))
+
+
+def most_names(rows: Iterable[Sequence[str]], columns: Collection[str]) -> tuple[int, int]:
+    """The first of the rows that have the most of the names that are looked for, and how many it has."""
+    best = (0, 0)
+    for i, cells in enumerate(rows):
+        hits = names_in(cells, columns)
+        if hits > best[1]:
+            best = i, hits
+        if hits == len(columns):
+            break
+    return best
 
 
 def may_name(cells: Sequence[str], width: int) -> bool:

@@ -19,7 +19,7 @@ from beamfeed.transforms.sources.readers.layout import (
     find_width,
     lay_out,
     may_name,
-    names_in,
+    most_names,
 )
 from beamfeed.transforms.sources.readers.quotes import Quotes, comment_lines, find_open
 
@@ -220,8 +220,8 @@ def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[i
 def _score(table: Table, keys: Csv, columns: Collection[str]) -> tuple[int, float]:
     """How well a delimiter fits: names that are found in one line, and the share of values that look like ones."""
     width = table.width
-    hits = max((names_in(cells, columns) for _, cells in table.rows if may_name(cells, width)), default=0)
-    hits = max([hits, *(names_in(cells, columns) for _, cells in table.comments if len(cells) == width)])
+    hits = most_names((cells for _, cells in table.rows if may_name(cells, width)), columns)[1]
+    hits = max(hits, most_names((cells for _, cells in table.comments if len(cells) == width), columns)[1])
     full = [cells for _, cells in table.rows if len(cells) == width]
     if width < 2 and not hits:
         return 0, 0.0
