@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # it takes long to load, and the help needs the names below
-    from beamfeed.contract.config.job import Job
+    import beamfeed.contract.config.job
     from beamfeed.contract.config.section import Section
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
@@ -49,5 +49,5 @@ class Stage:
     fingerprint: str = ""
     checkpoints: str = ""
     section: "Section | None" = None
-    job: "Job | None" = None
+    job: "beamfeed.contract.config.job.Job | None" = None
     grace: float = 3.0

@@ -42,7 +42,7 @@ class PreprocessLaunch(StageLaunch):
 
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
-        description="Threads of a local run, or processes where there are thousands of small files; auto: one for each core.",
+        description="Threads of a local run; processes where there are thousands of small files; auto: one a core.",
     )
     packages: list[FilePath] = Field(
         default=[],
