@@ -167,7 +167,7 @@ def test_workers_run_in_an_image_of_the_template_unless_told_otherwise(tmp_path)
 def test_another_python_than_the_images_submits_nothing(monkeypatch, root):
     assert (
         re.findall(r"^FROM python:(\S+)-slim", (root / "templates/Dockerfile").read_text(), flags=re.M)
-        == ["{}.{}".format(*PYTHON)] * 2
+        == ["{}.{}".format(*PYTHON)] * 3
     )
     monkeypatch.setattr(sys, "version_info", (3, 13, 1, "final", 0))
     with pytest.raises(UserError, match=r"this is Python 3.13, and the images have 3.11; submit with that"):

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.slurm import backend, queue
+from beamfeed.launcher.backends.remote import work_of
+from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.backend import SlurmBackend, SlurmRun
 from beamfeed.launcher.display import Lines
 from beamfeed.launcher.progress import StageProgress
@@ -97,7 +98,7 @@ def test_how_a_job_ended_is_the_exit_code(programs, capsys, state, code, told):
 def test_another_job_at_the_same_place_is_not_followed(programs):
     folder, slurm = programs(squeue="echo 7 PENDING"), SlurmBackend()
     mine = stage(folder)
-    programs(scontrol=shown("PENDING", comment=backend._comment(mine)))
+    programs(scontrol=shown("PENDING", comment=work_of(mine)))
     assert slurm.submit(mine, Lines())._job_id == "7"
     follows = stage(folder, "--restart")  # as the one that began it was called
     assert slurm.submit(follows, Lines())._job_id == "7"
