@@ -119,7 +119,11 @@ class Cluster:
     def _sum(self) -> "Callable[[tf.Tensor], tf.Tensor]":
         import tensorflow as tf
 
-        return tf.function(lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None))
+        # Of values of many lengths, for which it is not traced again and again.
+        return tf.function(
+            lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None),
+            input_signature=[tf.TensorSpec([None], tf.float32)],
+        )
 
 
 class Together:

@@ -17,6 +17,7 @@ from beamfeed.transforms.sources.readers.values import BadValue, convert, conver
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
 BAD = "\x00bad"  # the column of `parse_all` that says what is wrong with a row
+SMALL_BLOCK = 1024 * 1024  # bytes
 
 
 def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -56,7 +57,9 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
 def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Columns as Arrow's own reader takes them."""
     places = {dialect.names.index(name): type_ for name, type_ in types.items()}
-    table = _read(block, dialect, places)
+    # Without threads, Arrow has another one read the block and waits: of a small one, for most of the time. With them,
+    # it does not tell which row is wrong.
+    table = _read(block, dialect, places, threads=len(block) < SMALL_BLOCK)
     columns = [
         pc.utf8_trim_whitespace(column) if dialect.padded and pa.types.is_string(column.type) else column
         for column in table.columns
@@ -199,14 +202,14 @@ def infer(
 
 def _read(
     block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | None,
-    skip: Callable[[pa.csv.InvalidRow], str] | None = None,
+    skip: Callable[[pa.csv.InvalidRow], str] | None = None, *, threads: bool = False,
 ) -> pa.Table:  # fmt: skip
     """Columns by their places, all without `types`; their names are the places, as a file may have a name twice."""
     types = types or {}
     return pa.csv.read_csv(
         pa.py_buffer(block),
         read_options=pa.csv.ReadOptions(
-            use_threads=False,
+            use_threads=threads,
             block_size=len(block) + 1,
             column_names=[str(i) for i in range(len(dialect.names))],
         ),
