@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -27,6 +27,37 @@ BeamOptions = Annotated[
         description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",
     ),
 ]
+
+
+class Patience:
+    """Endures a cluster that does not answer, for a while.
+
+    Args:
+      whose: what does not answer, as messages begin.
+      say: tells a line.
+    """
+
+    def __init__(self, whose: str, say: Callable[[str], None]):
+        self._whose, self._say = whose, say
+        self._since: float | None = None
+
+    def answered(self) -> None:
+        """It is there again."""
+        self._since = None
+
+    def wait(self, error: Exception) -> None:
+        """Waits for the next try.
+
+        Raises:
+          UserError: if it has not answered for too long.
+        """
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            self._say(f"{self._whose} does not answer ({error}); trying again")
+        if now > self._since + PATIENCE_SECONDS:
+            raise UserError(f"{self._whose} does not answer: {error}") from None
+        time.sleep(POLL_SECONDS)
 
 
 def flags(options: Mapping[str, bool | int | float | str | list[str]]) -> list[str]:

@@ -64,8 +64,8 @@ def program(name: str) -> Path:
 
 def source_of(module: str, version: str) -> Path:
     """Where Go keeps the files of a module, such as what they install."""
-    found = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
-    return Path(found) / f"{module}@v{version}"
+    cache = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    return Path(cache) / f"{module}@v{version}"
 
 
 def _go(folder: Path, *arguments: str) -> None:

@@ -73,17 +73,20 @@ def names(api, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["jobset", "job"])
 def test_three_machines(training, kind):
-    said = training.finished(training.start("train", f"launch.train.kubernetes.kind={kind}"))
+    of_kind = f"launch.train.kubernetes.kind={kind}"
+    said = training.finished(training.start("train", of_kind))
     assert "worker 0 of 3 (TF_CONFIG)" in said
+    goes_on_after_its_end(training, of_kind)
 
 
-@pytest.mark.parametrize(("kind", "controller"), [("trainjob", kubeflow_trainer), ("tfjob", kubeflow_operator)])
-def test_kubeflow(training, api, kubelet, kind, controller):
-    with controller(api):
-        process = training.start("train", f"launch.train.kubernetes.kind={kind}")
-        training.reached(100, process)
-        os.kill(kubelet.process(2).pid, signal.SIGKILL)
-        assert "starts again from its last checkpoint" in training.finished(process)
+def goes_on_after_its_end(training, of_kind):
+    """What an ended run left in the cluster is in nobody's way."""
+    assert training.start("cancel", of_kind).communicate(timeout=60)[1].startswith("beamfeed: no job of this file")
+    process = training.start("train", of_kind, "train.epochs=26")
+    _, error = process.communicate(timeout=200)
+    assert process.returncode == 0, error
+    assert "following it" not in error
+    assert "epoch 26/26" in error
 
 
 def test_a_pod_that_is_killed(training, kubelet):
@@ -156,3 +159,15 @@ def test_what_is_wrong_is_told_in_one_line(training, override, told, code):
     _, error = process.communicate(timeout=180)
     assert process.returncode == code, error
     assert told in error.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("kind", "controller"), [("trainjob", kubeflow_trainer), ("tfjob", kubeflow_operator)])
+# The last: the cluster knows these kinds from here on.
+def test_kubeflow(training, api, kubelet, kind, controller):
+    with controller(api):
+        of_kind = f"launch.train.kubernetes.kind={kind}"
+        process = training.start("train", of_kind)
+        training.reached(100, process)
+        os.kill(kubelet.process(2).pid, signal.SIGKILL)
+        assert "starts again from its last checkpoint" in training.finished(process)
+        goes_on_after_its_end(training, of_kind)

@@ -44,16 +44,15 @@ def preprocess(fleet, *arguments) -> subprocess.Popen:
 
 @pytest.mark.slow
 def test_processes_make_what_threads_make(fleet):
-    made, said = [], []
+    made = []
     for options in ([], ["--", "--direct_running_mode=multi_threading"]):
         shutil.rmtree(fleet.output, ignore_errors=True)
         process = preprocess(fleet, *options)
-        out, error = process.communicate(timeout=300)
+        _, error = process.communicate(timeout=300)
         assert process.returncode == 0, error
+        assert fleet.manifest.counts.rejected_assets == 20
         made.append(files_of(fleet.output))
-        said.append("20 of 4,020" in out + error)
     assert made[0] == made[1]
-    assert said[0] == said[1]
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from beamfeed.launcher.backends.kubernetes.manifests import (
 )
 from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
 from beamfeed.launcher.backends.kubernetes.state import KILLED, Pod, end_of, failed_first, newest, read_pod, words_for
-from beamfeed.launcher.backends.remote import PATIENCE_SECONDS, POLL_SECONDS, is_published, job_name, place_of, work_of
+from beamfeed.launcher.backends.remote import POLL_SECONDS, Patience, is_published, job_name, place_of, work_of
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
@@ -81,7 +81,7 @@ class KubernetesBackend:
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
         run = KubernetesRun(stage, display)
         found = run.find()
-        if found and (stage.starts_anew or found["metadata"]["annotations"].get(WORK) != _work(stage)):
+        if found and (stage.starts_anew or found["metadata"].get("annotations", {}).get(WORK) != _work(stage)):
             raise UserError(
                 f"{stage.output}: {run.title} of Kubernetes is writing there with other input, settings or options; "
                 "wait for it, choose another folder, or stop it with `beamfeed cancel`"
@@ -169,6 +169,7 @@ class KubernetesRun:
         self._stage, self._display = stage, display
         self._kubectl, self._name = _kubectl(stage), _name(stage)
         self._kind = _section(stage.section).kind
+        self._selector = f"--selector={RUN}={self._name}"
         self._was_there = False
 
     @property
@@ -183,20 +184,23 @@ class KubernetesRun:
           UserError: if the cluster does not answer.
         """
         for item in self._objects():
-            if end_of(item) is None and "deletionTimestamp" not in item["metadata"]:
-                self._kind, self._was_there = item["kind"].lower(), True
+            kind = item["kind"].lower()
+            if kind in RESOURCES and end_of(item) is None and "deletionTimestamp" not in item["metadata"]:
+                self._kind, self._was_there = kind, True
                 return item
         return None
 
     def _objects(self) -> list[dict[str, Any]]:
-        """All that was made for a run of this name, but what other objects made."""
+        """All that was made for a run of this name, of whatever kind; not what other objects made."""
+        beside = [resource for resources in BESIDE.values() for resource in resources]
+        own = [RESOURCES[self._kind], *BESIDE.get(self._kind, ())]
         with _answered():
-            beside = [resource for resources in BESIDE.values() for resource in resources]
             known = self._kubectl.known([*RESOURCES.values(), *beside])
-            found = self._kubectl.listed(",".join(known), f"--selector={RUN}={self._name}")
-            runs = {f"{resource.partition('.')[0]}" for resource in RESOURCES.values()}
-            own = [item for item in found if "ownerReferences" not in item["metadata"]]
-            return sorted(own, key=lambda item: f"{item['kind'].lower()}s" not in runs)
+            try:
+                found = self._kubectl.listed(",".join(known), self._selector)
+            except UserError:  # who may start jobs may not see all the others
+                found = self._kubectl.listed(",".join(own), self._selector)
+        return [item for item in found if "ownerReferences" not in item["metadata"]]
 
     def start(self) -> None:
         """Makes the object, in the place of one that has ended."""
@@ -218,17 +222,18 @@ class KubernetesRun:
 
     def _wait_until_gone(self) -> None:
         end = time.monotonic() + GONE_SECONDS
-        while self._objects() or self._pods():
+        while True:
+            with _answered():
+                if not self._objects() and not self._pods():
+                    return
             if time.monotonic() > end:
-                raise UserError(
-                    f"{self.title} of an earlier run does not end; see `kubectl get pods -l {RUN}={self._name}`"
-                )
+                pods = self._kubectl.words("get", "pods", self._selector)
+                raise UserError(f"{self.title} of an earlier run does not end; see `{pods}`")
             time.sleep(POLL_SECONDS / 4)
 
     def _pods(self) -> list[Pod]:
         """All pods, in the order in which they were made."""
-        with _answered():
-            items = self._kubectl.listed("pods", f"--selector={RUN}={self._name}")
+        items = self._kubectl.listed("pods", self._selector)
         return sorted((read_pod(item, CONTAINERS[self._kind]) for item in items), key=lambda pod: pod.created)
 
     def follow(self, progress: StageProgress) -> int:
@@ -239,25 +244,19 @@ class KubernetesRun:
             log.close()
 
     def _follow(self, progress: StageProgress, log: PodLog) -> int:
-        silent_since, whole_at, chief = None, time.monotonic(), ""
+        patience, whole_at, chief = Patience("the cluster", self._say), time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
             try:
                 item = self._kubectl.get(RESOURCES[self._kind], self._name)
-                found = self._kubectl.listed("pods", f"--selector={RUN}={self._name}")
-                silent_since = None
+                every = self._pods()
             except Unreachable as error:
-                if silent_since is None:
-                    silent_since = time.monotonic()
-                    self._say(f"the cluster does not answer ({error}); trying again")
-                if time.monotonic() > silent_since + PATIENCE_SECONDS:
-                    raise UserError(f"the cluster does not answer: {error}") from None
-                time.sleep(POLL_SECONDS)
+                patience.wait(error)
                 continue
+            patience.answered()
             if item is None or "deletionTimestamp" in item["metadata"]:
                 self._say(f"{self.title} was deleted; run the same command to go on")
                 return 1
-            every = sorted((read_pod(one, CONTAINERS[self._kind]) for one in found), key=lambda pod: pod.created)
             pods, now = newest(every), time.monotonic()
             first = next((pod for pod in pods if pod.index == 0), None)
             if first and chief and first.uid != chief:
@@ -327,7 +326,7 @@ class KubernetesRun:
         return 1
 
     def _logs(self, pod: Pod | None = None) -> str:
-        return f"`{self._kubectl.words('logs', pod.name if pod else f'--selector={RUN}={self._name}')}`"
+        return f"`{self._kubectl.words('logs', pod.name if pod else self._selector)}`"
 
     def leave(self) -> None:
         self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")

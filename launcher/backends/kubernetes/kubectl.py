@@ -130,11 +130,11 @@ class Kubectl:
             raise Gone(reason)
         for words, advice in REFUSED.items():
             if words in done.stderr:
-                told = next(line for line in lines if words in line)
-                told = (
-                    told.removeprefix("error: ")
+                refusal = next(line for line in lines if words in line)
+                refusal = (
+                    refusal.removeprefix("error: ")
                     .removeprefix("Error from server ")
                     .removeprefix("Error in configuration: ")
                 )
-                raise UserError(f"{self._stage}: Kubernetes: {told}; {advice.replace('STAGE', self._stage)}")
+                raise UserError(f"{self._stage}: Kubernetes: {refusal}; {advice.replace('STAGE', self._stage)}")
         raise Unreachable(reason)

@@ -26,7 +26,6 @@ class PodLog:
 
     def __init__(self, kubectl: Kubectl, display: Display, container: str, tail: int | None):
         self._kubectl, self._container, self._tail = kubectl, container, tail
-        self._display = display
         self._output = display.output()
         self._pod = ""
         self._process: subprocess.Popen[bytes] | None = None

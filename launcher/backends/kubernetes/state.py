@@ -7,6 +7,7 @@ from typing import Any
 RANKS = ("batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index")
 ENDED_WELL = ("Completed", "Complete", "Succeeded")
 KILLED = 129  # exit codes from here on: a signal ended the process; 128 is of one that could not be started
+ALIVE = ("Pending", "Running")
 SETTING_UP = ("ContainerCreating", "PodInitializing")  # tells nothing of why it takes long
 # A pod that waits for one of these does not start by itself.
 IMAGE_TROUBLE = (
@@ -95,7 +96,8 @@ def read_pod(item: dict[str, Any], container: str) -> Pod:
 
 def newest(pods: Sequence[Pod]) -> list[Pod]:
     """Of the pods that each worker had, the last; by the number of the worker."""
-    last = {pod.index: pod for pod in sorted(pods, key=lambda pod: pod.created)}
+    # Of those of one second, one that has not ended.
+    last = {pod.index: pod for pod in sorted(pods, key=lambda pod: (pod.created, pod.phase in ALIVE))}
     return [last[index] for index in sorted(last)]
 
 
@@ -123,5 +125,5 @@ def failed_first(pods: Sequence[Pod]) -> Pod | None:
     """
     ended = [pod for pod in reversed(pods) if pod.code or pod.phase == "Failed"]
     by_itself = [pod for pod in ended if pod.code and pod.code < KILLED]
-    told = [pod for pod in ended if pod.reason not in ("", "Error", "Completed")]
-    return next(iter([*by_itself, *told, *ended]), None)
+    explained = [pod for pod in ended if pod.reason not in ("", "Error", "Completed")]
+    return next(iter([*by_itself, *explained, *ended]), None)

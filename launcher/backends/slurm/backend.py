@@ -16,8 +16,8 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE, UserError
 from beamfeed.launcher.backends.remote import (
-    PATIENCE_SECONDS,
     POLL_SECONDS,
+    Patience,
     is_published,
     job_name,
     place_of,
@@ -143,19 +143,14 @@ class SlurmRun:
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        last_words, restarts, silent_since = "", 0, None
+        last_words, restarts, patience = "", 0, Patience("Slurm", self._say)
         while True:
             try:
                 state = queue.job_state(self._job_id)
-                silent_since = None
             except queue.Unreachable as error:
-                if silent_since is None:
-                    silent_since = time.monotonic()
-                    self._say(f"Slurm does not answer ({error}); trying again")
-                if time.monotonic() > silent_since + PATIENCE_SECONDS:
-                    raise UserError(f"Slurm does not answer: {error}") from None
-                time.sleep(POLL_SECONDS)
+                patience.wait(error)
                 continue
+            patience.answered()
             if state is None or state.ended:
                 return state
             if state.restarts > restarts:

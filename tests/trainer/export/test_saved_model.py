@@ -410,14 +410,16 @@ def test_what_was_trained_on_a_gpu_runs_without_one(served, tmp_path, monkeypatc
     hidden = keras.layers.Bidirectional(layer(4, return_sequences=True))(rows)
     model = keras.Model(rows, keras.layers.Dense(3)(layer(4, return_sequences=True)(hidden)))
     objective = Objective.of(served.job.train, served.fleet.manifest)
-    found = tf.config.list_logical_devices
+    list_devices = tf.config.list_logical_devices
     # Keras asks for one when it traces; the kernel itself is only looked for when the graph runs.
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: found("CPU" if kind == "GPU" else kind))
+    monkeypatch.setattr(
+        tf.config, "list_logical_devices", lambda kind=None: list_devices("CPU" if kind == "GPU" else kind)
+    )
     traced = tf.function(model).get_concrete_function(tf.TensorSpec((None, LENGTH, 3)))
     assert "CudnnRNNV3" in {operation.type for operation in traced.graph.get_operations()}
     save_serving(model, objective, served.fleet.manifest, served.transform, Missing(), str(tmp_path))
-    found_there = tf.saved_model.load(str(tmp_path)).signatures["preprocessed"](windows=tf.ones((2, LENGTH, 3)))
-    assert np.isfinite(found_there["reconstruction"]).all()
+    outputs = tf.saved_model.load(str(tmp_path)).signatures["preprocessed"](windows=tf.ones((2, LENGTH, 3)))
+    assert np.isfinite(outputs["reconstruction"]).all()
 
 
 def test_a_review_that_fails_does_not_undo_a_training_run(served, monkeypatch, capsys):

@@ -64,6 +64,7 @@ def test_an_image_that_cannot_be_had():
 def test_the_last_pod_of_each_worker_counts():
     before, after = ended(137, index=1), read(index=1, created="2026-01-01T00:05:00Z")
     assert newest([after, before, read()]) == [read(), after]
+    assert newest([running := read(index=1), ended(137, index=1)]) == [running]  # of the same second
 
 
 @pytest.mark.parametrize(
