@@ -51,18 +51,20 @@ class Keys:
             about = [plain(section.get("description", ""))]
             if len(sections) == 1 and "description" in value:
                 about = [plain(value["description"])]
+            if "items" in value:
+                about.append("A list; each of it:")
             if len(sections) > 1:
                 key = section["required"][0]
                 const = section["properties"][key].get("const")
                 about.insert(0, f"With `{key}: {const}`:" if const else f"With `{key}`:")
-            elif not required:
+            elif not required and "items" not in value:
                 about.append("This section may be left out.")
             self.lines += [" ".join(about), ""]
             self._section(path, section)
 
     def _sections_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
-        """The sections that a key may hold, as it is or by names of the user's own; none if it holds a plain value."""
-        value = mapped(value) or value
+        """The sections that a key may hold, as it is, by names of the user's own or in a list; none for plain values."""
+        value = mapped(value) or value.get("items") or value
         parts = [self._known[part["$ref"].rsplit("/", 1)[1]] for part in union(value) if "$ref" in part]
         return [part for part in parts if "properties" in part]
 
