@@ -63,7 +63,7 @@ class Keys:
             self._section(path, section)
 
     def _sections_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
-        """The sections that a key may hold, as it is, by names of the user's own or in a list; none for plain values."""
+        """The sections that a key may hold, as it is, by names of the user's own or in a list; else none."""
         value = mapped(value) or value.get("items") or value
         parts = [self._known[part["$ref"].rsplit("/", 1)[1]] for part in union(value) if "$ref" in part]
         return [part for part in parts if "properties" in part]

@@ -53,7 +53,8 @@ def test_nothing_comes_from_the_network(site):
 
 def test_the_job_file_page_has_the_keys(site):
     page = (site / "job_file.html").read_text()
-    assert "launch.train.kubernetes.volumes" in page and "Where the pods see it." in page
+    assert "launch.train.kubernetes.volumes" in page
+    assert "Where the pods see it." in page
 
 
 def test_a_docstring_gives_signature_arguments_and_errors(site):
