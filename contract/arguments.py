@@ -67,10 +67,12 @@ class Option:
     Attributes:
       name: `--set`; without dashes of an argument that has none.
       settings: of `argparse.ArgumentParser.add_argument`.
+      short: another name of one letter, such as `-f`.
     """
 
     name: str
     settings: Mapping[str, Any]
+    short: str = ""
 
     @property
     def key(self) -> str:
@@ -100,9 +102,9 @@ def option(name: str, help: str, **settings: Any) -> Option:
     return Option(name, {"help": help, **settings})
 
 
-def flag(name: str, help: str) -> Option:
+def flag(name: str, help: str, short: str = "") -> Option:
     """An option without a value."""
-    return option(name, help, action="store_true")
+    return Option(name, {"help": help, "action": "store_true"}, short)
 
 
 def repeated(name: str, metavar: str, help: str, **settings: Any) -> Option:
@@ -115,7 +117,7 @@ def add_options(parser: Any, options: Options) -> None:
     for item in options:
         group = parser.add_mutually_exclusive_group() if isinstance(item, tuple) else parser
         for option_ in item if isinstance(item, tuple) else (item,):
-            group.add_argument(option_.name, **option_.settings)
+            group.add_argument(*filter(None, (option_.short, option_.name)), **option_.settings)
 
 
 def flat(options: Options) -> Iterable[Option]:

@@ -158,11 +158,21 @@ def redact(name: str, value: str) -> None:
         _SECRETS[value] = f"${{{name}}}"
 
 
+def redacted(text: str, *, escaped: bool = False) -> str:
+    """The text without the secrets that this process knows of.
+
+    Args:
+      text: to be told, or kept.
+      escaped: whether it is of a job file, where `$$` is a `$`.
+    """
+    for value in sorted(_SECRETS, key=len, reverse=True):
+        text = text.replace(value.replace("$", "$$") if escaped else value, _SECRETS[value])
+    return text
+
+
 def _printable(message: str) -> str:
     """A name of a file need not be text, but Beam's messages must be: a worker that cannot tell its error hangs."""
-    for value in sorted(_SECRETS, key=len, reverse=True):
-        message = message.replace(value, _SECRETS[value])
-    return message.encode("utf-8", "backslashreplace").decode()
+    return redacted(message).encode("utf-8", "backslashreplace").decode()
 
 
 def _one_line(text: str) -> str:

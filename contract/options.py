@@ -26,6 +26,7 @@ SET = repeated("--set", "KEY=VALUE", "replace a value of the job file, such as w
 MAX_ASSETS = option(
     "--max-assets", type=positive, metavar="N", help="smoke test on N assets, in separate folders: ...-N-assets"
 )
+RUN = option("run", metavar="RUN", help="the id of a run, the folder that it writes to, or its job file")
 JSON = flag("--json", "write JSON for programs: one object per line on stdout")
 QUIET = flag("--quiet", "write only errors")
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import yaml
-
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.variables import escaped
+from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError
@@ -141,5 +139,5 @@ def _job_file(job: str | os.PathLike[str] | Job) -> Iterator[str]:
         path = os.path.join(folder, f"{job.name}.yaml")
         with open(path, "w", encoding="utf-8") as file:
             data = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            yaml.safe_dump(escaped(data), file, sort_keys=False)
+            file.write(job_text(data))
         yield path

@@ -20,6 +20,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
+from beamfeed.launcher import verbs
 from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
@@ -27,6 +28,7 @@ from beamfeed.launcher.parser import COMMANDS, build_parser
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
+from beamfeed.launcher.runs.find import Run, find_run
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary, to_json
@@ -61,10 +63,15 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(describe_plan(plan))
         return 0
+    return _carry_out(args, plan, named_again(args))
+
+
+def _carry_out(args: argparse.Namespace, plan: Plan, again: str) -> int:
+    """Runs a plan and tells what came of it; `again` names the job, with its overrides, on a command line."""
     with choose(args.quiet, args.json) as display:
         code, seconds = run_plan(plan, display)
         if code == 0:
-            _summarize(args, plan, seconds, display)
+            _summarize(plan, again, seconds, display)
     return code
 
 
@@ -75,15 +82,15 @@ def train(args: argparse.Namespace) -> int:
     return find_learning_rate(args) if args.find_lr else run(args)
 
 
-def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], display: Display) -> None:
-    job, stages = plan.job, COMMANDS[args.command].stages
-    manifest = find_manifest(job.output.path) if PREPROCESS in stages else None
-    train = job.train if TRAIN in stages else None
+def _summarize(plan: Plan, again: str, seconds: dict[str, float], display: Display) -> None:
+    job = plan.job
+    manifest = find_manifest(job.output.path) if PREPROCESS in plan.asked else None
+    train = job.train if TRAIN in plan.asked else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     review = read_review(train.workdir, result.fingerprint) if train and result else None
     facts = read_facts(job.output.path, manifest) if manifest else None
-    table = summary(job, manifest, result, seconds, floor, review, facts, named_again(args))
+    table = summary(job, manifest, result, seconds, floor, review, facts, again)
     display.summary(table, to_json(job, manifest, result, seconds))
 
 
@@ -150,13 +157,81 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     return 0
 
 
-def cancel(args: argparse.Namespace) -> int:
-    """Stops what a job runs elsewhere."""
-    runs = cancel_job(args.job, args.set, args.max_assets)
+def runs(args: argparse.Namespace) -> int:
+    """Lists runs."""
+    found = verbs.list_runs(args.where, args.all)
     if args.json:
-        emit_event("cancel", runs=runs)
-    elif not runs:
-        note("beamfeed: no job of this file is running elsewhere")
+        for one in found:
+            emit_event("run", state=one.record.state(), path=one.layout.record, **one.record.model_dump(mode="json"))
+    elif found:
+        print(verbs.table(found))
+    else:
+        note(f"beamfeed: no run is recorded {f'for {args.where}' if args.where else 'on this machine'}")
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Tells how a run is."""
+    run = find_run(args.run)
+    with verbs.in_its_folder(run):
+        if args.json:
+            state, words = verbs.state_of(run)
+            emit_event("run", state=state, detail=words, path=run.layout.record, **run.record.model_dump(mode="json"))
+        else:
+            print(verbs.describe(run))
+    return 0
+
+
+def logs(args: argparse.Namespace) -> int:
+    """Prints what a run printed."""
+    run = find_run(args.run)
+    with verbs.in_its_folder(run):
+        verbs.print_log(run, args.follow)
+    return 0
+
+
+def attach(args: argparse.Namespace) -> int:
+    """Follows a run that goes on: its launcher's log, or, where it has none, what it runs elsewhere."""
+    run = find_run(args.run)
+    with verbs.in_its_folder(run):
+        if run.record.state() == "running":
+            try:
+                return verbs.print_log(run, follow=True, tail=verbs.TAIL)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"run {run.record.id} goes on") from None
+        verbs.check_goes_on(run)
+        return _go_on(args, run, ())
+
+
+def resume(args: argparse.Namespace) -> int:
+    """Goes on with a run that has stopped."""
+    run = find_run(args.run)
+    with verbs.in_its_folder(run):
+        return _go_on(args, run, args.set)
+
+
+def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str]) -> int:
+    plan = verbs.plan_again(run, overrides)
+    sets = (part for override in plan.overrides for part in options.SET.write([override]))
+    return _carry_out(args, plan, shlex.join([plan.job_path, *sets]))
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """Stops a run; of a job file, also what it runs elsewhere without a record."""
+    is_job = args.run.endswith((".yaml", ".yml"))
+    if not is_job and (args.set or args.max_assets is not None):
+        raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
+    ended = []
+    for one in verbs.going_on(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
+        with verbs.in_its_folder(one):
+            ended += verbs.cancel(one)
+    stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets) if is_job else 0)
+    for line in ended:
+        note(f"beamfeed: {line}")
+    if args.json:
+        emit_event("cancel", runs=stopped)
+    elif not stopped:
+        note(f"beamfeed: {args.run}: nothing of it is running")
     return 0
 
 
@@ -207,6 +282,7 @@ def completion(args: argparse.Namespace) -> int:
 
 
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check, "cancel": cancel,
+    "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
+    "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
     "inspect": inspect, "profile": profile, "export": export, "schema": schema, "completion": completion,
 }  # fmt: skip

@@ -4,7 +4,14 @@ import argparse
 from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = ("JOB", "FOLDER", "DATASET|JOB", "FILE.png")  # placeholders of arguments that are paths of files
+_FILES = (
+    "JOB",
+    "FOLDER",
+    "DATASET|JOB",
+    "FILE.png",
+    "RUN",
+    "WHERE",
+)  # placeholders of arguments that are paths of files
 _FOLDERS = ("DIR",)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from beamfeed.contract import options
 from beamfeed.contract.arguments import Options, Parser, add_options, flag, option
-from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, SET
+from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, RUN, SET
 from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
@@ -73,9 +73,29 @@ COMMANDS = {
         "beamfeed check job.yaml --set windows.length=64",
         (JOB, SET, *options.CHECK.options, MAX_ASSETS),
     ),
-    "cancel": Command(
-        "stop a job's runs on Dataflow, Flink or Slurm", "beamfeed cancel job.yaml", (JOB, SET, MAX_ASSETS)
+    "runs": Command(
+        "list the runs of a job file or a folder, or those that were started on this machine",
+        "beamfeed runs job.yaml",
+        (
+            option("where", nargs="?", metavar="WHERE", help="a job file, or the folder that runs write to"),
+            flag("--all", "list all, not the newest 20"),
+        ),
     ),
+    "status": Command("tell how a run is, wherever it runs", "beamfeed status job.yaml", (RUN,)),
+    "logs": Command(
+        "print what a run printed, also when it has ended",
+        "beamfeed logs job.yaml --follow",
+        (RUN, flag("--follow", "go on until the run ends", short="-f")),
+    ),
+    "attach": Command(
+        "follow a run that goes on, from another terminal or machine", "beamfeed attach job.yaml", (RUN,)
+    ),
+    "resume": Command(
+        "go on with a run that has stopped",
+        "beamfeed resume job.yaml --set launch.train.backend=local",
+        (RUN, SET),
+    ),
+    "cancel": Command("stop a run, wherever it runs", "beamfeed cancel job.yaml", (RUN, SET, MAX_ASSETS)),
     "inspect": Command(
         "show what is in a dataset",
         "beamfeed inspect out/data --windows 2",

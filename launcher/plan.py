@@ -34,11 +34,25 @@ SAVE_SECONDS = 60.0  # for the step that is under way and a checkpoint; a second
 
 @dataclass(frozen=True)
 class Plan:
-    """A loaded job and its stages, in the order in which they run."""
+    """A loaded job and its stages, in the order in which they run.
+
+    Attributes:
+      job: with all that was set.
+      job_path: its file.
+      stages: of it.
+      overrides: that were given, as are those below.
+      asked: the names of the stages.
+      max_assets: of a smoke test.
+      beam_options: for preprocessing.
+    """
 
     job: Job
     job_path: str
     stages: tuple[Stage, ...]
+    overrides: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    max_assets: int | None = None
+    beam_options: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -73,6 +87,7 @@ def make_plan(
       UserError: if the job file is wrong or nothing matches its input.
       JobFailed: if the dataset is complete, but not within the job's limits.
     """
+    given = tuple(overrides)
     job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
     preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {job_path}'"
     if TRAIN in names and job.train is None:
@@ -107,7 +122,7 @@ def make_plan(
             of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
             stages.append(train_stage(floor, of_floor, data, complete, name=FLOOR))
         stages.append(train_stage(job, {**named, **values}, data, complete))
-    return Plan(job, job_path, tuple(stages))
+    return Plan(job, job_path, tuple(stages), given, tuple(names), max_assets, tuple(beam_options))
 
 
 def check_backends(job: Job, names: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.display import Display, Lines, choose
 from beamfeed.launcher.plan import Plan, load_for_plan
 from beamfeed.launcher.progress import StageProgress
+from beamfeed.launcher.runs.recorder import Recorder, recording
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 
@@ -32,33 +33,42 @@ def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str,
             return run_plan(plan, display)
     seconds: dict[str, float] = {}
     to_do = [stage for stage in plan.stages if not stage.complete]
-    for stage in plan.stages:
-        if stage.complete:
-            display.skipped(stage.name, stage.reason)
-            continue
-        progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
-        display.begins(progress, stage.reason)
-        code = run_stage(stage, display, progress)
-        took = time.monotonic() - progress.started
-        display.ends(progress, code, took)
-        if code and stage.name == FLOOR:
-            display.say(f"{stage.name}: ended with exit code {code}; the model is trained without it")
-            continue
-        if code:
-            return code, seconds
-        seconds[stage.name] = took
+    with recording(plan, display) as recorder:
+        display = recorder.display
+        for stage in plan.stages:
+            if stage.complete:
+                display.skipped(stage.name, stage.reason)
+                continue
+            progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
+            display.begins(progress, stage.reason)
+            code = run_stage(stage, recorder, progress)
+            took = time.monotonic() - progress.started
+            display.ends(progress, code, took)
+            if code and stage.name == FLOOR:
+                display.say(f"{stage.name}: ended with exit code {code}; the model is trained without it")
+                continue
+            if code:
+                return code, seconds
+            seconds[stage.name] = took
     return 0, seconds
 
 
-def run_stage(stage: Stage, display: Display | None = None, progress: StageProgress | None = None) -> int:
-    """Runs a stage to its end and returns its exit code; `display` shows the progress, by default in plain lines."""
-    display, progress = display or Lines(), progress or StageProgress(stage.name, time.monotonic())
-    submission = backends()[stage.backend].submit(stage, display)
+def run_stage(stage: Stage, recorder: Recorder | None = None, progress: StageProgress | None = None) -> int:
+    """Runs a stage to its end, tells the recorder, and returns its exit code."""
+    recorder, progress = recorder or Recorder(Lines()), progress or StageProgress(stage.name, time.monotonic())
+    recorder.begins(stage)
+    submission = backends()[stage.backend].submit(stage, recorder.display)
+    recorder.follows(submission)
     try:
-        return submission.follow(progress)
+        code = submission.follow(progress)
     except (KeyboardInterrupt, SystemExit, UserError):
-        submission.leave()
+        if recorder.is_cancelled:
+            submission.cancel()
+        else:
+            submission.leave()
         raise
+    recorder.ends(code, time.monotonic() - progress.started)
+    return code
 
 
 def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None) -> int:

@@ -22,7 +22,7 @@ from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
-from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
+from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
@@ -53,7 +53,7 @@ def check_output(output: str) -> None:
     strangers = [
         name
         for name in storage.list_folder(output)
-        if name not in (MANIFEST, LOCK) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
+        if name not in (MANIFEST, LOCK, RUNS) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
     ]
     if strangers:
         raise UserError(

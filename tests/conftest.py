@@ -31,6 +31,7 @@ def folder_of_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Itera
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("TMPDIR", folder)
+        patch.setenv("XDG_STATE_HOME", os.path.join(folder, "state"))  # where this machine notes its runs
         patch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from beamfeed.contract.config.document import Places, parse_document, read_text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.mistakes import describe
+from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.config.wanted import shown
 from beamfeed.contract.errors import UserError
 
@@ -54,6 +55,11 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
         return model.model_validate(data)
     except ValidationError as error:
         raise UserError("\n".join(describe(error, places, model, data))) from None
+
+
+def job_text(values: dict[str, Any], *, redact_secrets: bool = False) -> str:
+    """The text of a job file that holds these keys, as `Job.model_dump` gives them; see `escaped`."""
+    return yaml.safe_dump(escaped(values, redact_secrets=redact_secrets), sort_keys=False, width=1000)
 
 
 def _apply(override: str, data: dict[str, Any], places: Places) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from beamfeed.contract.errors import redact
+from beamfeed.contract.errors import redact, redacted
 
 JOB_DIR = "JOB_DIR"  # the folder of the job file, in the place of a variable of the environment
 _FOUND = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
@@ -78,10 +78,18 @@ class Variables:
         return value
 
 
-def escaped(value: Any) -> Any:
-    """A value of a job as a job file has to write it, so that nothing in it is taken for a variable."""
+def escaped(value: Any, *, redact_secrets: bool = False) -> Any:
+    """A value of a job as a job file has to write it, so that nothing in it is taken for a variable.
+
+    Args:
+      value: of the job.
+      redact_secrets: whether a secret that a variable held is that variable again.
+    """
     if isinstance(value, dict):
-        return {key: escaped(item) for key, item in value.items()}
+        return {key: escaped(item, redact_secrets=redact_secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [escaped(item) for item in value]
-    return value.replace("$", "$$") if isinstance(value, str) else value
+        return [escaped(item, redact_secrets=redact_secrets) for item in value]
+    if not isinstance(value, str):
+        return value
+    written = value.replace("$", "$$")
+    return redacted(written, escaped=True) if redact_secrets else written

@@ -2,6 +2,7 @@
 
 <output>/manifest.json              written last, atomically
 <output>/lock.json                  only while a run preprocesses
+<output>/runs/                      record, job and log of each run; of those that train, in their working folder
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
     (with output.partition_by, train/country=DE/part-00000-of-00016.tfrecord ...)
@@ -14,6 +15,7 @@ from beamfeed.contract import storage
 
 MANIFEST = "manifest.json"
 LOCK = "lock.json"
+RUNS = "runs"
 DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
@@ -33,6 +35,37 @@ def manifest_path(output: str) -> str:
 def lock_path(output: str) -> str:
     """The lock of the dataset at `output`."""
     return storage.join(output, LOCK)
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """The names of what is kept of one run beside what it makes: a dataset, or a training run."""
+
+    place: str  # the folder of that
+    id: str
+
+    def _name(self, suffix: str) -> str:
+        return storage.join(self.place, RUNS, self.id + suffix)
+
+    @property
+    def record(self) -> str:
+        """How it went."""
+        return self._name(".json")
+
+    @property
+    def job(self) -> str:
+        """The job file, with all that was set."""
+        return self._name(".yaml")
+
+    @property
+    def log(self) -> str:
+        """What was printed."""
+        return self._name(".log")
+
+    @property
+    def cancel(self) -> str:
+        """Asks its launcher, wherever that is, to end it."""
+        return self._name(".cancel")
 
 
 @dataclass(frozen=True)

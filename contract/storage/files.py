@@ -237,6 +237,16 @@ def remove_tree(folder: str) -> None:
             os.unlink(folder)
 
 
+def remove_file(path: str) -> None:
+    """Removes a file, if it is there."""
+    if is_remote(path):
+        with suppress(FileNotFoundError), _naming(path):
+            _gcs().delete_file(_bare(path))
+        return
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
 def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> list[FileStat]:
     """The files that a path, a folder or a glob names, in order of path, by one listing.
 

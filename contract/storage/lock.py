@@ -79,10 +79,10 @@ def hold(path: str, stop: Callable[[int, str], None] | None = None, use: Use = P
 
 
 def _me() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "token": uuid.uuid4().hex}
+    return {"host": socket.gethostname(), "pid": os.getpid(), "born": born(os.getpid()), "token": uuid.uuid4().hex}
 
 
-def _born(pid: int) -> str:
+def born(pid: int) -> str:
     """When a process of this machine started, as the kernel counts; empty if there is none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -252,7 +252,7 @@ class _Lease:
 
     def _died(self, holder: dict[str, Any]) -> bool:
         """Whether the holder was a process of this machine that is no more."""
-        return bool(holder) and holder["host"] == self._me["host"] and _born(holder["pid"]) != holder.get("born")
+        return bool(holder) and holder["host"] == self._me["host"] and born(holder["pid"]) != holder.get("born")
 
     def _write(self) -> None:
         blob = self._bucket.blob(self._name)

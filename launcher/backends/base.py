@@ -11,7 +11,17 @@ from beamfeed.launcher.stage import Stage
 
 
 class Submission(Protocol):
-    """A stage that a backend has taken on."""
+    """A stage that a backend has taken on.
+
+    Attributes:
+      title: what the work is called where it runs, such as `job 12 of Slurm`; empty of processes of the launcher's.
+      log_file: the file that the work itself writes to, where that is none of the launcher's.
+      goes_on: whether the work outlives its launcher.
+    """
+
+    title: str = ""
+    log_file: str | None = None
+    goes_on: bool = False
 
     def follow(self, progress: StageProgress) -> int:
         """Waits for the end, tells what happens, puts what is known of it into `progress`, and returns the exit code.
@@ -27,6 +37,14 @@ class Submission(Protocol):
 
     def cancel(self) -> None:
         """Ends the work, wherever it is."""
+
+    def state(self) -> str:
+        """How far work is that outlives its launcher, in a few words.
+
+        Raises:
+          UserError: if that does not answer.
+        """
+        return ""
 
 
 class Backend(Protocol):

@@ -60,7 +60,8 @@ class Lines(Telling):
     """Lines on stderr, also about what is going on: now and then, and where another phase begins."""
 
     def __init__(self) -> None:
-        super().__init__(_timed)
+        stream = sys.stderr  # as it is now: later it may be one that keeps what is printed, as these lines are already
+        super().__init__(lambda line: print(f"{datetime.now():%H:%M:%S} {line}", file=stream, flush=True))
         self._last = time.monotonic()
         self._phases: set[tuple[str, str]] = set()
 
@@ -79,7 +80,3 @@ class Lines(Telling):
         elif step is not None and step.ended is None and now - self._last >= EVERY_SECONDS:
             self._last = now
             self._write(going_line(stage, step, now))
-
-
-def _timed(line: str) -> None:
-    print(f"{datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)

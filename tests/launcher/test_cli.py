@@ -59,7 +59,7 @@ def test_importing_it_loads_nothing_heavy(module, heavy):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["run"], ["preprocess"], ["train"], ["cancel"], ["inspect"], ["profile"], ["schema"]]
+    "command", [[], ["run"], ["preprocess"], ["train"], ["cancel"], ["runs"], ["inspect"], ["profile"], ["schema"]]
 )
 def test_every_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit, match="0"):
@@ -198,7 +198,7 @@ def test_a_job_without_train_can_be_preprocessed_but_not_run(job_path):
 def test_cancelling_what_does_not_run_in_a_cloud(job_path):
     result = beamfeed("cancel", job_path)
     assert (result.returncode, result.stdout) == (0, "")
-    assert result.stderr == "beamfeed: no job of this file is running elsewhere\n"
+    assert result.stderr == f"beamfeed: {job_path}: nothing of it is running\n"
 
 
 def test_schema_is_json_and_allows_no_unknown_key():

@@ -79,6 +79,8 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
         "FOLDER",
         "DATASET|JOB",
         "FILE.png",
+        "RUN",
+        "WHERE",
         "DIR",
         "FORMAT",
         "NAMES",

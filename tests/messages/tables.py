@@ -183,6 +183,6 @@ COMMAND_LINES = {
     "shuffling below zero": (["profile", "{data}", "--shuffle=-1"], ["'-1' is not a whole number from 0", "--shuffle"]),
     "an option of another command": (["schema", "--windows", "3"], ["--windows: unknown option"]),
     "a job that is not there": (["run", "{folder}/none.yaml"], ["{folder}/none.yaml: there is no such job file"]),
-    "a folder for a job": (["cancel", "{folder}"], ["{folder}: is a folder, it must be a job file"]),
+    "a folder for a job": (["check", "{folder}"], ["{folder}: is a folder, it must be a job file"]),
     "a job below a file": (["train", "{job}/job.yaml"], ["{job}/job.yaml", "Not a directory"]),
 }

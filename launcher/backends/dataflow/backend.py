@@ -12,6 +12,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
 from beamfeed.launcher.backends.dataflow.options import beam_options, data_label
@@ -65,7 +66,7 @@ class DataflowBackend:
         return None if job_id is None else DataflowRun(stage, service, job_id)
 
 
-class DataflowRun:
+class DataflowRun(Submission):
     """A job of the service.
 
     Args:
@@ -86,6 +87,7 @@ class DataflowRun:
     ):
         self._stage, self._service, self._job_id, self._code = stage, service, job_id, code
         self._display = display or Lines()
+        self.title, self.goes_on = f"job {job_id} of Dataflow" if job_id else "", job_id is not None
 
     def follow(self, progress: StageProgress) -> int:
         stage, service = self._stage, self._service
@@ -114,6 +116,13 @@ class DataflowRun:
                 "the job keeps running in the cloud; run the same command again to follow it, or stop it with",
             )
             _say(self._stage, f"  {_cancel_command(self._service, self._job_id)}")
+
+    def state(self) -> str:
+        assert self._job_id is not None
+        try:
+            return f"{self.title} is {state_words(self._service.state(self._job_id))}"
+        except Unreachable as error:
+            raise UserError(f"Dataflow does not answer: {error}") from None
 
     def cancel(self) -> None:
         if self._job_id is not None:

@@ -15,9 +15,10 @@ import yaml
 from beamfeed.contract import options, storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.section import Section
-from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.errors import USER_MISTAKE, UserError
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.backends.kubernetes.kubectl import Exists, Kubectl, Unreachable
 from beamfeed.launcher.backends.kubernetes.logs import TAIL, PodLog, last_line
 from beamfeed.launcher.backends.kubernetes.manifests import (
@@ -129,7 +130,7 @@ def _job_text(stage: Stage) -> str:
         preprocess["workers"] = math.ceil(section.cpus)
     elif job.launch.preprocess.workers != "auto":
         preprocess["workers"] = job.launch.preprocess.workers
-    return yaml.safe_dump(escaped({**values, "launch": {"preprocess": preprocess}}), sort_keys=False, width=1000)
+    return job_text({**values, "launch": {"preprocess": preprocess}})
 
 
 def _work(stage: Stage) -> str:
@@ -157,7 +158,7 @@ def _key(stage: Stage) -> str:
     return PREPROCESS if stage.name == PREPROCESS else TRAIN
 
 
-class KubernetesRun:
+class KubernetesRun(Submission):
     """The object that starts the pods of a stage, and these.
 
     Args:
@@ -172,8 +173,10 @@ class KubernetesRun:
         self._selector = f"--selector={RUN}={self._name}"
         self._was_there = False
 
+    goes_on = True
+
     @property
-    def title(self) -> str:
+    def title(self) -> str:  # type: ignore[override]
         """As kubectl takes it."""
         return f"{RESOURCES[self._kind].partition('.')[0]}/{self._name}"
 
@@ -334,6 +337,10 @@ class KubernetesRun:
     def cancel(self) -> None:
         self._delete(self._objects())
         self._say(f"{self.title} is asked to stop")
+
+    def state(self) -> str:
+        with _answered():
+            return words_for(newest(self._pods()), self._stage.workers)
 
     def _say(self, line: str) -> None:
         print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)

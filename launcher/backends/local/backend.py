@@ -23,6 +23,7 @@ from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
@@ -84,7 +85,7 @@ class LocalBackend:
         """None: a stage ends with its launcher."""
 
 
-class LocalRun:
+class LocalRun(Submission):
     """The processes of a stage. They live only while they are followed: however that ends, nothing is left running.
 
     Args:

@@ -14,6 +14,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
 from beamfeed.launcher.backends.portable.section import (
     ClusterSection,
@@ -118,7 +119,7 @@ class PrismBackend(PortableBackend):
     section: ClassVar[type[Section] | None] = PrismSection
 
 
-class PortableRun:
+class PortableRun(Submission):
     """A job that lives while it is followed; Flink must be told to end it.
 
     Args:
@@ -129,6 +130,7 @@ class PortableRun:
 
     def __init__(self, stage: Stage, engine: str, display: Display):
         self._stage, self._engine, self._display = stage, engine, display
+        self.title = f"{option(stage.command, 'job_name')} on {engine.capitalize()}"
         master = stage.section.master if isinstance(stage.section, FlinkSection) else None
         self._flink = FlinkRest(master) if master else None
 

@@ -15,6 +15,7 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE, UserError
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.backends.remote import (
     POLL_SECONDS,
     Patience,
@@ -121,7 +122,7 @@ def _script(stage: Stage, more: Sequence[str]) -> str:
     return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage))
 
 
-class SlurmRun:
+class SlurmRun(Submission):
     """A job of Slurm.
 
     Args:
@@ -132,6 +133,7 @@ class SlurmRun:
 
     def __init__(self, stage: Stage, job_id: str, display: Display):
         self._stage, self._job_id, self._display = stage, job_id, display
+        self.title, self.log_file, self.goes_on = f"job {job_id} of Slurm", _log(stage, job_id), True
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)
@@ -156,13 +158,17 @@ class SlurmRun:
             if state.restarts > restarts:
                 self._say("starts again from its last checkpoint" if self._stage.checkpoints else "starts again")
                 restarts = state.restarts
-            words = state.state.lower() + (f" ({state.reason})" if state.state == "PENDING" and state.reason else "")
+            words = _words(state)
             if words != last_words:
-                progress.phase = f"job {self._job_id} of Slurm is {words}"
+                progress.phase = f"{self.title} is {words}"
                 last_words = words
                 if _progress_folder(self._stage) is None:  # else who watches it does that
                     self._display.show(progress)
             time.sleep(POLL_SECONDS)
+
+    def state(self) -> str:
+        known = _asked(queue.job_state, self._job_id)
+        return f"{self.title} is {_words(known)}" if known else ""
 
     def _judge(self, state: queue.JobState | None) -> int:
         """The exit code of a job that has ended."""
@@ -196,6 +202,10 @@ class SlurmRun:
 
     def _say(self, line: str) -> None:
         print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def _words(state: queue.JobState) -> str:
+    return state.state.lower() + (f" ({state.reason})" if state.state == "PENDING" and state.reason else "")
 
 
 def _last_line(path: str) -> str:

@@ -11,6 +11,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
 from beamfeed.launcher import job as launcher_job
 from beamfeed.launcher.backends import backends
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.stage import PREPROCESS
 
@@ -20,7 +21,7 @@ class EchoSection(Section):
     times: int = 1
 
 
-class EchoRun:
+class EchoRun(Submission):
     def __init__(self, stage, log):
         self.stage, self.log = stage, log
 

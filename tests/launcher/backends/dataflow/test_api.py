@@ -130,7 +130,7 @@ def test_a_running_job_can_be_cancelled_and_no_other(cloud, tmp_path, capsys):
     assert cloud.dataflow.cancelled == [JOB_ID]
     assert f"preprocess: job {JOB_ID} is asked to stop" in capsys.readouterr().err
     assert cli.main(["cancel", str(path)]) == 0
-    assert "no job of this file is running elsewhere" in capsys.readouterr().err
+    assert f"{path}: nothing of it is running" in capsys.readouterr().err
     assert cloud.dataflow.active == [{"id": "1", "name": "another"}]
 
 

@@ -1,0 +1,107 @@
+"""Finds a run by what a user calls it: its id, the folder of what it makes, or its job file."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.layout import RecordLayout
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.job import load_job
+from beamfeed.launcher.runs.record import ID, RunRecord, list_layouts, read_record
+
+MOST = 1 << 20  # bytes of the list of this machine's runs, from where it is begun anew
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, and where it is recorded."""
+
+    layout: RecordLayout
+    record: RunRecord
+
+
+def known_path() -> str:
+    """The file in which this machine notes where its runs are recorded, for their ids."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "beamfeed", "runs.jsonl")
+
+
+def remember(layout: RecordLayout) -> None:
+    """Notes where a run is recorded; where this machine has no place for that, folders name its runs."""
+    path = known_path()
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.exists(path) and os.path.getsize(path) > MOST:
+            os.replace(path, f"{path}.old")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"id": layout.id, "place": _absolute(layout.place)}) + "\n")
+
+
+def known_layouts() -> list[RecordLayout]:
+    """Of the runs that were started on this machine, the oldest first; each once."""
+    found = {}
+    for path in (f"{known_path()}.old", known_path()):
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with suppress(ValueError, KeyError, TypeError):
+                    known = json.loads(line)
+                    found[known["id"]] = RecordLayout(known["place"], known["id"])
+    return [found[id_] for id_ in sorted(found)]
+
+
+def places_of(job: Job) -> list[str]:
+    """The folders in which the runs of a job are recorded."""
+    return [job.output.path, *([job.train.workdir] if job.train else [])]
+
+
+def runs_in(places: Iterable[str]) -> Iterator[Run]:
+    """The runs that are recorded in these folders, the newest first."""
+    layouts = [layout for place in places for layout in list_layouts(_absolute(place))]
+    return _read(sorted(layouts, key=lambda layout: layout.id, reverse=True))
+
+
+def find_runs(named: str) -> Iterator[Run]:
+    """The runs of a job file or a folder, the newest first.
+
+    Raises:
+      UserError: if the job file is wrong.
+    """
+    is_job = named.endswith((".yaml", ".yml"))
+    return runs_in(places_of(load_job(named, sourced=False)) if is_job else [named])
+
+
+def known_runs() -> Iterator[Run]:
+    """The runs that were started on this machine and are still recorded, the newest first."""
+    return _read(reversed(known_layouts()))
+
+
+def find_run(named: str) -> Run:
+    """The run of this id, or the newest of a folder or a job file; `FOLDER/ID` is a certain one of a folder.
+
+    Raises:
+      UserError: if there is none.
+    """
+    folder, _, last = named.rstrip("/").rpartition("/")
+    if not ID.fullmatch(last):
+        run = next(find_runs(named), None)
+    elif folder:
+        run = next(_read([RecordLayout(_absolute(folder), last)]), None)
+    else:
+        run = next(_read(layout for layout in known_layouts() if layout.id == last), None)
+    if run is None:
+        raise UserError(f"{named}: no such run is known here; name its job file, or the folder that it writes to")
+    return run
+
+
+def _read(layouts: Iterable[RecordLayout]) -> Iterator[Run]:
+    for layout in layouts:
+        if (record := read_record(layout)) is not None:
+            yield Run(layout, record)
+
+
+def _absolute(place: str) -> str:
+    return place if storage.is_remote(place) else os.path.abspath(place)

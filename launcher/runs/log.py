@@ -1,0 +1,193 @@
+"""What a run prints, kept in a file beside its record: what the launcher says, and what the processes write."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from beamfeed.contract import storage
+from beamfeed.launcher.display import Display
+from beamfeed.launcher.display.lines import Telling
+from beamfeed.launcher.processes import Output
+from beamfeed.launcher.progress import StageProgress
+
+MOST = 8 << 20  # bytes at the end of a log that are kept in a bucket, where a file is written whole each time
+PIECE = 1 << 16
+TAIL = 4096
+DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
+
+
+class RunLog:
+    """A file that is added to. One in a bucket is a file on this disk meanwhile, and put there by `save`.
+
+    Args:
+      path: local or gs://; what it holds stays.
+
+    Raises:
+      OSError, UserError: if it cannot be written.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._remote = storage.is_remote(path)
+        self._changed = False
+        self._printed = b""  # the last of it
+        self._lock = threading.Lock()
+        if self._remote:
+            self._file = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - close closes it
+            with suppress(FileNotFoundError):
+                self._file.write(storage.read_bytes(path))
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def write(self, data: bytes) -> None:
+        """Adds what was printed."""
+        self._printed = (self._printed + data)[-TAIL:]
+        self._add(data)
+
+    def line(self, text: str) -> None:
+        """Adds a line of the launcher, with the time."""
+        self._add(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n".encode("utf-8", "backslashreplace"))
+
+    def last_line(self) -> str:
+        """The last line that was printed, as a failure is told; empty where there is none."""
+        lines = self._printed.decode("utf-8", errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _add(self, data: bytes) -> None:
+        with self._lock, suppress(OSError, ValueError):  # a disk that is full does not end the run
+            self._file.write(data)
+            self._changed = True
+
+    def save(self) -> None:
+        """Puts it where it belongs.
+
+        Raises:
+          OSError, UserError: if that does not answer.
+        """
+        with self._lock:
+            if not self._remote or not self._changed or self._file.closed:
+                return
+            end = self._file.seek(0, os.SEEK_END)
+            self._file.seek(max(0, end - MOST))
+            data = self._file.read()
+            self._changed = False
+        storage.write_bytes(self._path, data)
+
+    def close(self) -> None:
+        """Nothing is added any more."""
+        with self._lock:
+            self._file.close()
+
+
+class Logged(Display):
+    """Shows a run as another display does, and keeps what is told.
+
+    Args:
+      shown: that display.
+      log: the file.
+
+    Attributes:
+      stage: what was shown last.
+    """
+
+    def __init__(self, shown: Display, log: RunLog):
+        self._shown, self._log, self._lines = shown, log, Telling(log.line)
+        self.stage: StageProgress | None = None
+
+    def skipped(self, stage: str, reason: str) -> None:
+        self._shown.skipped(stage, reason)
+        self._lines.skipped(stage, reason)
+
+    def begins(self, stage: StageProgress, reason: str) -> None:
+        self.stage = stage
+        self._shown.begins(stage, reason)
+        self._lines.begins(stage, reason)
+
+    def show(self, stage: StageProgress) -> None:
+        self.stage = stage
+        self._shown.show(stage)
+        self._lines.show(stage)
+
+    def ends(self, stage: StageProgress, code: int, seconds: float) -> None:
+        self._shown.ends(stage, code, seconds)
+        self._lines.ends(stage, code, seconds)
+
+    def say(self, line: str) -> None:
+        self._shown.say(line)
+        self._lines.say(line)
+
+    def summary(self, text: str, values: Mapping[str, Any]) -> None:
+        self._shown.summary(text, values)
+
+    def output(self) -> Output:
+        return Copied(self._shown.output(), self._log)
+
+
+class Copied(Output):
+    """Takes what a process writes, and hands it on to where it belongs and to the log.
+
+    Args:
+      to: where it belongs.
+      log: keeps it.
+    """
+
+    def __init__(self, to: Output, log: RunLog):
+        self._to, self._log = to, log
+        self._threads: list[threading.Thread] = []
+        stdout, stderr = 1 if to.stdout is None else to.stdout, 2 if to.stderr is None else to.stderr
+        self.stderr: int | None = self._copy(stderr)
+        # One pipe where both go to one place: what is written stays in its order.
+        self.stdout = self.stderr if _is_same(stdout, stderr) else self._copy(stdout)
+
+    def _copy(self, descriptor: int) -> int:
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=self._read, args=(reader, descriptor), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return writer
+
+    def _read(self, reader: int, descriptor: int) -> None:
+        while piece := os.read(reader, PIECE):
+            self._log.write(piece)
+            with suppress(OSError):  # nobody reads any more; the process must not wait for that
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+        os.close(reader)
+
+    def finish(self) -> None:
+        if self.stdout is not None and self.stderr is not None:
+            for descriptor in {self.stdout, self.stderr}:
+                os.close(descriptor)
+            self.stdout = self.stderr = None
+            for thread in self._threads:
+                thread.join(DRAIN_SECONDS)
+        self._to.finish()
+
+
+def _is_same(one: int, other: int) -> bool:
+    return os.path.samestat(os.fstat(one), os.fstat(other))
+
+
+class CopiedText:
+    """Stands for stderr: what this process prints there goes to the log, too.
+
+    Args:
+      stream: stderr.
+      log: keeps it.
+    """
+
+    def __init__(self, stream: TextIO, log: RunLog):
+        self._stream, self._log = stream, log
+
+    def write(self, text: str) -> int:
+        self._log.write(text.encode("utf-8", "backslashreplace"))
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

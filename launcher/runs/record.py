@@ -1,0 +1,174 @@
+"""The record of a run: a small JSON file beside what it makes, which tells any machine how it goes.
+
+A run is what it takes to bring a job to its end: it may be stopped and gone on with, each time an attempt.
+"""
+
+import os
+import re
+import socket
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.layout import RUNS, RecordLayout
+from beamfeed.contract.storage.lock import born
+from beamfeed.launcher.stage import PREPROCESS, Stage
+
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+SILENT_SECONDS = 90.0  # a launcher that has said nothing for so long is taken for gone
+KEPT = 50  # records in a folder
+
+StageState = Literal["complete", "waiting", "running", "done", "failed", "stopped", "left"]
+Outcome = Literal["running", "done", "failed", "interrupted", "left", "cancelled"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore")  # of a later version
+
+
+class StageRecord(_Part):
+    """A stage of a run: what `Stage` says of it, and how it went."""
+
+    name: str
+    backend: str
+    workers: int
+    command: list[str]
+    output: str
+    fingerprint: str
+    checkpoints: str = ""
+    logs: str = ""
+    restarts: int = 0
+    state: StageState
+    reason: str = Field(description="Why there was, or was not, something to do.")
+    handle: str = Field(default="", description="What the work is called where it runs, such as `job 12 of Slurm`.")
+    log_file: str | None = Field(default=None, description="The file that the work itself writes to, where it is another.")
+    progress: str = Field(default="", description="How far it was when its launcher last said so.")
+    seconds: float = Field(default=0.0, description="That it took, over all attempts.")
+    code: int | None = Field(default=None, description="The exit code.")
+
+    def stage(self, job: Job) -> Stage:
+        """The stage, for its backend to find, follow or cancel."""
+        launch = job.launch.preprocess if self.name == PREPROCESS else job.launch.train
+        return Stage(
+            name=self.name,
+            command=tuple(self.command),
+            backend=self.backend,
+            workers=self.workers,
+            logs=self.logs,
+            complete=False,
+            reason=self.reason,
+            reports_progress=True,
+            restarts=self.restarts,
+            output=self.output,
+            fingerprint=self.fingerprint,
+            checkpoints=self.checkpoints,
+            section=launch.section(self.backend),
+            job=job,
+        )
+
+
+class Attempt(_Part):
+    """One launcher that worked on a run; times are UTC."""
+
+    host: str
+    pid: int
+    born: str = Field(description="When that process started, as its kernel counts: its number may be another's later.")
+    command: str
+    began: datetime
+    seen: datetime
+    ended: datetime | None = None
+
+    @classmethod
+    def mine(cls, command: str) -> "Attempt":
+        """That of this process."""
+        now, pid = datetime.now(UTC), os.getpid()
+        return cls(host=socket.gethostname(), pid=pid, born=born(pid), command=command, began=now, seen=now)
+
+    @property
+    def who(self) -> str:
+        """Its launcher, in words."""
+        return f"process {self.pid} on {self.host}"
+
+    def is_alive(self) -> bool:
+        """Whether its launcher still works on the run, as far as can be told from here."""
+        if self.ended is not None:
+            return False
+        if self.host == socket.gethostname() and self.born and born(os.getpid()):
+            return born(self.pid) == self.born
+        return (datetime.now(UTC) - self.seen).total_seconds() < SILENT_SECONDS
+
+
+class RunRecord(_Part):
+    """`runs/ID.json`."""
+
+    format: Literal[1] = 1
+    id: str
+    job: str = Field(description="Its name.")
+    job_path: str
+    folder: str = Field(description="Where it was started; relative paths are below it.")
+    overrides: list[str]
+    max_assets: int | None = None
+    asked: list[str] = Field(description="The stages that were asked for.")
+    beam_options: list[str] = []
+    versions: dict[str, str]
+    stages: list[StageRecord]
+    attempts: list[Attempt]
+    outcome: Outcome = "running"
+    code: int | None = None
+    why: str = Field(default="", description="Why it did not end well, in a line.")
+
+    @property
+    def attempt(self) -> Attempt:
+        """The last one."""
+        return self.attempts[-1]
+
+    @property
+    def seconds(self) -> float:
+        """That its stages took, over all attempts."""
+        return sum(stage.seconds for stage in self.stages)
+
+    def current(self) -> StageRecord:
+        """The stage that it is at, or ended at."""
+        begun = [stage for stage in self.stages if stage.state not in ("complete", "waiting")]
+        return begun[-1] if begun else self.stages[-1]
+
+    def state(self) -> str:
+        """How it is, as far as the record tells: an outcome, or `lost` where its launcher is gone."""
+        return "lost" if self.outcome == "running" and not self.attempt.is_alive() else self.outcome
+
+    def is_of(self, stages: Sequence[Stage]) -> bool:
+        """Whether it is these stages that it brings to their end."""
+        mine = [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in self.stages]
+        return mine == [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in stages]
+
+
+def new_id() -> str:
+    """Sorts by the time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def read_record(layout: RecordLayout) -> RunRecord | None:
+    """The record; None where there is none, or none that can be understood."""
+    try:
+        return RunRecord.model_validate_json(storage.read_text(layout.record))
+    except (OSError, ValueError, ValidationError):
+        return None
+
+
+def list_layouts(place: str) -> list[RecordLayout]:
+    """Of the runs that were recorded beside what is at `place`, the oldest first."""
+    names = storage.list_folder(storage.join(place, RUNS))
+    ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return [RecordLayout(place, id_) for id_ in sorted(filter(ID.fullmatch, ids))]
+
+
+def forget_old(place: str) -> None:
+    """Removes what is kept of all but the newest runs."""
+    for layout in list_layouts(place)[:-KEPT]:
+        for path in (layout.job, layout.log, layout.cancel, layout.record):
+            storage.remove_file(path)
