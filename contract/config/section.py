@@ -17,7 +17,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from beamfeed.contract.errors import near_miss
+from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.storage.files import is_remote
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,19 @@ Float32 = Annotated[  # what a value may count as that is stored as float32: it 
     float, Field(ge=-3.4e38, le=3.4e38, allow_inf_nan=False), Told("a number that float32 can hold")
 ]
 Duration = Annotated[str | int | float, Told("a duration, such as 5s, 250ms or 1h, or a number above 0")]
-FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
+
+
+def _reached(path: str) -> str:
+    """The path; `~` is the home folder of the user."""
+    path = os.path.expanduser(path)
+    try:
+        is_remote(path)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return path
+
+
+FilePath = Annotated[str, AfterValidator(_reached)]
 
 
 def _is_no_glob(path: str) -> str:

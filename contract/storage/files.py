@@ -23,6 +23,7 @@ GS = "gs://"
 PART_BYTES = 8 << 20  # of a file, in a request that writes to gs://
 ASKED_TOGETHER = 32  # files of a bucket, asked for at the same time
 MOST_ASKED = 1000  # of them; a listing tells as many at a time
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,19 @@ class FileStat:
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is in a bucket."""
-    return path.startswith(GS)
+    """Whether a path is in a bucket.
+
+    Raises:
+      UserError: if it is in storage of another kind, such as s3://: no local folder shall have that name.
+    """
+    if path.startswith(GS):
+        return True
+    if match := _SCHEME.match(path):
+        raise UserError(
+            f"{path}: Beamfeed reads and writes local folders and gs:// alone, not {match[0]}; mount that storage as a "
+            "folder, or copy the files"
+        )
+    return False
 
 
 def join(folder: str, *names: str) -> str:

@@ -152,12 +152,16 @@ class Copied(Output):
         return writer
 
     def _read(self, reader: int, descriptor: int) -> None:
+        begun = b""  # a line without an end, into which no other stream shall write
         while piece := os.read(reader, PIECE):
-            self._log.write(piece)
+            lines, end, rest = (begun + piece).rpartition(b"\n")
+            begun = rest if len(rest) < PIECE else b""
+            self._log.write(lines + end + (b"" if begun else rest))
             with suppress(OSError):  # nobody reads any more; the process must not wait for that
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
+                left = memoryview(piece)
+                while left:
+                    left = left[os.write(descriptor, left) :]
+        self._log.write(begun)
         os.close(reader)
 
     def finish(self) -> None:

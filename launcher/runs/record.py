@@ -46,7 +46,7 @@ class StageRecord(_Part):
     state: StageState
     reason: str = Field(description="Why there was, or was not, something to do.")
     handle: str = Field(default="", description="What the work is called where it runs, such as `job 12 of Slurm`.")
-    log_file: str | None = Field(default=None, description="The file that the work itself writes to, where it is another.")
+    log_file: str | None = Field(default=None, description="The file that the work writes to, if another.")
     progress: str = Field(default="", description="How far it was when its launcher last said so.")
     seconds: float = Field(default=0.0, description="That it took, over all attempts.")
     code: int | None = Field(default=None, description="The exit code.")

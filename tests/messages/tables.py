@@ -184,5 +184,11 @@ COMMAND_LINES = {
     "an option of another command": (["schema", "--windows", "3"], ["--windows: unknown option"]),
     "a job that is not there": (["run", "{folder}/none.yaml"], ["{folder}/none.yaml: there is no such job file"]),
     "a folder for a job": (["check", "{folder}"], ["{folder}: is a folder, it must be a job file"]),
+    "a job in other storage": (["check", "s3://bucket/job.yaml"], ["s3://bucket/job.yaml", "gs:// alone, not s3://"]),
+    "a run in other storage": (["status", "hdfs://host/x"], ["hdfs://host/x", "gs:// alone, not hdfs://"]),
+    "an output in other storage": (
+        ["run", "{job}", "--set", "output.path=s3://bucket/data"],
+        ["--set output.path=s3://bucket/data", "gs:// alone, not s3://"],
+    ),
     "a job below a file": (["train", "{job}/job.yaml"], ["{job}/job.yaml", "Not a directory"]),
 }

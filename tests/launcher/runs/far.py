@@ -1,0 +1,87 @@
+"""`beamfeed` with small programs in the place of its stages, and `far`, a backend whose work outlives the launcher.
+
+    python far.py FOLDER ARGUMENT ...
+
+A stage on this machine runs FOLDER/STAGE.py. One on `far` is begun by the file FOLDER/far-job, and is done when that
+holds `done`.
+"""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+from beamfeed.contract.config.section import Section
+from beamfeed.launcher import cli
+from beamfeed.launcher.backends import backends
+from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.local.backend import LocalBackend
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
+
+FOLDER = Path(sys.argv[1]).resolve()
+
+
+class FarRun(Submission):
+    goes_on = True
+    title = "job 7 of Far"
+
+    def __init__(self, stage, display=None):
+        self.stage, self.display, self.file = stage, display, FOLDER / "far-job"
+
+    def follow(self, progress):
+        output = self.display.output()
+        os.write(output.stderr or 2, b"far away it begins\n")
+        output.finish()
+        while True:
+            if not self.file.exists():
+                print(f"{self.stage.name}: job 7 was deleted", file=sys.stderr, flush=True)
+                return 1
+            if self.file.read_text() == "done":
+                self.file.unlink()
+                return 0
+            time.sleep(0.05)
+
+    def leave(self):
+        print("job 7 goes on", file=sys.stderr, flush=True)
+
+    def cancel(self):
+        self.file.unlink(missing_ok=True)
+
+    def state(self):
+        return "job 7 is " + self.file.read_text()
+
+
+class Far:
+    stages = (PREPROCESS, TRAIN)
+    section: type[Section] | None = None
+
+    def check(self, job, name): ...
+
+    def command(self, name, job, arguments, fingerprint):
+        return ("far", *arguments)
+
+    def describe(self, stage):
+        return ["far"]
+
+    def submit(self, stage, display):
+        run = FarRun(stage, display)
+        if not run.file.exists():
+            run.file.write_text("busy")
+        return run
+
+    def find(self, stage):
+        run = FarRun(stage)
+        return run if run.file.exists() else None
+
+
+def main():
+    if host := os.environ.get("FAR_HOST"):  # of another machine
+        socket.gethostname = lambda: host
+    LocalBackend.command = lambda self, name, *_: (sys.executable, str(FOLDER / f"{name}.py"))
+    backends()["far"] = Far()
+    return cli.main(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""What is kept of a run, and what the commands say of it and do with it, from other processes and other folders."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FAR = Path(__file__).parent / "far.py"
+JOB = """
+name: small
+source: {kind: timeseries, files: in/*.csv, time: {column: t}, features: ["a"]}
+windows: {length: 8}
+output: {path: data}
+train: {model: {name: recurrent_autoencoder}, workdir: model}
+"""
+GOES_ON = "import time\nprint('it goes on', flush=True)\nwhile True: time.sleep(1)\n"
+
+
+class Bench:
+    """A job in a folder, whose stages are small programs; and `beamfeed`, called from anywhere."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.env = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        (folder / "in").mkdir()
+        (folder / "in" / "one.csv").write_text("t,a\n1,2\n")
+        (folder / "job.yaml").write_text(JOB)
+        self.stage("preprocess", "print('prepared')\n")
+        self.started: list[subprocess.Popen] = []
+
+    def stage(self, name: str, code: str) -> None:
+        (self.folder / f"{name}.py").write_text(code)
+
+    def start(self, *arguments: str, where: Path | None = None) -> subprocess.Popen:
+        command = [sys.executable, str(FAR), str(self.folder), *arguments]
+        process = subprocess.Popen(
+            command, cwd=where or self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(process)
+        return process
+
+    def call(self, *arguments: str, where: Path | None = None) -> tuple[int, str, str]:
+        process = self.start(*arguments, where=where)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def listed(self, *arguments: str) -> list[dict]:
+        return [json.loads(line) for line in self.call("runs", *arguments, "--json")[1].splitlines()]
+
+    def until(self, text: str) -> str:
+        """Waits until the log of the newest run has a text; returns the run's id."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            for log in sorted(self.folder.glob("model/runs/*.log"), reverse=True):
+                if text in log.read_text():
+                    return log.stem
+            time.sleep(0.05)
+        raise AssertionError(f"{text!r} was not printed")
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_a_run_that_is_done(bench, tmp_path_factory):
+    bench.stage("train", "import sys\nprint('out 1', flush=True)\nprint('err 2', file=sys.stderr)\nprint('out 3')\n")
+    assert bench.call("run", "job.yaml", "--set", "windows.stride=2")[0] == 0
+    (run,) = bench.listed()
+    assert (run["state"], run["code"], run["overrides"]) == ("done", 0, ["windows.stride=2"])
+    assert [(stage["name"], stage["state"]) for stage in run["stages"]] == [("preprocess", "done"), ("train", "done")]
+    assert run["versions"]["beamfeed"]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for named in (run["id"], str(bench.folder / "model"), str(bench.folder / "model" / run["id"])):
+        code, out, _ = bench.call("status", named, where=elsewhere)
+        assert (code, out.splitlines()[0]) == (0, f"run {run['id']} of job small: done")
+        code, out, _ = bench.call("logs", named, where=elsewhere)
+        assert code == 0
+        assert [line for line in out.splitlines() if not line.startswith("20")] == [
+            "prepared",
+            "out 1",
+            "err 2",
+            "out 3",
+        ]
+    code, _, err = bench.call("attach", run["id"])
+    assert (code, err) == (2, f"beamfeed: run {run['id']}: is done\n")
+    code, out, err = bench.call("runs", where=elsewhere)
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["RUN", run["id"]])
+
+
+def test_a_run_that_fails_says_why_and_is_gone_on_with(bench):
+    bench.stage("train", "import sys\nprint('no more memory', file=sys.stderr)\nsys.exit(1)\n")
+    assert bench.call("run", "job.yaml")[0] == 1
+    (run,) = bench.listed("model")
+    assert (run["state"], run["code"], run["why"]) == ("failed", 1, "no more memory")
+    bench.stage("train", "print('trained')\n")
+    code, _, _ = bench.call("resume", run["id"], where=Path("/"))
+    assert code == 0
+    (after,) = bench.listed("job.yaml")
+    assert (after["id"], after["state"], len(after["attempts"])) == (run["id"], "done", 2)
+    assert after["stages"][1]["seconds"] > run["stages"][1]["seconds"]
+    log = bench.call("logs", run["id"])[1]
+    assert log.index("no more memory") < log.index("trained")
+
+
+def test_where_the_job_file_is_gone_what_was_kept_of_it_is_run(bench, monkeypatch):
+    monkeypatch.setitem(bench.env, "MY_TOKEN", "abc$def123")
+    (bench.folder / "in").rename(bench.folder / "in-abc$def123")
+    (bench.folder / "job.yaml").write_text(JOB.replace("in/", "in-${MY_TOKEN}/"))
+    bench.stage("train", "import sys\nsys.exit(1)\n")
+    bench.call("run", "job.yaml", "--set", "windows.stride=3")
+    kept = "".join(path.read_text() for path in (bench.folder / "model" / "runs").iterdir())
+    assert "def123" not in kept
+    assert "in-${MY_TOKEN}/*.csv" in kept
+    (bench.folder / "job.yaml").unlink()
+    bench.stage("train", "print('trained')\n")
+    assert bench.call("resume", "model")[0] == 0
+    assert [run["state"] for run in bench.listed()] == ["done"]
+
+
+def test_a_run_that_goes_on_is_seen_and_ended_from_another_process(bench):
+    bench.stage("train", GOES_ON)
+    launcher = bench.start("run", "job.yaml")
+    id_ = bench.until("it goes on")
+    assert bench.call("status", id_)[1].splitlines()[0].startswith(f"run {id_} of job small: running")
+    assert "goes on" in bench.call("resume", id_)[2]
+    watcher = bench.start("attach", "job.yaml")
+    assert watcher.stdout is not None
+    while "it goes on" not in watcher.stdout.readline():
+        pass
+    code, _, err = bench.call("cancel", id_)
+    assert (code, err) == (0, f"beamfeed: run {id_} is cancelled\n")
+    launcher.communicate(timeout=60)
+    assert launcher.returncode == 130
+    watcher.communicate(timeout=60)
+    assert bench.listed()[0]["state"] == "cancelled"
+    assert bench.call("cancel", id_) == (0, "", f"beamfeed: {id_}: nothing of it is running\n")
+    assert not list((bench.folder / "model" / "runs").glob("*.cancel"))
+
+
+def test_who_only_watches_leaves_it_alone(bench):
+    bench.stage("train", GOES_ON)
+    launcher = bench.start("run", "job.yaml")
+    id_ = bench.until("it goes on")
+    watcher = bench.start("attach", id_)
+    assert watcher.stdout is not None
+    watcher.stdout.readline()
+    watcher.send_signal(signal.SIGINT)
+    _, err = watcher.communicate(timeout=60)
+    assert (watcher.returncode, err) == (130, f"beamfeed: interrupted: run {id_} goes on\n")
+    assert launcher.poll() is None
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    assert bench.listed()[0]["state"] == "interrupted"
+
+
+def test_a_launcher_that_was_killed(bench):
+    bench.stage("train", GOES_ON)
+    launcher = bench.start("run", "job.yaml")
+    id_ = bench.until("it goes on")
+    launcher.kill()
+    launcher.communicate()
+    assert f"lost: its launcher, process {launcher.pid} on " in bench.call("status", id_)[1]
+    code, _, err = bench.call("attach", id_)
+    assert code == 2
+    assert err.endswith(f"`beamfeed resume {id_}` goes on with it\n")
+    bench.stage("train", "print('trained')\n")
+    assert bench.call("resume", id_)[0] == 0
+    assert [run["state"] for run in bench.listed()] == ["done"]
+
+
+def test_what_nobody_follows_is_found_where_it_runs(bench):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    assert bench.listed()[0]["state"] == "left"
+    assert "running: job 7 is busy; nobody follows it" in bench.call("status", id_, where=Path("/"))[1]
+    code, _, err = bench.call("resume", id_, "--set", "launch.train.backend=local")
+    assert (code, "job 7 of Far still works on it" in err) == (2, True)
+    attached = bench.start("attach", id_, where=Path("/"))
+    time.sleep(1)
+    (bench.folder / "far-job").write_text("done")
+    attached.communicate(timeout=60)
+    assert attached.returncode == 0
+    (run,) = bench.listed()
+    assert (run["state"], len(run["attempts"]), run["stages"][1]["handle"]) == ("done", 2, "job 7 of Far")
+
+
+@pytest.mark.parametrize("how", ["left", "followed"])
+def test_work_elsewhere_is_cancelled_with_its_run(bench, how):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    if how == "left":
+        launcher.kill()
+        launcher.communicate()
+    code, _, err = bench.call("cancel", id_)
+    assert (code, f"run {id_} is cancelled" in err) == (0, True)
+    launcher.communicate(timeout=60)
+    assert not (bench.folder / "far-job").exists()
+    assert bench.listed()[0]["state"] == "cancelled"
+
+
+def test_what_was_done_while_nobody_followed_is_not_lost(bench):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.preprocess.backend=far")
+    id_ = bench.until("far away it begins")
+    launcher.send_signal(signal.SIGTERM)
+    launcher.communicate(timeout=60)
+    (bench.folder / "far-job").unlink()
+    assert "job 7 of Far is not there any more; resume the run to go on" in bench.call("status", id_)[1]
+
+
+def test_a_place_that_takes_no_record_ends_no_run(bench):
+    (bench.folder / "model").write_text("a file")
+    bench.stage("train", "print('trained')\n")
+    assert bench.call("run", "job.yaml")[0] == 0
+    assert bench.listed() == []
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "attach", "resume", "cancel"])
+def test_what_is_no_run_is_one_line(bench, command):
+    for named in ("nowhere", "20260101-000000-abcd", "model/20260101-000000-abcd"):
+        code, _, err = bench.call(command, named)
+        assert (code, err) == (
+            2,
+            f"beamfeed: {named}: no such run is known here; name its job file, or the folder that it writes to\n",
+        )
