@@ -22,7 +22,7 @@ class BeamfeedError(Exception):
     MARK: ClassVar[str] = ""  # what the line begins with
 
     def __init__(self, message: str, reason: str | None = None):
-        message = _printable(message.removeprefix(self.MARK))
+        message = printable(message.removeprefix(self.MARK))
         super().__init__(message, message if reason is None else reason)
         if message != self.reason:
             self.add_note(f"[beamfeed {self.CODE}: {quote(self.MARK + self.reason, _PLAIN)}]")
@@ -170,8 +170,11 @@ def redacted(text: str, *, escaped: bool = False) -> str:
     return text
 
 
-def _printable(message: str) -> str:
-    """A name of a file need not be text, but Beam's messages must be: a worker that cannot tell its error hangs."""
+def printable(message: str) -> str:
+    """The text as it can be told: without secrets, and in UTF-8, which the name of a file need not be.
+
+    Beam's messages must be: a worker that cannot tell its error hangs.
+    """
     return redacted(message).encode("utf-8", "backslashreplace").decode()
 
 

@@ -21,6 +21,7 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
 from beamfeed.launcher import verbs
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
@@ -185,33 +186,54 @@ def status(args: argparse.Namespace) -> int:
 def logs(args: argparse.Namespace) -> int:
     """Prints what a run printed."""
     run = find_run(args.run)
-    with verbs.in_its_folder(run):
-        verbs.print_log(run, args.follow)
+    verbs.print_log(run, args.follow)
     return 0
 
 
 def attach(args: argparse.Namespace) -> int:
     """Follows a run that goes on: its launcher's log, or, where it has none, what it runs elsewhere."""
     run = find_run(args.run)
+    if run.record.state() == "running":
+        try:
+            return verbs.print_log(run, follow=True, tail=verbs.TAIL)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"run {run.record.id} goes on") from None
     with verbs.in_its_folder(run):
-        if run.record.state() == "running":
-            try:
-                return verbs.print_log(run, follow=True, tail=verbs.TAIL)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"run {run.record.id} goes on") from None
-        verbs.check_goes_on(run)
-        return _go_on(args, run, ())
+        return _follow_on(args, run, verbs.check_goes_on(run, verbs.find_work(run)))
 
 
 def resume(args: argparse.Namespace) -> int:
     """Goes on with a run that has stopped."""
     run = find_run(args.run)
-    with verbs.in_its_folder(run):
-        return _go_on(args, run, args.set)
+    id_ = run.record.id
+    if run.record.state() == "running":
+        raise UserError(f"run {id_}: goes on; `beamfeed attach {id_}` shows it")
+    with verbs.in_its_folder(run, strictly=True):
+        try:
+            work = verbs.find_work(run)
+        except UserError as error:  # where it ran is gone, maybe: what is there is locked while it works
+            note(f"beamfeed: {error}; going on without it")
+            work = None
+        if work is None:
+            return _go_on(args, run, args.set)
+        if args.set:
+            raise UserError(
+                f"run {id_}: {work.title} still works on it; `beamfeed attach {id_}` follows it, "
+                f"`beamfeed cancel {id_}` ends it"
+            )
+        return _follow_on(args, run, work)
 
 
-def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str]) -> int:
-    plan = verbs.plan_again(run, overrides)
+def _follow_on(args: argparse.Namespace, run: Run, work: Submission) -> int:
+    with choose(args.quiet, args.json) as display:
+        code = verbs.follow_on(run, work, display)
+    if code or all(stage.state != "waiting" for stage in run.record.stages):
+        return code
+    return _go_on(args, run, (), as_kept=True)
+
+
+def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> int:
+    plan = verbs.plan_again(run, overrides, as_kept=as_kept)
     sets = (part for override in plan.overrides for part in options.SET.write([override]))
     return _carry_out(args, plan, shlex.join([plan.job_path, *sets]))
 
@@ -221,13 +243,19 @@ def cancel(args: argparse.Namespace) -> int:
     is_job = args.run.endswith((".yaml", ".yml"))
     if not is_job and (args.set or args.max_assets is not None):
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
-    ended = []
-    for one in verbs.going_on(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
-        with verbs.in_its_folder(one):
-            ended += verbs.cancel(one)
+    ended: list[str] = []
+    failed: UserError | None = None
+    for one in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
+        try:
+            with verbs.in_its_folder(one):
+                ended += verbs.cancel(one)
+        except UserError as error:  # the others can be ended all the same
+            failed = error
     stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets) if is_job else 0)
     for line in ended:
         note(f"beamfeed: {line}")
+    if failed is not None:
+        raise failed
     if args.json:
         emit_event("cancel", runs=stopped)
     elif not stopped:

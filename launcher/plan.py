@@ -44,6 +44,7 @@ class Plan:
       asked: the names of the stages.
       max_assets: of a smoke test.
       beam_options: for preprocessing.
+      replace: whether another job's dataset may be replaced.
     """
 
     job: Job
@@ -53,6 +54,7 @@ class Plan:
     asked: tuple[str, ...] = ()
     max_assets: int | None = None
     beam_options: tuple[str, ...] = ()
+    replace: bool = False
 
 
 def make_plan(
@@ -122,7 +124,7 @@ def make_plan(
             of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
             stages.append(train_stage(floor, of_floor, data, complete, name=FLOOR))
         stages.append(train_stage(job, {**named, **values}, data, complete))
-    return Plan(job, job_path, tuple(stages), given, tuple(names), max_assets, tuple(beam_options))
+    return Plan(job, job_path, tuple(stages), given, tuple(names), max_assets, tuple(beam_options), replace)
 
 
 def check_backends(job: Job, names: Sequence[str]) -> None:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from beamfeed.contract.config.launch import StageLaunch
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
+from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines, choose
 from beamfeed.launcher.plan import Plan, load_for_plan
 from beamfeed.launcher.progress import StageProgress
@@ -57,18 +59,38 @@ def run_stage(stage: Stage, recorder: Recorder | None = None, progress: StagePro
     """Runs a stage to its end, tells the recorder, and returns its exit code."""
     recorder, progress = recorder or Recorder(Lines()), progress or StageProgress(stage.name, time.monotonic())
     recorder.begins(stage)
-    submission = backends()[stage.backend].submit(stage, recorder.display)
+    backend = backends()[stage.backend]
+    try:
+        submission = backend.submit(stage, recorder.display)
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(UserError):  # it may have been handed in by then
+            if (found := backend.find(stage)) is not None:
+                recorder.follows(found)
+                _let_go(found, recorder)
+        raise
+    return follow(submission, recorder, progress)
+
+
+def follow(submission: Submission, recorder: Recorder, progress: StageProgress) -> int:
+    """Follows what a backend has taken on to its end, tells the recorder, and returns the exit code."""
     recorder.follows(submission)
     try:
         code = submission.follow(progress)
     except (KeyboardInterrupt, SystemExit, UserError):
-        if recorder.is_cancelled:
-            submission.cancel()
-        else:
-            submission.leave()
+        _let_go(submission, recorder)
         raise
     recorder.ends(code, time.monotonic() - progress.started)
     return code
+
+
+def _let_go(submission: Submission, recorder: Recorder) -> None:
+    """The launcher ends before the work does."""
+    recorder.still_runs = submission.goes_on
+    if recorder.is_cancelled:
+        submission.cancel()
+        recorder.still_runs = False
+    else:
+        submission.leave()
 
 
 def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None) -> int:

@@ -14,14 +14,17 @@ from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.words import clock
-from beamfeed.launcher.job import load_job
 from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
-from beamfeed.launcher.runs.find import Run, find_runs, known_runs, places_of, runs_in
-from beamfeed.launcher.runs.record import read_record
+from beamfeed.launcher.progress import StageProgress
+from beamfeed.launcher.run import follow
+from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
+from beamfeed.launcher.runs.record import list_layouts, read_record
+from beamfeed.launcher.runs.recorder import going_on
 from beamfeed.launcher.stage import PREPROCESS
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS, REMOTE_LOOK_SECONDS = 1.0, 5.0
 CANCEL_SECONDS = 120.0  # for a launcher, to end what it runs
 LISTED = 20
 TAIL = 2000  # bytes of its log that are shown of a run that goes on
@@ -48,28 +51,26 @@ def table(runs: Iterable[Run]) -> str:
 
 
 def state_of(run: Run) -> tuple[str, str]:
-    """How a run is by now, in a word and in a line; work that outlives its launcher is looked at where it runs.
-
-    Raises:
-      UserError: if that does not answer.
-    """
+    """How a run is by now, in a word and in a line; work that outlives its launcher is looked at where it runs."""
     record, stage = run.record, run.record.current()
     state = record.state()
     if state == "running":
         return state, stage.progress
     if state not in ("left", "lost"):
         return state, record.why
-    submission = _submission(run)
-    if submission is not None:
-        return "running", f"{submission.state()}; nobody follows it"
     if _is_made(run):
         is_last = stage is record.stages[-1]
-        return ("done" if is_last else "stopped"), f"{stage.name} is done" + (
-            "" if is_last else "; resume the run to go on"
-        )
+        return "done" if is_last else "stopped", "" if is_last else f"{stage.name} is done; resume the run to go on"
     seen = (datetime.now(UTC) - record.attempt.seen).total_seconds()
+    lost = f"its launcher, {record.attempt.who}, was last seen {clock(seen)} ago"
+    try:
+        work = find_work(run)
+        if work is not None:
+            return "running", f"{work.state()}; nobody follows it"
+    except UserError as error:
+        return state, f"{lost if state == 'lost' else f'nobody follows {stage.handle}'}; {error}"
     if state == "lost":
-        return state, f"its launcher, {record.attempt.who}, was last seen {clock(seen)} ago"
+        return state, lost
     return "stopped", f"{stage.handle or stage.name} is not there any more; resume the run to go on"
 
 
@@ -106,42 +107,45 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
     Returns:
       the exit code of the run; 0 where it goes on.
     """
-    place = _start(run.layout.log, tail)
+    place = _start(run, tail)
     while True:
         record = read_record(run.layout) or run.record
-        goes_on = record.state() == "running"  # asked before the log is read: then nothing of it is missed
-        with suppress(FileNotFoundError):
-            place = _print_from(run.layout.log, place)
-        if not (goes_on and follow):
+        state = record.state()  # asked before the log is read: then nothing of it is missed
+        place = _print_from(run.layout.log, place, record.log_dropped)
+        if not follow or state != "running":
             break
-        time.sleep(LOOK_SECONDS)
+        time.sleep(REMOTE_LOOK_SECONDS if storage.is_remote(run.layout.log) else LOOK_SECONDS)
     for stage in record.stages:
         if stage.log_file is not None and os.path.exists(stage.log_file):
             print(f"==> {stage.log_file} <==")
             _print_from(stage.log_file, 0)
-    return record.code or 0
+    return record.code if record.code is not None else int(state in ("left", "lost"))
 
 
-def _start(path: str, tail: int | None) -> int:
-    """The byte where the last lines of a file begin."""
+def _start(run: Run, tail: int | None) -> int:
+    """Where the last lines of a log begin, in bytes from the beginning of all that it ever held."""
     try:
-        text = storage.read_bytes(path) if tail is not None else b""
+        text = storage.read_bytes(run.layout.log) if tail is not None else b""
     except OSError:
         text = b""
-    return text.find(b"\n", len(text) - tail - 1) + 1 if tail is not None and len(text) > tail else 0
+    start = text.find(b"\n", len(text) - tail - 1) + 1 if tail is not None and len(text) > tail else 0
+    return run.record.log_dropped + start
 
 
-def _print_from(path: str, place: int) -> int:
-    """Prints a file from a byte on; returns how many it has."""
-    if storage.is_remote(path):
-        data = storage.read_bytes(path)
-        _write(data[place:])
-        return len(data)
-    with open(path, "rb") as file:
-        file.seek(place)
-        while piece := file.read(1 << 20):
-            _write(piece)
-        return file.tell()
+def _print_from(path: str, place: int, dropped: int = 0) -> int:
+    """Prints a file, of which so many bytes are gone, from a byte on; returns where it ends."""
+    try:
+        if storage.is_remote(path):
+            data = storage.read_bytes(path)
+            _write(data[max(0, place - dropped) :])
+            return dropped + len(data)
+        with open(path, "rb") as file:
+            file.seek(place)
+            while piece := file.read(1 << 20):
+                _write(piece)
+            return file.tell()
+    except OSError:  # it is not there yet; or it is the next time
+        return place
 
 
 def _write(data: bytes) -> None:
@@ -149,33 +153,52 @@ def _write(data: bytes) -> None:
     sys.stdout.flush()
 
 
-def check_goes_on(run: Run) -> None:
-    """Raises UserError where nothing works on a run any more."""
-    if _submission(run) is None:
-        state, words = state_of(run)
-        told = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
-        raise UserError(told if state == "done" else f"{told}; `beamfeed resume {run.record.id}` goes on with it")
-
-
-def plan_again(run: Run, overrides: Sequence[str]) -> Plan:
-    """The plan that goes on with a run: of its job file, or, where that is gone, of what was kept of it.
+def check_goes_on(run: Run, work: Submission | None) -> Submission:
+    """The work of a run that nobody follows.
 
     Raises:
-      UserError: if it goes on, or the job is wrong.
+      UserError: if there is none.
+    """
+    if work is not None:
+        return work
+    state, words = state_of(run)
+    told = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
+    raise UserError(told if state == "done" else f"{told}; `beamfeed resume {run.record.id}` goes on with it")
+
+
+def follow_on(run: Run, work: Submission, display: Display) -> int:
+    """Follows the work of a run that nobody follows to its end, as `run_plan` does; returns the exit code."""
+    stage = run.record.current()
+    progress = StageProgress(stage.name, time.monotonic())
+    with going_on(run, display) as recorder:
+        recorder.display.begins(progress, f"following {work.title}")
+        recorder.begins(stage.stage(job_of(run)))
+        work.shown_by(recorder.display)
+        code = follow(work, recorder, progress)
+        recorder.display.ends(progress, code, time.monotonic() - progress.started)
+    return code
+
+
+def plan_again(run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> Plan:
+    """The plan that goes on with a run.
+
+    Args:
+      run: that has stopped.
+      overrides: that were given anew.
+      as_kept: whether its job is as it was then; else that of its job file, where this is still there.
+
+    Raises:
+      UserError: if the job is wrong.
     """
     record = run.record
-    if record.state() == "running":
-        raise UserError(f"run {record.id}: goes on; `beamfeed attach {record.id}` shows it")
-    if overrides and (submission := _submission(run)):
-        raise UserError(
-            f"run {record.id}: {submission.title} still works on it; `beamfeed attach {record.id}` follows it, "
-            f"`beamfeed cancel {record.id}` ends it"
-        )
-    if _has_job(run):
-        path, given, max_assets = record.job_path, [*record.overrides, *overrides], record.max_assets
-    else:
-        path, given, max_assets = run.layout.job, list(overrides), None
-    return make_plan(path, given, tuple(record.asked), max_assets, beam_options=record.beam_options)
+    given, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
+    if (
+        as_kept or not _has_job(run) or any("${" in override for override in record.overrides)
+    ):  # a secret that stood there
+        given, path, max_assets = list(overrides), run.layout.job, None
+    return make_plan(
+        path, given, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace
+    )
 
 
 def _has_job(run: Run) -> bool:
@@ -185,7 +208,7 @@ def _has_job(run: Run) -> bool:
         return False
 
 
-def going_on(job_path: str, overrides: Sequence[str], max_assets: int | None) -> list[Run]:
+def unfinished(job_path: str, overrides: Sequence[str], max_assets: int | None) -> list[Run]:
     """The runs of a job that have not ended, as far as their records tell.
 
     Raises:
@@ -210,26 +233,35 @@ def cancel(run: Run) -> list[str]:
         end = time.monotonic() + CANCEL_SECONDS
         while time.monotonic() < end:
             now = read_record(run.layout)
-            if now is None or now.state() != "running":
-                return [f"run {record.id} is {now.state() if now else 'gone'}"]
+            if now is not None and now.state() != "running":
+                break
             time.sleep(LOOK_SECONDS)
-        raise UserError(f"run {record.id}: {record.attempt.who} was asked to end it, and has not yet")
-    submission = _submission(run)
-    if submission is None:
+        else:
+            raise UserError(f"run {record.id}: {record.attempt.who} was asked to end it, and has not yet")
+        if now.state() not in ("left", "lost"):
+            return [f"run {record.id} is {now.state()}"]
+        record = now
+    work = find_work(Run(run.layout, record))
+    if work is None:
         return []
-    submission.cancel()
+    work.cancel()
     record.outcome, record.current().state = "cancelled", "stopped"
     record.attempt.ended = record.attempt.ended or datetime.now(UTC)
     storage.write_text(run.layout.record, record.model_dump_json(indent=1) + "\n")
     return [f"run {record.id} is cancelled"]
 
 
-def _submission(run: Run) -> Submission | None:
-    """The work of a run that nobody follows, where it runs; None where there is none."""
-    if run.record.outcome not in ("left", "running"):
-        return None
-    stage = run.record.current().stage(load_job(run.layout.job, sourced=False))
-    return backends()[stage.backend].find(stage)
+def find_work(run: Run) -> Submission | None:
+    """The work of a run that nobody follows, where it runs; None where there is none.
+
+    Raises:
+      UserError: if that does not answer.
+    """
+    record, stage = run.record, run.record.current()
+    if record.outcome not in ("left", "running") or list_layouts(run.layout.place)[-1] != run.layout:
+        return None  # what a later run has there is not its own
+    found = backends()[stage.backend].find(stage.stage(job_of(run)))
+    return found if found is None or stage.handle in ("", found.title) else None
 
 
 def _is_made(run: Run) -> bool:
@@ -242,21 +274,18 @@ def _is_made(run: Run) -> bool:
 
 
 @contextmanager
-def in_its_folder(run: Run) -> Iterator[None]:
+def in_its_folder(run: Run, strictly: bool = False) -> Iterator[None]:
     """Works where the run was started: the paths of a job file may be below that.
 
     Raises:
-      UserError: if that folder is not here, and a path of the run is below it.
+      UserError: with `strictly`, if that folder is not here, and a path of the run is below it.
     """
     record, before = run.record, os.getcwd()
-    relative = [
-        stage.output
-        for stage in record.stages
-        if not storage.is_remote(stage.output) and not os.path.isabs(stage.output)
-    ]
+    relative = [stage.output for stage in record.stages if not os.path.isabs(stage.output)]
+    relative = [path for path in relative if not storage.is_remote(path)]
     if os.path.isdir(record.folder):
         os.chdir(record.folder)
-    elif relative:
+    elif relative and strictly:
         raise UserError(
             f"run {record.id}: {relative[0]} is below {record.folder} on {record.attempt.host}, which is not here"
         )

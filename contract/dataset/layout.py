@@ -163,6 +163,11 @@ class RunLayout:
         return self._name("run.json")
 
     @property
+    def job(self) -> str:
+        """The job file, where workers in a cloud have no other."""
+        return self._name("job.yaml")
+
+    @property
     def lock(self) -> str:
         """Only while a run trains."""
         return self._name(LOCK)

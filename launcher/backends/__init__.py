@@ -13,6 +13,7 @@ def backends() -> dict[str, Backend]:
     from beamfeed.launcher.backends.local.backend import LocalBackend
     from beamfeed.launcher.backends.portable.backend import FlinkBackend, PrismBackend, SparkBackend
     from beamfeed.launcher.backends.slurm.backend import SlurmBackend
+    from beamfeed.launcher.backends.vertex.backend import VertexBackend
 
     return {
         "local": LocalBackend(),
@@ -22,4 +23,5 @@ def backends() -> dict[str, Backend]:
         "prism": PrismBackend(),
         "slurm": SlurmBackend(),
         "kubernetes": KubernetesBackend(),
+        "vertex": VertexBackend(),
     }

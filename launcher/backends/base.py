@@ -19,6 +19,7 @@ class Submission(Protocol):
       goes_on: whether the work outlives its launcher.
     """
 
+    _display: Display
     title: str = ""
     log_file: str | None = None
     goes_on: bool = False
@@ -37,6 +38,10 @@ class Submission(Protocol):
 
     def cancel(self) -> None:
         """Ends the work, wherever it is."""
+
+    def shown_by(self, display: Display) -> None:
+        """Shows it from here on by this display."""
+        self._display = display
 
     def state(self) -> str:
         """How far work is that outlives its launcher, in a few words.

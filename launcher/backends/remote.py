@@ -12,6 +12,7 @@ from pydantic import Field
 from beamfeed.contract import options, storage
 from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Told
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.stage import PREPROCESS, Stage
@@ -27,6 +28,19 @@ BeamOptions = Annotated[
         description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",
     ),
 ]
+
+# Of Google Cloud.
+Project = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"), Told("the id of a project (not its number), such as my-project")
+]
+Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Told("a region, such as europe-west1")]
+Account = Annotated[
+    str, Field(pattern=r"^[^@\s]+@[^@\s]+$"), Told("an e-mail address, such as name@my-project.iam.gserviceaccount.com")
+]
+LabelKey = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), Told("at most 63 small letters, digits, _ and -, a letter first")
+]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Told("the name of a variable, such as TZ")]
 
 
 class Patience:

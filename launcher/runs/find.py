@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.runs.record import ID, RunRecord, list_layouts, read_record
 
+MOST_KNOWN = 500  # runs that are looked for
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 MOST = 1 << 20  # bytes of the list of this machine's runs, from where it is begun anew
 
 
@@ -75,8 +78,29 @@ def find_runs(named: str) -> Iterator[Run]:
 
 
 def known_runs() -> Iterator[Run]:
-    """The runs that were started on this machine and are still recorded, the newest first."""
-    return _read(reversed(known_layouts()))
+    """The runs that were started on this machine of late and are still recorded, the newest first."""
+    for layout in known_layouts()[: -MOST_KNOWN - 1 : -1]:
+        with suppress(UserError):  # one place that does not answer hides no other
+            yield from _read([layout])
+
+
+def job_of(run: Run) -> Job:
+    """The job as it was kept, to find its work. A variable that is not set here is anything: no place hangs on it.
+
+    Raises:
+      UserError: if it is not there any more, or not understood.
+    """
+    try:
+        text = storage.read_text(run.layout.job)
+    except OSError:
+        raise UserError(f"{run.layout.job}: cannot be read; name the job file instead of the run") from None
+    unset = dict.fromkeys(set(_VARIABLE.findall(text)) - os.environ.keys(), "unset")
+    os.environ.update(unset)
+    try:
+        return load_job(run.layout.job, sourced=False)
+    finally:
+        for name in unset:
+            del os.environ[name]
 
 
 def find_run(named: str) -> Run:

@@ -9,40 +9,52 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from beamfeed.contract import storage
+from beamfeed.contract.streams import Outlet
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.lines import Telling
 from beamfeed.launcher.processes import Output
 from beamfeed.launcher.progress import StageProgress
 
-MOST = 8 << 20  # bytes at the end of a log that are kept in a bucket, where a file is written whole each time
+MOST = 4 << 20  # bytes at the end of a log that are kept in a bucket, where a file is written whole each time
 PIECE = 1 << 16
 TAIL = 4096
 DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
 
 
 class RunLog:
-    """A file that is added to. One in a bucket is a file on this disk meanwhile, and put there by `save`.
+    """A file that is added to. One in a bucket is a file on this disk meanwhile, and put there whole by `save`.
 
     Args:
       path: local or gs://; what it holds stays.
+      dropped: bytes that it held once before those.
+      waits_for: a folder that somebody else is to make first; until then it is a file elsewhere on this disk, too.
+
+    Attributes:
+      dropped: as the argument, by now.
 
     Raises:
       OSError, UserError: if it cannot be written.
     """
 
-    def __init__(self, path: str):
-        self._path = path
-        self._remote = storage.is_remote(path)
+    def __init__(self, path: str, dropped: int = 0, waits_for: str | None = None):
+        self.dropped = dropped
+        self._path, self._waits_for = path, waits_for
+        self._is_put = waits_for is not None or storage.is_remote(path)
         self._changed = False
+        self._start = 0  # of what was put there, in the file on this disk
         self._printed = b""  # the last of it
         self._lock = threading.Lock()
-        if self._remote:
+        if self._is_put:
             self._file = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - close closes it
             with suppress(FileNotFoundError):
                 self._file.write(storage.read_bytes(path))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def waits(self) -> bool:
+        """Whether the folder in which it is to be is not there yet."""
+        return self._waits_for is not None and not os.path.isdir(self._waits_for)
 
     def write(self, data: bytes) -> None:
         """Adds what was printed."""
@@ -70,13 +82,20 @@ class RunLog:
           OSError, UserError: if that does not answer.
         """
         with self._lock:
-            if not self._remote or not self._changed or self._file.closed:
+            if not self._is_put or not self._changed or self._file.closed or self.waits():
                 return
             end = self._file.seek(0, os.SEEK_END)
-            self._file.seek(max(0, end - MOST))
+            start = max(0, end - MOST)
+            self._file.seek(start)
             data = self._file.read()
             self._changed = False
-        storage.write_bytes(self._path, data)
+        try:
+            storage.write_bytes(self._path, data)
+        except BaseException:
+            self._changed = True
+            raise
+        self.dropped += start - self._start
+        self._start = start
 
     def close(self) -> None:
         """Nothing is added any more."""
@@ -146,23 +165,25 @@ class Copied(Output):
 
     def _copy(self, descriptor: int) -> int:
         reader, writer = os.pipe()
-        thread = threading.Thread(target=self._read, args=(reader, descriptor), daemon=True)
+        # A number of its own: that of the other may be another file's before all is read.
+        thread = threading.Thread(target=self._read, args=(reader, os.dup(descriptor)), daemon=True)
         thread.start()
         self._threads.append(thread)
         return writer
 
     def _read(self, reader: int, descriptor: int) -> None:
+        outlet = Outlet(descriptor)  # nobody may read any more; the process must not wait for that
         begun = b""  # a line without an end, into which no other stream shall write
         while piece := os.read(reader, PIECE):
             lines, end, rest = (begun + piece).rpartition(b"\n")
             begun = rest if len(rest) < PIECE else b""
             self._log.write(lines + end + (b"" if begun else rest))
-            with suppress(OSError):  # nobody reads any more; the process must not wait for that
-                left = memoryview(piece)
-                while left:
-                    left = left[os.write(descriptor, left) :]
+            left = memoryview(piece)
+            while left:
+                left = left[outlet.write(left) :]
         self._log.write(begun)
         os.close(reader)
+        os.close(descriptor)
 
     def finish(self) -> None:
         if self.stdout is not None and self.stderr is not None:

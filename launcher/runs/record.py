@@ -76,6 +76,7 @@ class Attempt(_Part):
     """One launcher that worked on a run; times are UTC."""
 
     host: str
+    namespace: str = Field(default="", description="In which that process has its number: containers have their own.")
     pid: int
     born: str = Field(description="When that process started, as its kernel counts: its number may be another's later.")
     command: str
@@ -87,7 +88,15 @@ class Attempt(_Part):
     def mine(cls, command: str) -> "Attempt":
         """That of this process."""
         now, pid = datetime.now(UTC), os.getpid()
-        return cls(host=socket.gethostname(), pid=pid, born=born(pid), command=command, began=now, seen=now)
+        return cls(
+            host=socket.gethostname(),
+            namespace=_namespace(),
+            pid=pid,
+            born=born(pid),
+            command=command,
+            began=now,
+            seen=now,
+        )
 
     @property
     def who(self) -> str:
@@ -98,7 +107,7 @@ class Attempt(_Part):
         """Whether its launcher still works on the run, as far as can be told from here."""
         if self.ended is not None:
             return False
-        if self.host == socket.gethostname() and self.born and born(os.getpid()):
+        if self.born and (self.host, self.namespace) == (socket.gethostname(), _namespace()):
             return born(self.pid) == self.born
         return (datetime.now(UTC) - self.seen).total_seconds() < SILENT_SECONDS
 
@@ -113,6 +122,7 @@ class RunRecord(_Part):
     folder: str = Field(description="Where it was started; relative paths are below it.")
     overrides: list[str]
     max_assets: int | None = None
+    replace: bool = False
     asked: list[str] = Field(description="The stages that were asked for.")
     beam_options: list[str] = []
     versions: dict[str, str]
@@ -120,6 +130,7 @@ class RunRecord(_Part):
     attempts: list[Attempt]
     outcome: Outcome = "running"
     code: int | None = None
+    log_dropped: int = Field(default=0, description="Bytes at the beginning of its log that are not kept any more.")
     why: str = Field(default="", description="Why it did not end well, in a line.")
 
     @property
@@ -145,6 +156,13 @@ class RunRecord(_Part):
         """Whether it is these stages that it brings to their end."""
         mine = [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in self.stages]
         return mine == [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in stages]
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def new_id() -> str:

@@ -1,8 +1,8 @@
 """Keeps the record of a run up to date while a launcher works on it, and hears whether it is to be cancelled."""
 
+import ctypes
 import os
 import shlex
-import signal
 import sys
 import threading
 import time
@@ -12,28 +12,23 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 from beamfeed.contract import storage
+from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RecordLayout
-from beamfeed.contract.errors import UserError, failure_of, redacted
+from beamfeed.contract.errors import failure_of, printable
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.words import going_line
 from beamfeed.launcher.plan import Plan
-from beamfeed.launcher.runs.find import remember
+from beamfeed.launcher.runs.find import Run, remember
 from beamfeed.launcher.runs.log import CopiedText, Logged, RunLog
-from beamfeed.launcher.runs.record import (
-    Attempt,
-    RunRecord,
-    StageRecord,
-    forget_old,
-    list_layouts,
-    new_id,
-    read_record,
-)
+from beamfeed.launcher.runs.record import Attempt, RunRecord, StageRecord, forget_old, list_layouts, new_id, read_record
 from beamfeed.launcher.stage import FLOOR, TRAIN, Stage
 
 LOOK_SECONDS = 3.0  # between looks for a request to cancel
 TOLD_SECONDS = 20.0  # between records of how far it is
+CLOSE_SECONDS = 10.0  # for the last record: storage that does not answer holds nobody up
+INTERRUPTED = 130
 VERSIONS = ("beamfeed", "apache-beam", "tensorflow", "keras", "tensorflow-transform", "pyarrow", "numpy")
 
 
@@ -43,9 +38,11 @@ class Recorder:
     Attributes:
       display: shows the run.
       is_cancelled: whether somebody asked for its end.
+      still_runs: whether the work outlives the launcher as it ends; what `run_stage` knows best.
     """
 
     is_cancelled = False
+    still_runs = False
 
     def __init__(self, display: Display):
         self.display = display
@@ -70,74 +67,105 @@ def recording(plan: Plan, display: Display) -> Iterator[Recorder]:
       plan: what is run.
       display: shows it.
     """
-    recorder = _begin(plan, display) if any(not stage.complete for stage in plan.stages) else None
+    recorder: _Recorder | None = None
+    with suppress(Exception):  # the stage will say what is wrong with the place; no record is worth a run
+        recorder = _begin(plan, display)
     if recorder is None:
         yield Recorder(display)
         return
+    with _kept_by(recorder):
+        yield recorder
+
+
+@contextmanager
+def going_on(run: Run, display: Display) -> Iterator[Recorder]:
+    """As `recording`, of a run whose work goes on elsewhere, and which is followed from here on."""
+    record = run.record
+    record.attempts.append(_attempt())
+    record.outcome = "running"
+    recorder = _Recorder(run.layout, record, RunLog(run.layout.log, record.log_dropped), display)
+    with _kept_by(recorder):
+        yield recorder
+
+
+@contextmanager
+def _kept_by(recorder: "_Recorder") -> Iterator[None]:
     try:
         with redirect_stderr(CopiedText(sys.stderr, recorder.log)):
-            yield recorder
+            yield
     except BaseException as error:
         recorder.close(error)
         raise
     recorder.close()
 
 
-def place_of_run(plan: Plan) -> str:
-    """The folder beside whose content the run is recorded."""
-    asked_to_train = any(stage.name == TRAIN for stage in plan.stages)
-    return plan.job.train.workdir if asked_to_train and plan.job.train else plan.job.output.path
-
-
 def _begin(plan: Plan, display: Display) -> "_Recorder | None":
-    place = place_of_run(plan)
-    try:
-        layouts = list_layouts(place)
-        newest = read_record(layouts[-1]) if layouts else None
-        if newest is not None and newest.attempt.is_alive():
-            return None
-        attempt = Attempt.mine(redacted(shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])))
-        anew = any(stage.starts_anew for stage in plan.stages)
-        if newest is not None and newest.outcome != "done" and not anew and newest.is_of(plan.stages):
-            record = _go_on(newest, plan, attempt)
-        else:
-            record = _new(plan, attempt)
-        layout = RecordLayout(place, record.id)
-        values = plan.job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        storage.write_text(layout.job, job_text(values, redact_secrets=True))
-        storage.write_text(layout.record, record.model_dump_json(indent=1) + "\n")
-        log = RunLog(layout.log)
-    except (OSError, UserError):  # the stage will say what is wrong with the place
+    if not read_worker_info(os.environ).is_chief:  # one of several that are started each by itself
         return None
+    asked_to_train = any(stage.name == TRAIN for stage in plan.stages)
+    place = plan.job.train.workdir if asked_to_train and plan.job.train else plan.job.output.path
+    layouts = list_layouts(place)
+    newest = read_record(layouts[-1]) if layouts else None
+    if newest is not None and newest.attempt.is_alive():
+        return None
+    anew = any(stage.starts_anew for stage in plan.stages)
+    goes_on = newest is not None and newest.outcome != "done" and not anew and newest.is_of(plan.stages)
+    if all(stage.complete for stage in plan.stages):
+        if goes_on and newest is not None:  # while nobody followed it, it was done
+            newest.outcome, newest.code, newest.why = "done", 0, ""
+            storage.write_text(layouts[-1].record, newest.model_dump_json(indent=1) + "\n")
+        return None
+    record = _go_on(newest, plan) if goes_on and newest is not None else _new(plan)
+    layout = RecordLayout(place, record.id)
+    values = plan.job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    # The folder is to belong to the user of the pods, who writes most of what is in it.
+    waits = not storage.is_remote(place) and not os.path.isdir(place) and any(map(_has_other_user, plan.stages))
+    log = RunLog(layout.log, record.log_dropped, place if waits else None)
+    recorder = _Recorder(layout, record, log, display, job_text(values, redact_secrets=True))
     remember(layout)
-    with suppress(OSError, UserError):
-        storage.remove_file(layout.cancel)
-        forget_old(place)
-    return _Recorder(layout, record, log, display)
+    return recorder
 
 
-def _new(plan: Plan, attempt: Attempt) -> RunRecord:
+def _has_other_user(stage: Stage) -> bool:
+    return not stage.complete and getattr(stage.section, "user", os.getuid()) != os.getuid()
+
+
+def _attempt() -> Attempt:
+    program = os.path.basename((sys.argv or [""])[0])
+    by_command = program in ("beamfeed", "cli.py")  # of another program, the arguments are its own matter
+    return Attempt.mine(printable(shlex.join(["beamfeed", *sys.argv[1:]])) if by_command else "Python")
+
+
+def _new(plan: Plan) -> RunRecord:
     return RunRecord(
         id=new_id(),
         job=plan.job.name,
-        job_path=plan.job_path if storage.is_remote(plan.job_path) else os.path.abspath(plan.job_path),
-        folder=os.getcwd(),
-        overrides=[redacted(override) for override in plan.overrides],
+        job_path=printable(plan.job_path if storage.is_remote(plan.job_path) else os.path.abspath(plan.job_path)),
+        folder=printable(os.getcwd()),
+        overrides=list(map(printable, plan.overrides)),
         max_assets=plan.max_assets,
+        replace=plan.replace,
         asked=list(plan.asked),
-        beam_options=[redacted(option) for option in plan.beam_options],
+        beam_options=list(map(printable, plan.beam_options)),
         versions={name: version for name in VERSIONS if (version := _version(name))},
         stages=[_stage_record(stage) for stage in plan.stages],
-        attempts=[attempt],
+        attempts=[_attempt()],
     )
 
 
-def _go_on(record: RunRecord, plan: Plan, attempt: Attempt) -> RunRecord:
+def _go_on(record: RunRecord, plan: Plan) -> RunRecord:
     """The record of a run that is gone on with: its times add up."""
     before = {stage.name: stage.seconds for stage in record.stages}
+    new = _new(plan)
     stages = [_stage_record(stage, before[stage.name]) for stage in plan.stages]
-    attempts = [*record.attempts, attempt]
-    return _new(plan, attempt).model_copy(update={"id": record.id, "stages": stages, "attempts": attempts})
+    return new.model_copy(
+        update={
+            "id": record.id,
+            "stages": stages,
+            "attempts": [*record.attempts, *new.attempts],
+            "log_dropped": record.log_dropped,
+        }
+    )
 
 
 def _stage_record(stage: Stage, seconds: float = 0.0) -> StageRecord:
@@ -145,14 +173,14 @@ def _stage_record(stage: Stage, seconds: float = 0.0) -> StageRecord:
         name=stage.name,
         backend=stage.backend,
         workers=stage.workers,
-        command=[redacted(word) for word in stage.command],
-        output=stage.output,
+        command=list(map(printable, stage.command)),
+        output=printable(stage.output),
         fingerprint=stage.fingerprint,
-        checkpoints=stage.checkpoints,
-        logs=stage.logs,
+        checkpoints=printable(stage.checkpoints),
+        logs=printable(stage.logs),
         restarts=stage.restarts,
         state="complete" if stage.complete else "waiting",
-        reason=stage.reason,
+        reason=printable(stage.reason),
         seconds=seconds,
     )
 
@@ -165,36 +193,37 @@ def _version(name: str) -> str | None:
 
 
 class _Recorder(Recorder):
-    """See `recording`."""
+    """See `recording`. All is written by one thread: storage that is slow holds up neither the run nor its order."""
 
-    def __init__(self, layout: RecordLayout, record: RunRecord, log: RunLog, display: Display):
+    def __init__(self, layout: RecordLayout, record: RunRecord, log: RunLog, display: Display, job: str | None = None):
         self._logged = Logged(display, log)
         super().__init__(self._logged)
         self.log = log
-        self._layout, self._record = layout, record
+        self._layout, self._record, self._job = layout, record, job
         self._stage: StageRecord | None = None
-        self._goes_on = False  # whether the work outlives its launcher
-        self._began = time.monotonic()
+        self._before, self._began = 0.0, time.monotonic()  # of the stage
         self._lock = threading.RLock()
-        self._done = threading.Event()
+        self._news = threading.Event()
+        self._done = False
+        self._runs_in = threading.get_ident()
         self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._news.set()
         self._thread.start()
 
     def begins(self, stage: Stage) -> None:
         with self._lock:
             self._stage = next(one for one in self._record.stages if one.name == stage.name)
-            self._stage.state, self._goes_on, self._began = "running", False, time.monotonic()
-            self._before = self._stage.seconds
-        self._write()
+            self._stage.state = "running"
+            self._before, self._began = self._stage.seconds, time.monotonic()
+        self._news.set()
 
     def follows(self, submission: Submission) -> None:
         assert self._stage is not None
         with self._lock:
             self._stage.handle, self._stage.log_file = submission.title, submission.log_file
-            self._goes_on = submission.goes_on
-        if self._goes_on:
+        if submission.goes_on:
             self.display.say(f"run {self._record.id}; `beamfeed status`, `logs`, `attach` and `cancel` take that id")
-        self._write()
+        self._news.set()
 
     def ends(self, code: int, seconds: float) -> None:
         assert self._stage is not None
@@ -202,64 +231,96 @@ class _Recorder(Recorder):
             self._stage.state, self._stage.code = ("failed" if code else "done"), code
             self._stage.seconds = self._before + seconds
             if code:
-                self._record.why = self.log.last_line()
-        self._write()
+                self._record.why = printable(self.log.last_line())
+        self._news.set()
 
     def close(self, error: BaseException | None = None) -> None:
         """The run has ended, by this exception if by one."""
-        self._done.set()
-        self._thread.join(LOOK_SECONDS)
         with self._lock:
+            self._done = True  # from here on nobody cancels it
             self._end(error)
-        self._write()
-        with suppress(OSError, UserError):
-            storage.remove_file(self._layout.cancel)
-        self.log.close()
+        self._news.set()
+        self._thread.join(CLOSE_SECONDS)
 
     def _end(self, error: BaseException | None) -> None:
         record, stage = self._record, self._stage
         record.attempt.ended = record.attempt.seen = datetime.now(UTC)
-        if error is None:
-            failed = next((one for one in record.stages if one.state == "failed" and one.name != FLOOR), None)
-            record.outcome, record.code = ("failed", failed.code) if failed else ("done", 0)
-            record.why = record.why if failed else ""
-            return
-        was_asked = isinstance(error, KeyboardInterrupt | SystemExit)
-        record.outcome = "interrupted" if was_asked else "failed"
-        if isinstance(error, Exception):
-            failure = failure_of(error)
-            record.code, record.why = failure.code, failure.message
-        if self.is_cancelled:
-            record.outcome = "cancelled"
-        elif self._goes_on and stage is not None and stage.state == "running":
-            record.outcome = "left"
         if stage is not None and stage.state == "running":
-            stage.state = "left" if record.outcome == "left" else "stopped"
+            stage.state = "left" if self.still_runs else "stopped"
             stage.seconds = self._before + time.monotonic() - self._began
+        failed = next((one for one in record.stages if one.state == "failed" and one.name != FLOOR), None)
+        if failed:
+            record.outcome, record.code = "failed", failed.code
+        elif error is None and all(one.state in ("done", "complete", "failed") for one in record.stages):
+            record.outcome, record.code, record.why = "done", 0, ""
+        elif self.still_runs:
+            record.outcome, record.code, record.why = "left", None, ""
+        elif self.is_cancelled or isinstance(error, KeyboardInterrupt | SystemExit | None):
+            record.outcome, record.why = ("cancelled" if self.is_cancelled else "interrupted"), ""
+            ended_by = error.code if isinstance(error, SystemExit) else None
+            record.code = ended_by if isinstance(ended_by, int) else INTERRUPTED
+        elif isinstance(error, Exception):
+            failure = failure_of(error)
+            record.outcome, record.code, record.why = "failed", failure.code, printable(failure.message)
 
     def _keep(self) -> None:
-        told = time.monotonic()
-        while not self._done.wait(LOOK_SECONDS):
-            with suppress(OSError, UserError):
-                if not self.is_cancelled and storage.exists(self._layout.cancel):
-                    self.is_cancelled = True
-                    self.display.say(f"run {self._record.id} is cancelled")
-                    os.kill(os.getpid(), signal.SIGINT)
-            if time.monotonic() - told >= TOLD_SECONDS:
+        """Writes what is new, and looks whether the run is to be cancelled, until it has ended."""
+        with suppress(Exception):
+            if self._job is not None:
+                storage.remove_file(self._layout.cancel)
+                forget_old(self._layout.place)
+        told = 0.0
+        while True:
+            news = self._news.wait(LOOK_SECONDS)
+            self._news.clear()
+            done = self._done
+            if news or time.monotonic() - told >= TOLD_SECONDS:
                 told = time.monotonic()
                 self._write()
+            with suppress(Exception):
+                if done:
+                    storage.remove_file(self._layout.cancel)
+                elif not self.is_cancelled and storage.exists(self._layout.cancel):
+                    self._cancel()
+            if done:
+                self.log.close()
+                return
+
+    def _cancel(self) -> None:
+        with self._lock:
+            stage = self._logged.stage
+            if self._done or (stage is not None and stage.phase == "stopping"):  # a second time, it would not save
+                return
+            self.is_cancelled = True
+            self.display.say(f"run {self._record.id} is cancelled")
+            # As Ctrl-C does it, but in this run's own thread; whoever waits there, wakes every few seconds.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._runs_in), ctypes.py_object(KeyboardInterrupt)
+            )
 
     def _write(self) -> None:
-        """Writes the record; one that cannot be written now is the next time."""
-        with self._lock:
-            record, shown, stage = self._record, self._logged.stage, self._stage
-            record.attempt.seen = datetime.now(UTC)
-            if stage is not None and stage.state == "running":
-                stage.seconds = self._before + time.monotonic() - self._began
-                step = shown.step() if shown is not None and shown.name == stage.name else None
-                if shown is not None and shown.name == stage.name:
-                    stage.progress = going_line(shown, step, time.monotonic()) if step else shown.phase
-            text = record.model_dump_json(indent=1) + "\n"
-        with suppress(OSError, UserError):
+        """Writes log and record; what cannot be written now is the next time."""
+        with suppress(Exception):
+            self.log.save()  # first: who sees that the run has ended finds its last lines
+        with suppress(Exception):
+            if self.log.waits():
+                return
+            with self._lock:
+                record, stage = self._record, self._stage
+                record.attempt.seen, record.log_dropped = datetime.now(UTC), self.log.dropped
+                if stage is not None and stage.state == "running":
+                    stage.seconds = self._before + time.monotonic() - self._began
+                    with suppress(Exception):  # another thread adds to it
+                        stage.progress = self._progress(stage.name)
+                text = record.model_dump_json(indent=1) + "\n"
+            if self._job is not None:
+                storage.write_text(self._layout.job, self._job)
+                self._job = None
             storage.write_text(self._layout.record, text)
-            self.log.save()
+
+    def _progress(self, name: str) -> str:
+        shown = self._logged.stage
+        if shown is None or shown.name != name:
+            return ""
+        step = shown.step()
+        return going_line(shown, step, time.monotonic()) if step and not shown.phase else shown.phase

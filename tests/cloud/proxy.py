@@ -20,8 +20,9 @@ from cloud.dataflow import DATAFLOW_HOST, Dataflow
 from cloud.exchange import Request, Response
 from cloud.faults import Ledger
 from cloud.storage import STORAGE_HOSTS, Storage, join_batch, split_batch
+from cloud.vertex import VERTEX_HOST, Vertex
 
-HOSTS = (*STORAGE_HOSTS, *accounts.ACCOUNT_HOSTS, DATAFLOW_HOST)
+HOSTS = (*STORAGE_HOSTS, *accounts.ACCOUNT_HOSTS, DATAFLOW_HOST, VERTEX_HOST)
 _STEP = 64 << 10  # bytes sent at a time: what a client that hangs up does not take is not counted
 
 
@@ -30,9 +31,9 @@ class Proxy(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, storage: Storage, dataflow: Dataflow, ledger: Ledger, certificate: Path):
+    def __init__(self, storage: Storage, dataflow: Dataflow, vertex: Vertex, ledger: Ledger, certificate: Path):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.storage, self.dataflow, self.ledger = storage, dataflow, ledger
+        self.storage, self.dataflow, self.vertex, self.ledger = storage, dataflow, vertex, ledger
         self.latency = 0.0  # seconds that every request to the bucket takes, for measuring
         self.refused: list[str] = []  # hosts that a client asked for and did not get
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -90,6 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(self.command, self.tunnel, self.path, headers, self._body())
         if self.tunnel == DATAFLOW_HOST:
             self._send(self.server.dataflow.answer(request))
+            return
+        if self.tunnel == VERTEX_HOST:
+            self._send(self.server.vertex.answer(request))
             return
         if accounts.concerns(request):
             self._send(accounts.answer(request))

@@ -1,4 +1,4 @@
-"""The stand-in for Google Cloud that tests run against: Cloud Storage, Dataflow, and the accounts for both."""
+"""The stand-in for Google Cloud that tests run against: Cloud Storage, Dataflow, Vertex AI, and the accounts."""
 
 import os
 import subprocess
@@ -16,6 +16,7 @@ from cloud.faults import Counts, How, Ledger
 from cloud.proxy import HOSTS, Proxy
 from cloud.storage import FORBIDDEN, Storage
 from cloud.store import Store
+from cloud.vertex import Vertex
 
 BUCKET = "beamfeed-test"
 _NOT_INHERITED = ("http_proxy", "all_proxy", "storage_emulator_host", "google_", "gce_", "gcs_", "cloudsdk_", "no_gce")
@@ -33,6 +34,7 @@ class Cloud:
     env: dict[str, str]
     store: Store
     dataflow: Dataflow
+    vertex: Vertex
     ledger: Ledger
     proxy: Proxy
     root: Path
@@ -119,10 +121,10 @@ def start_cloud(
     """
     authority, certificate = make_certificates(folder, HOSTS)
     key = write_key(folder) if submits else None
-    store, dataflow, ledger = Store(*buckets), Dataflow(), Ledger()
-    with Proxy(Storage(store, shows_buckets=submits), dataflow, ledger, certificate) as proxy:
+    store, dataflow, vertex, ledger = Store(*buckets), Dataflow(), Vertex(), Ledger()
+    with Proxy(Storage(store, shows_buckets=submits), dataflow, vertex, ledger, certificate) as proxy:
         env = environment(proxy.address, authority, folder, key)
-        yield Cloud(env, store, dataflow, ledger, proxy, root, buckets[0])
+        yield Cloud(env, store, dataflow, vertex, ledger, proxy, root, buckets[0])
 
 
 def environment(address: str, authority: Path, home: Path, key: Path | None) -> dict[str, str]:

@@ -5,20 +5,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import Section, Told
-from beamfeed.launcher.backends.remote import BeamOptions
+from beamfeed.launcher.backends.remote import Account, BeamOptions, LabelKey, Project, Region
 
 GcsPath = Annotated[
     str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), Told("a gs:// path, such as gs://bucket/tmp")
-]
-Project = Annotated[
-    str, Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"), Told("the id of a project (not its number), such as my-project")
-]
-Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Told("a region, such as europe-west1")]
-Account = Annotated[
-    str, Field(pattern=r"^[^@\s]+@[^@\s]+$"), Told("an e-mail address, such as name@my-project.iam.gserviceaccount.com")
-]
-LabelKey = Annotated[
-    str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), Told("at most 63 small letters, digits, _ and -, a letter first")
 ]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import Duration, Section, Told
+from beamfeed.launcher.backends.remote import VariableName
 
 # Of an object of Kubernetes, also of a namespace.
 Name = Annotated[
@@ -18,7 +19,6 @@ Quantity = Annotated[
     Told("an amount of memory, such as 16Gi"),
 ]
 MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), Told("an absolute path, such as /data")]
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Told("the name of a variable, such as TZ")]
 
 # By these the workers find each other.
 RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX")

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
@@ -27,10 +28,10 @@ class FarRun(Submission):
     title = "job 7 of Far"
 
     def __init__(self, stage, display=None):
-        self.stage, self.display, self.file = stage, display, FOLDER / "far-job"
+        self.stage, self._display, self.file = stage, display, FOLDER / "far-job"
 
     def follow(self, progress):
-        output = self.display.output()
+        output = self._display.output()
         os.write(output.stderr or 2, b"far away it begins\n")
         output.finish()
         while True:
@@ -66,11 +67,16 @@ class Far:
 
     def submit(self, stage, display):
         run = FarRun(stage, display)
-        if not run.file.exists():
-            run.file.write_text("busy")
+        if run.file.exists():
+            raise UserError("another job is there")
+        run.file.write_text("busy")
+        while (FOLDER / "far-slow").exists():  # the service has it, and does not answer
+            time.sleep(0.05)
         return run
 
     def find(self, stage):
+        if (FOLDER / "far-gone").exists():
+            raise UserError("Far does not answer")
         run = FarRun(stage)
         return run if run.file.exists() else None
 
@@ -78,7 +84,7 @@ class Far:
 def main():
     if host := os.environ.get("FAR_HOST"):  # of another machine
         socket.gethostname = lambda: host
-    LocalBackend.command = lambda self, name, *_: (sys.executable, str(FOLDER / f"{name}.py"))
+    LocalBackend.command = lambda self, name, *_, **__: (sys.executable, str(FOLDER / f"{name}.py"))
     backends()["far"] = Far()
     return cli.main(sys.argv[2:])
 

@@ -86,12 +86,8 @@ def test_a_run_that_is_done(bench, tmp_path_factory):
         assert (code, out.splitlines()[0]) == (0, f"run {run['id']} of job small: done")
         code, out, _ = bench.call("logs", named, where=elsewhere)
         assert code == 0
-        assert [line for line in out.splitlines() if not line.startswith("20")] == [
-            "prepared",
-            "out 1",
-            "err 2",
-            "out 3",
-        ]
+        printed = [line for line in out.splitlines() if not line.startswith("20")]
+        assert sorted(printed) == ["err 2", "out 1", "out 3", "prepared"]
     code, _, err = bench.call("attach", run["id"])
     assert (code, err) == (2, f"beamfeed: run {run['id']}: is done\n")
     code, out, err = bench.call("runs", where=elsewhere)
@@ -124,6 +120,10 @@ def test_where_the_job_file_is_gone_what_was_kept_of_it_is_run(bench, monkeypatc
     assert "in-${MY_TOKEN}/*.csv" in kept
     (bench.folder / "job.yaml").unlink()
     bench.stage("train", "print('trained')\n")
+    del bench.env["MY_TOKEN"]
+    assert bench.call("status", "model")[0] == 0
+    assert "${MY_TOKEN} is not set" in bench.call("resume", "model")[2]
+    bench.env["MY_TOKEN"] = "abc$def123"
     assert bench.call("resume", "model")[0] == 0
     assert [run["state"] for run in bench.listed()] == ["done"]
 
@@ -159,9 +159,14 @@ def test_who_only_watches_leaves_it_alone(bench):
     _, err = watcher.communicate(timeout=60)
     assert (watcher.returncode, err) == (130, f"beamfeed: interrupted: run {id_} goes on\n")
     assert launcher.poll() is None
+    second = bench.start("attach", id_)
+    assert second.stdout is not None
+    second.stdout.readline()
     launcher.send_signal(signal.SIGINT)
     launcher.communicate(timeout=60)
     assert bench.listed()[0]["state"] == "interrupted"
+    second.communicate(timeout=60)
+    assert second.returncode == 130  # as the launcher's
 
 
 def test_a_launcher_that_was_killed(bench):
@@ -195,6 +200,77 @@ def test_what_nobody_follows_is_found_where_it_runs(bench):
     assert attached.returncode == 0
     (run,) = bench.listed()
     assert (run["state"], len(run["attempts"]), run["stages"][1]["handle"]) == ("done", 2, "job 7 of Far")
+
+
+def test_who_attaches_starts_nothing_whatever_the_job_file_says_by_now(bench):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    (bench.folder / "job.yaml").write_text(JOB.replace("workdir: model", "workdir: other"))
+    attached = bench.start("attach", id_)
+    time.sleep(1)
+    (bench.folder / "far-job").write_text("done")
+    attached.communicate(timeout=60)
+    assert attached.returncode == 0
+    assert not (bench.folder / "other").exists()
+
+
+def test_where_the_cluster_does_not_answer_the_record_is_told_and_the_run_gone_on_with(bench):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    launcher.kill()
+    launcher.communicate()
+    (bench.folder / "far-gone").touch()
+    code, out, _ = bench.call("status", id_)
+    assert (code, "lost: its launcher" in out, "; Far does not answer" in out) == (0, True, True)
+    assert bench.call("cancel", id_)[::2] == (2, "beamfeed: Far does not answer\n")
+    bench.stage("train", "print('trained')\n")
+    code, _, err = bench.call("resume", id_, "--set", "launch.train.backend=local")
+    assert (code, "Far does not answer; going on without it" in err) == (0, True)
+    (run,) = bench.listed()
+    assert (run["state"], run["stages"][1]["backend"]) == ("done", "local")
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "cancel"])
+def test_a_launcher_that_is_ended_while_it_hands_work_in(bench, how):
+    (bench.folder / "far-slow").touch()
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    end = time.monotonic() + 60
+    while not (bench.folder / "far-job").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    if how == "Ctrl-C":
+        launcher.send_signal(signal.SIGINT)
+    else:
+        assert bench.call("cancel", "job.yaml")[0] == 0
+    launcher.communicate(timeout=60)
+    assert bench.listed()[0]["state"] == {"Ctrl-C": "left", "cancel": "cancelled"}[how]
+    assert (bench.folder / "far-job").exists() == (how == "Ctrl-C")
+
+
+def test_what_a_later_run_has_there_is_not_an_earlier_ones(bench):
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    first = bench.until("far away it begins")
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    (bench.folder / "far-job").unlink()
+    launcher = bench.start("run", "job.yaml", "--restart", "--set", "launch.train.backend=far")
+    end = time.monotonic() + 60
+    while len(bench.listed()) < 2 or not (bench.folder / "far-job").exists():
+        assert time.monotonic() < end
+    assert "job 7 of Far is not there any more" in bench.call("status", first)[1]
+    assert "nothing of it is running" in bench.call("cancel", first)[2]
+    assert (bench.folder / "far-job").exists()
+
+
+def test_a_folder_whose_name_is_no_text_ends_no_run(bench):
+    odd = os.fsencode(bench.folder) + b"/w\xff"
+    os.mkdir(odd)
+    for name in ("in", "job.yaml"):
+        os.symlink(bench.folder / name, odd + b"/" + os.fsencode(name))
+    bench.stage("train", "print('trained')\n")
+    assert bench.call("run", "job.yaml", where=Path(os.fsdecode(odd)))[0] == 0
 
 
 @pytest.mark.parametrize("how", ["left", "followed"])

@@ -1,0 +1,1 @@
+"""Vertex AI: each worker is a replica of a CustomJob, which outlives the launcher."""
