@@ -1,5 +1,6 @@
 """The few calls of Vertex AI, by Google's client, with which a job is started, found, watched and cancelled."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ class VertexService:
             yield
         except GoogleAPICallError as error:
             code = int(error.code or 500)
-            reason = f"{code} {' '.join(str(error.message).split())[:300]}"
+            message = re.sub(r"^[A-Z]+ https?://\S+: ", "", str(error.message))  # the client names its request
+            reason = f"{code} {' '.join(message.split())[:300]}"
             if code in TEMPORARY or code >= 500:
                 raise Unreachable(reason) from None
             raise UserError(f"Vertex AI in {self._parent}: {reason}{ADVICE.get(code, '')}") from None

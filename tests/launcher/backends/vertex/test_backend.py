@@ -39,7 +39,7 @@ def cloud(root, tmp_path, monkeypatch):
     monkeypatch.setattr(vertex, "POLL_SECONDS", 0.01)
     files = {}  # of the bucket: pyarrow reads the environment when it is loaded, which it was before
     monkeypatch.setattr(vertex.storage, "write_text", files.__setitem__)
-    with start_cloud(tmp_path, root) as cloud:
+    with start_cloud(tmp_path, root, submits=True) as cloud:  # google.auth asks the metadata server of its first import
         for name, value in cloud.env.items():
             monkeypatch.setenv(name, value)
         cloud.vertex.states = [RUNNING, DONE]
