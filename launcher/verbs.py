@@ -20,7 +20,7 @@ from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.run import follow
 from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
-from beamfeed.launcher.runs.record import list_layouts, read_record
+from beamfeed.launcher.runs.record import read_record
 from beamfeed.launcher.runs.recorder import going_on
 from beamfeed.launcher.stage import PREPROCESS
 
@@ -258,10 +258,14 @@ def find_work(run: Run) -> Submission | None:
       UserError: if that does not answer.
     """
     record, stage = run.record, run.record.current()
-    if record.outcome not in ("left", "running") or list_layouts(run.layout.place)[-1] != run.layout:
-        return None  # what a later run has there is not its own
+    if record.outcome not in ("left", "running"):
+        return None
     found = backends()[stage.backend].find(stage.stage(job_of(run)))
-    return found if found is None or stage.handle in ("", found.title) else None
+    if found is None or stage.handle not in ("", found.title):
+        return None
+    later = (one.record for one in runs_in([run.layout.place]) if one.record.id > record.id)
+    is_of_a_later_run = any(one.handle == found.title for record in later for one in record.stages)
+    return None if is_of_a_later_run else found
 
 
 def _is_made(run: Run) -> bool:

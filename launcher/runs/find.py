@@ -104,14 +104,15 @@ def job_of(run: Run) -> Job:
 
 
 def find_run(named: str) -> Run:
-    """The run of this id, or the newest of a folder or a job file; `FOLDER/ID` is a certain one of a folder.
+    """The run of this id or `FOLDER/ID`; of a folder or a job file, that which goes on, or else the newest.
 
     Raises:
       UserError: if there is none.
     """
     folder, _, last = named.rstrip("/").rpartition("/")
     if not ID.fullmatch(last):
-        run = next(find_runs(named), None)
+        runs = list(find_runs(named))
+        run = next((one for one in runs if one.record.state() == "running"), runs[0] if runs else None)
     elif folder:
         run = next(_read([RecordLayout(_absolute(folder), last)]), None)
     else:

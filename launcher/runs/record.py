@@ -188,5 +188,10 @@ def list_layouts(place: str) -> list[RecordLayout]:
 def forget_old(place: str) -> None:
     """Removes what is kept of all but the newest runs."""
     for layout in list_layouts(place)[:-KEPT]:
-        for path in (layout.job, layout.log, layout.cancel, layout.record):
-            storage.remove_file(path)
+        forget(layout)
+
+
+def forget(layout: RecordLayout) -> None:
+    """Removes what is kept of a run."""
+    for path in (layout.job, layout.log, layout.cancel, layout.record):
+        storage.remove_file(path)

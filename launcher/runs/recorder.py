@@ -15,14 +15,23 @@ from beamfeed.contract import storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RecordLayout
-from beamfeed.contract.errors import failure_of, printable
+from beamfeed.contract.errors import UserError, failure_of, printable
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.words import going_line
 from beamfeed.launcher.plan import Plan
 from beamfeed.launcher.runs.find import Run, remember
 from beamfeed.launcher.runs.log import CopiedText, Logged, RunLog
-from beamfeed.launcher.runs.record import Attempt, RunRecord, StageRecord, forget_old, list_layouts, new_id, read_record
+from beamfeed.launcher.runs.record import (
+    Attempt,
+    RunRecord,
+    StageRecord,
+    forget,
+    forget_old,
+    list_layouts,
+    new_id,
+    read_record,
+)
 from beamfeed.launcher.stage import FLOOR, TRAIN, Stage
 
 LOOK_SECONDS = 3.0  # between looks for a request to cancel
@@ -205,6 +214,7 @@ class _Recorder(Recorder):
         self._lock = threading.RLock()
         self._news = threading.Event()
         self._done = False
+        self._is_kept = len(record.attempts) > 1  # what was refused before it began is no run
         self._runs_in = threading.get_ident()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._news.set()
@@ -221,6 +231,7 @@ class _Recorder(Recorder):
         assert self._stage is not None
         with self._lock:
             self._stage.handle, self._stage.log_file = submission.title, submission.log_file
+        self._is_kept = True
         if submission.goes_on:
             self.display.say(f"run {self._record.id}; `beamfeed status`, `logs`, `attach` and `cancel` take that id")
         self._news.set()
@@ -238,6 +249,7 @@ class _Recorder(Recorder):
         """The run has ended, by this exception if by one."""
         with self._lock:
             self._done = True  # from here on nobody cancels it
+            self._is_kept = self._is_kept or not isinstance(error, UserError)
             self._end(error)
         self._news.set()
         self._thread.join(CLOSE_SECONDS)
@@ -278,7 +290,9 @@ class _Recorder(Recorder):
                 told = time.monotonic()
                 self._write()
             with suppress(Exception):
-                if done:
+                if done and not self._is_kept:
+                    forget(self._layout)
+                elif done:
                     storage.remove_file(self._layout.cancel)
                 elif not self.is_cancelled and storage.exists(self._layout.cancel):
                     self._cancel()

@@ -114,14 +114,16 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, api):
     refused = training.start("train", "train.epochs=3")
     assert "is writing there with other input, settings or options" in refused.communicate(timeout=60)[1]
     assert refused.returncode == 2
-    other = training.start()
+    run = training.run()
+    assert (run["state"], run["detail"]) == ("running", "3 pods run; nobody follows it")
+    other = training.attach()
     training.reached(100, other)
     cancelled = training.start("cancel")
-    assert "is asked to stop" in cancelled.communicate(timeout=60)[1]
+    assert f"run {run['id']} is cancelled" in cancelled.communicate(timeout=120)[1]
     _, error = other.communicate(timeout=120)
-    assert "is running already; following it" in error
-    assert "was deleted; run the same command to go on" in error
-    assert other.returncode == 1
+    assert "is asked to stop" in error
+    assert other.returncode == 130
+    assert training.run()["state"] == "cancelled"
     end = time.monotonic() + 60
     while found := left(api, training):
         assert time.monotonic() < end, found

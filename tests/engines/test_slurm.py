@@ -95,16 +95,21 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, cluster):
     assert process.returncode == 130
     assert "goes on; run the same command again to follow it, or stop it with" in error
     (job_id,) = queue(cluster)
-    other = training.start()
+    run = training.run()
+    assert (run["state"], run["detail"]) == ("running", f"job {job_id} of Slurm is running; nobody follows it")
+    other = training.attach()
     time.sleep(5)
     cancelled = training.start("cancel")
-    assert f"job {job_id} of Slurm is asked to stop" in cancelled.communicate(timeout=60)[1]
+    assert f"run {run['id']} is cancelled" in cancelled.communicate(timeout=120)[1]
     _, error = other.communicate(timeout=120)
-    assert f"job {job_id} is in the queue already; following it" in error
     assert "evaluating" in error  # it is told how far the job is, too
-    assert "the job ended as cancelled; run the same command to go on" in error
-    assert other.returncode == 1
-    assert queue(cluster) == []
+    assert f"job {job_id} of Slurm is asked to stop" in error
+    assert other.returncode == 130
+    assert training.run()["state"] == "cancelled"
+    end = time.monotonic() + 60
+    while queue(cluster):
+        assert time.monotonic() < end
+        time.sleep(0.5)
     assert "continuing" in (said := training.finished(training.start())), said
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -53,6 +54,24 @@ class Training:
         return subprocess.Popen(
             [*BEAMFEED, command, str(self._job), *sets],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env,
+        )  # fmt: skip
+
+    def run(self) -> dict[str, Any]:
+        """What `beamfeed status` tells of the run."""
+        told = subprocess.run(
+            [*BEAMFEED, "status", str(self.workdir), "--json"],
+            env=self._env,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return json.loads(told.stdout)
+
+    def attach(self) -> subprocess.Popen:
+        """Follows the run."""
+        return subprocess.Popen(
+            [*BEAMFEED, "attach", self.run()["id"]],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env, cwd="/",
         )  # fmt: skip
 
     def reached(self, step: int, process: subprocess.Popen) -> None:
