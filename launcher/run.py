@@ -1,7 +1,7 @@
 """Runs the stages of a plan, one after the other, each on its backend."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -59,25 +59,23 @@ def run_stage(stage: Stage, recorder: Recorder | None = None, progress: StagePro
     """Runs a stage to its end, tells the recorder, and returns its exit code."""
     recorder, progress = recorder or Recorder(Lines()), progress or StageProgress(stage.name, time.monotonic())
     recorder.begins(stage)
-    backend = backends()[stage.backend]
-    try:
-        submission = backend.submit(stage, recorder.display)
-    except (KeyboardInterrupt, SystemExit):
-        with suppress(UserError):  # it may have been handed in by then
-            if (found := backend.find(stage)) is not None:
-                recorder.follows(found)
-                _let_go(found, recorder)
-        raise
-    return follow(submission, recorder, progress)
+    return follow(stage, lambda: backends()[stage.backend].submit(stage, recorder.display), recorder, progress)
 
 
-def follow(submission: Submission, recorder: Recorder, progress: StageProgress) -> int:
-    """Follows what a backend has taken on to its end, tells the recorder, and returns the exit code."""
-    recorder.follows(submission)
+def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, progress: StageProgress) -> int:
+    """Follows a stage to its end, once a backend has taken it on; tells the recorder, and returns the exit code."""
+    submission: Submission | None = None
     try:
+        submission = take_on()
+        recorder.follows(submission)
         code = submission.follow(progress)
-    except (KeyboardInterrupt, SystemExit, UserError):
-        _let_go(submission, recorder)
+    except (KeyboardInterrupt, SystemExit, UserError) as error:
+        if submission is None and not isinstance(error, UserError):
+            with suppress(UserError):  # it may have been handed in by then
+                submission = backends()[stage.backend].find(stage)
+        if submission is not None:
+            recorder.follows(submission)
+            _let_go(submission, recorder)
         raise
     recorder.ends(code, time.monotonic() - progress.started)
     return code

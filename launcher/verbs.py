@@ -172,9 +172,10 @@ def follow_on(run: Run, work: Submission, display: Display) -> int:
     progress = StageProgress(stage.name, time.monotonic())
     with going_on(run, display) as recorder:
         recorder.display.begins(progress, f"following {work.title}")
-        recorder.begins(stage.stage(job_of(run)))
+        followed = stage.stage(job_of(run))
+        recorder.begins(followed)
         work.shown_by(recorder.display)
-        code = follow(work, recorder, progress)
+        code = follow(followed, lambda: work, recorder, progress)
         recorder.display.ends(progress, code, time.monotonic() - progress.started)
     return code
 

@@ -130,7 +130,8 @@ def _begin(plan: Plan, display: Display) -> "_Recorder | None":
     # The folder is to belong to the user of the pods, who writes most of what is in it.
     waits = not storage.is_remote(place) and not os.path.isdir(place) and any(map(_has_other_user, plan.stages))
     log = RunLog(layout.log, record.log_dropped, place if waits else None)
-    recorder = _Recorder(layout, record, log, display, job_text(values, redact_secrets=True))
+    before = newest.model_dump_json(indent=1) + "\n" if goes_on and newest is not None else None
+    recorder = _Recorder(layout, record, log, display, job_text(values, redact_secrets=True), before)
     remember(layout)
     return recorder
 
@@ -204,7 +205,15 @@ def _version(name: str) -> str | None:
 class _Recorder(Recorder):
     """See `recording`. All is written by one thread: storage that is slow holds up neither the run nor its order."""
 
-    def __init__(self, layout: RecordLayout, record: RunRecord, log: RunLog, display: Display, job: str | None = None):
+    def __init__(
+        self,
+        layout: RecordLayout,
+        record: RunRecord,
+        log: RunLog,
+        display: Display,
+        job: str | None = None,
+        before: str | None = None,
+    ):
         self._logged = Logged(display, log)
         super().__init__(self._logged)
         self.log = log
@@ -214,7 +223,8 @@ class _Recorder(Recorder):
         self._lock = threading.RLock()
         self._news = threading.Event()
         self._done = False
-        self._is_kept = len(record.attempts) > 1  # what was refused before it began is no run
+        self._is_kept = False  # what was refused before it began is no run, and no attempt at one
+        self._as_before = before
         self._runs_in = threading.get_ident()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._news.set()
@@ -231,8 +241,8 @@ class _Recorder(Recorder):
         assert self._stage is not None
         with self._lock:
             self._stage.handle, self._stage.log_file = submission.title, submission.log_file
-        self._is_kept = True
-        if submission.goes_on:
+        was_told, self._is_kept = self._is_kept, True
+        if submission.goes_on and not was_told:
             self.display.say(f"run {self._record.id}; `beamfeed status`, `logs`, `attach` and `cancel` take that id")
         self._news.set()
 
@@ -290,7 +300,9 @@ class _Recorder(Recorder):
                 told = time.monotonic()
                 self._write()
             with suppress(Exception):
-                if done and not self._is_kept:
+                if done and not self._is_kept and self._as_before is not None:
+                    storage.write_text(self._layout.record, self._as_before)
+                elif done and not self._is_kept:
                     forget(self._layout)
                 elif done:
                     storage.remove_file(self._layout.cancel)

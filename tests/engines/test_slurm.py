@@ -98,7 +98,9 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, cluster):
     run = training.run()
     assert (run["state"], run["detail"]) == ("running", f"job {job_id} of Slurm is running; nobody follows it")
     other = training.attach()
-    time.sleep(5)
+    while training.run()["detail"].endswith("nobody follows it"):
+        assert other.poll() is None, other.communicate()
+    time.sleep(3)
     cancelled = training.start("cancel")
     assert f"run {run['id']} is cancelled" in cancelled.communicate(timeout=120)[1]
     _, error = other.communicate(timeout=120)

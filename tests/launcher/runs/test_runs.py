@@ -249,6 +249,21 @@ def test_a_launcher_that_is_ended_while_it_hands_work_in(bench, how):
     assert (bench.folder / "far-job").exists() == (how == "Ctrl-C")
 
 
+def test_what_is_refused_is_no_run(bench):
+    far = ["preprocess", "job.yaml", "--set", "launch.preprocess.backend=far"]
+    launcher = bench.start(*far)
+    end = time.monotonic() + 60
+    while not (bench.folder / "far-job").exists():
+        assert time.monotonic() < end
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    (id_,) = [run["id"] for run in bench.listed("data")]
+    for more in ([], ["--set", "windows.stride=3"]):  # it would go on with that run, or be another
+        code, _, err = bench.call(*far, *more)
+        assert (code, "another job is there" in err) == (2, True)
+        assert [(run["id"], run["state"], len(run["attempts"])) for run in bench.listed()] == [(id_, "left", 1)]
+
+
 def test_what_a_later_run_has_there_is_not_an_earlier_ones(bench):
     launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
     first = bench.until("far away it begins")
