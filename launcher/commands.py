@@ -25,10 +25,11 @@ from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
+from beamfeed.launcher.estimate import read_prices
 from beamfeed.launcher.parser import COMMANDS, build_parser
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
-from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
+from beamfeed.launcher.run import cancel_job, describe_plan, estimates, is_billed, plan_values, run_plan
 from beamfeed.launcher.runs.find import Run, find_run
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -58,12 +59,19 @@ def run(args: argparse.Namespace) -> int:
     stages = COMMANDS[args.command].stages
     settings = {key: value for key, value in vars(args).items() if key in HOW}
     plan = make_plan(args.job, args.set, stages, args.max_assets, beam_options=args.beam_options, **settings)
+    prices = read_prices(args.prices)
     if args.dry_run:
         if args.json:
-            emit_event("plan", **plan_values(plan))
+            emit_event("plan", **plan_values(plan, prices))
         else:
-            print(describe_plan(plan))
+            print(describe_plan(plan, prices))
         return 0
+    if is_billed(plan) and not args.yes and sys.stdin.isatty() and sys.stderr.isatty():
+        for name, takes in estimates(plan, prices).items():
+            print(f"{name}: {takes.words() or 'what it takes is not known yet'}", file=sys.stderr)
+        print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise UserError("nothing was started")
     return _carry_out(args, plan, named_again(args))
 
 

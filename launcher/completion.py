@@ -11,6 +11,7 @@ _FILES = (
     "FILE.png",
     "RUN",
     "WHERE",
+    "FILE",
 )  # placeholders of arguments that are paths of files
 _FOLDERS = ("DIR",)
 

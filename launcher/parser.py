@@ -31,7 +31,12 @@ class Command:
 
 
 _REPLACE = flag("--replace", "replace the dataset of another job at output.path")
-_OF_JOB = (flag("--dry-run", "print what would run, and run nothing"), MAX_ASSETS)
+_OF_JOB = (
+    flag("--dry-run", "print what would run and what it takes, and run nothing"),
+    option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job"),
+    flag("--yes", "start jobs that are billed without a question", short="-y"),
+    MAX_ASSETS,
+)
 COMMANDS = {
     "init": Command(
         "look at files and write a first, commented job file for them",

@@ -25,6 +25,7 @@ from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -45,6 +46,8 @@ class Plan:
       max_assets: of a smoke test.
       beam_options: for preprocessing.
       replace: whether another job's dataset may be replaced.
+      files: of the input.
+      dataset: its manifest, where it is complete.
     """
 
     job: Job
@@ -55,6 +58,8 @@ class Plan:
     max_assets: int | None = None
     beam_options: tuple[str, ...] = ()
     replace: bool = False
+    files: tuple[FileStat, ...] = ()
+    dataset: Manifest | None = None
 
 
 def make_plan(
@@ -124,7 +129,18 @@ def make_plan(
             of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
             stages.append(train_stage(floor, of_floor, data, complete, name=FLOOR))
         stages.append(train_stage(job, {**named, **values}, data, complete))
-    return Plan(job, job_path, tuple(stages), given, tuple(names), max_assets, tuple(beam_options), replace)
+    return Plan(
+        job,
+        job_path,
+        tuple(stages),
+        given,
+        tuple(names),
+        max_assets,
+        tuple(beam_options),
+        replace,
+        tuple(files),
+        complete,
+    )
 
 
 def check_backends(job: Job, names: Sequence[str]) -> None:

@@ -1,16 +1,20 @@
 """Runs the stages of a plan, one after the other, each on its backend."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from beamfeed.contract.config.launch import StageLaunch
+from beamfeed.contract.dataset.batches import train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines, choose
+from beamfeed.launcher.estimate import Estimate, estimate_preprocess, estimate_train
 from beamfeed.launcher.plan import Plan, load_for_plan
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.runs.recorder import Recorder, recording
@@ -115,27 +119,54 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
     return len(running)
 
 
-def plan_values(plan: Plan) -> dict[str, Any]:
+def estimates(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Estimate]:
+    """What the stages that are to do will take, by their names."""
+    found: dict[str, Estimate] = {}
+    for stage in plan.stages:
+        if stage.complete:
+            continue
+        if stage.name == PREPROCESS:
+            found[stage.name] = estimate_preprocess(stage, plan.files, prices)
+        elif stage.name == TRAIN and plan.job.train is not None:
+            windows = windows_in(plan.dataset, "train") if plan.dataset else 0
+            earlier = read_result(stage.output)
+            seconds = earlier.seconds / earlier.steps if earlier is not None and earlier.steps else None
+            steps = plan.job.train.epochs * train_steps(windows, plan.job.train.feed.batch_size)
+            found[stage.name] = estimate_train(stage, min(steps, plan.job.train.max_steps or steps), seconds, prices)
+    return found
+
+
+def is_billed(plan: Plan) -> bool:
+    """Whether somebody will send a bill for what is to do."""
+    return any(not stage.complete and backends()[stage.backend].is_billed for stage in plan.stages)
+
+
+def plan_values(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Any]:
     """What `--dry-run --json` tells."""
+    takes = estimates(plan, prices)
     stages = [
         {
             "stage": stage.name,
             "complete": stage.complete,
             "reason": stage.reason,
             "commands": backends()[stage.backend].describe(stage),
+            "takes": asdict(takes[stage.name]) if stage.name in takes else None,
         }
         for stage in plan.stages
     ]
     return {"job": plan.job.name, "path": plan.job_path, "stages": stages}
 
 
-def describe_plan(plan: Plan) -> str:
-    """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
+def describe_plan(plan: Plan, prices: Mapping[str, Any]) -> str:
+    """What `--dry-run` prints: each stage, whether it is complete and why, what it takes, and its commands."""
     lines = [f"job {plan.job.name} ({plan.job_path})"]
     if any(stage.name == PREPROCESS and not stage.complete for stage in plan.stages):
         lines.append(f"no file of the input was opened; 'beamfeed check {plan.job_path}' looks into them")
+    takes = estimates(plan, prices)
     for stage in plan.stages:
         state = "complete" if stage.complete else "to do"
         lines += ["", f"{stage.name}: {state}: {stage.reason}"]
+        if stage.name in takes and (words := takes[stage.name].words()):
+            lines.append(f"  takes {words}")
         lines += [f"  {command}" for command in backends()[stage.backend].describe(stage)]
     return "\n".join(lines)

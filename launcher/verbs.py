@@ -92,6 +92,8 @@ def describe(run: Run) -> str:
         told = stage.handle or (stage.reason if stage.state in ("complete", "waiting") else "")
         took = f" after {clock(stage.seconds)}" if stage.seconds else ""
         lines.append(f"  {stage.name:<10} {how}{took}, on {stage.backend}{workers}" + (f": {told}" if told else ""))
+    hours = sum(stage.seconds * stage.workers for stage in record.stages) / 3600
+    lines.append(f"  used       {hours:,.3f} worker hours" + (" over all attempts" if len(record.attempts) > 1 else ""))
     lines.append(f"  log        {run.layout.log}")
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """What a backend must be able to do. Each is a folder here, and a line in `backends()`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from beamfeed.contract.config.job import Job
@@ -58,10 +58,12 @@ class Backend(Protocol):
     Attributes:
       stages: the stages that it can run.
       section: what it wants to know of its own, as `launch.STAGE.NAME` of the job file; None if nothing.
+      is_billed: whether somebody sends a bill for each run.
     """
 
     stages: ClassVar[tuple[str, ...]]
     section: ClassVar[type[Section] | None]
+    is_billed: ClassVar[bool]
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""
@@ -78,6 +80,12 @@ class Backend(Protocol):
 
     def describe(self, stage: Stage) -> list[str]:
         """The shell commands that `submit` would start, without starting them."""
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        """What one core of preprocessing, or one worker of training, uses: core, gb, gpu, or a type of machine.
+
+        Empty where nobody could tell what an hour costs.
+        """
 
     def submit(self, stage: Stage, display: Display) -> Submission:
         """Takes the stage on: starts it, finds it running, or starts it when it is followed.

@@ -81,6 +81,7 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
         "FILE.png",
         "RUN",
         "WHERE",
+        "FILE",
         "DIR",
         "FORMAT",
         "NAMES",

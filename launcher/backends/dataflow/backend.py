@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from beamfeed.contract import options
@@ -23,6 +23,8 @@ from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
+STANDARD_GB = 4.0
+GB_PER_CORE = {"highmem": 8.0, "highcpu": 1.0}  # of the second word of a machine's type
 CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 
 
@@ -31,6 +33,7 @@ class DataflowBackend:
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
     section: ClassVar[type[Section] | None] = DataflowSection
+    is_billed: ClassVar[bool] = True
 
     def check(self, job: Job, name: str) -> None:
         check_paths(job, "Dataflow's workers")
@@ -42,6 +45,10 @@ class DataflowBackend:
 
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        family = str(getattr(stage.section, "machine_type", None) or "").split("-")[1:2]
+        return {"core": 1, "gb": GB_PER_CORE.get(family[0] if family else "", STANDARD_GB)}
 
     def submit(self, stage: Stage, display: Display) -> "DataflowRun":
         service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import yaml
@@ -50,6 +50,7 @@ class KubernetesBackend:
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = KubernetesSection
+    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no kubectl, or pods would not see a path."""
@@ -78,6 +79,11 @@ class KubernetesBackend:
     def describe(self, stage: Stage) -> list[str]:
         documents = yaml.safe_dump_all(_manifests(stage, ()), sort_keys=False, width=1000)
         return [f"{_kubectl(stage).words('create', '-f', '-')} <<'END'\n{documents}END"]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        section = _section(stage.section)
+        cores = 1 if stage.name == PREPROCESS else section.cpus or 1
+        return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
 
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
         run = KubernetesRun(stage, display)

@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import ClassVar
@@ -48,6 +48,7 @@ class LocalBackend:
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = None
+    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
@@ -66,6 +67,9 @@ class LocalBackend:
     def describe(self, stage: Stage) -> list[str]:
         processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
         return [shell_command(process) for process in processes]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        return {}
 
     def submit(self, stage: Stage, display: Display) -> "LocalRun":
         cluster = workers_told(strict=stage.name != PREPROCESS)

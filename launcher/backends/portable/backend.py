@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from beamfeed.contract import options, storage
@@ -57,6 +57,7 @@ class PortableBackend:
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
     section: ClassVar[type[Section] | None]
+    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see the input or the output, or a program is not there."""
@@ -79,6 +80,9 @@ class PortableBackend:
 
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        return {}
 
     def submit(self, stage: Stage, display: Display) -> "PortableRun":
         server = option(stage.command, "job_endpoint")

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import ClassVar, TypeVar
 
@@ -45,6 +45,7 @@ class SlurmBackend:
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = SlurmSection
+    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no Slurm."""
@@ -58,6 +59,11 @@ class SlurmBackend:
 
     def describe(self, stage: Stage) -> list[str]:
         return [f"sbatch <<'END'\n{_script(stage, ())}END"]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        section = stage.section if isinstance(stage.section, SlurmSection) else SlurmSection()
+        cores = 1 if stage.name == PREPROCESS else section.cpus or 1
+        return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
 
     def submit(self, stage: Stage, display: Display) -> "SlurmRun":
         name = _name(stage)

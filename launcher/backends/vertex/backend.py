@@ -4,7 +4,7 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import yaml
@@ -34,6 +34,7 @@ class VertexBackend:
 
     stages: ClassVar[tuple[str, ...]] = (TRAIN,)
     section: ClassVar[type[Section] | None] = VertexSection
+    is_billed: ClassVar[bool] = True
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see a path."""
@@ -57,6 +58,9 @@ class VertexBackend:
             f"gcloud ai custom-jobs create --project={section.project} --region={section.region} "
             f"--display-name={_name(stage)} --config=/dev/stdin <<'END'\n{request}END"
         ]
+
+    def resources(self, stage: Stage) -> Mapping[str, float]:
+        return {_section(stage.section).machine_type: 1}
 
     def submit(self, stage: Stage, display: Display) -> "VertexRun":
         service = _service(stage)

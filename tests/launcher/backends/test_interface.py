@@ -43,6 +43,7 @@ class EchoBackend:
 
     stages = (PREPROCESS,)
     section = EchoSection
+    is_billed = False
 
     def __init__(self):
         self.log = []
@@ -53,6 +54,9 @@ class EchoBackend:
 
     def command(self, name, job, arguments, fingerprint):
         return ("echo", job.launch.preprocess.section("echo").words, name, *arguments)
+
+    def resources(self, stage):
+        return {}
 
     def describe(self, stage):
         return [" ".join(stage.command)]

@@ -56,11 +56,15 @@ class FarRun(Submission):
 class Far:
     stages = (PREPROCESS, TRAIN)
     section: type[Section] | None = None
+    is_billed = False
 
     def check(self, job, name): ...
 
     def command(self, name, job, arguments, fingerprint):
         return ("far", *arguments)
+
+    def resources(self, stage):
+        return {}
 
     def describe(self, stage):
         return ["far"]
