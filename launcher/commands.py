@@ -31,6 +31,7 @@ from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_pla
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, estimates, is_billed, plan_values, run_plan
 from beamfeed.launcher.runs.find import Run, find_run
+from beamfeed.launcher.runs.record import StageRecord
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary, to_json
@@ -207,7 +208,7 @@ def attach(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"run {run.record.id} goes on") from None
     with verbs.in_its_folder(run):
-        return _follow_on(args, run, verbs.check_goes_on(run, verbs.find_work(run)))
+        return _follow_on(args, run, *verbs.check_goes_on(run))
 
 
 def resume(args: argparse.Namespace) -> int:
@@ -226,15 +227,15 @@ def resume(args: argparse.Namespace) -> int:
             return _go_on(args, run, args.set)
         if args.set:
             raise UserError(
-                f"run {id_}: {work.title} still works on it; `beamfeed attach {id_}` follows it, "
+                f"run {id_}: {work[1].title} still works on it; `beamfeed attach {id_}` follows it, "
                 f"`beamfeed cancel {id_}` ends it"
             )
-        return _follow_on(args, run, work)
+        return _follow_on(args, run, *work)
 
 
-def _follow_on(args: argparse.Namespace, run: Run, work: Submission) -> int:
+def _follow_on(args: argparse.Namespace, run: Run, stage: StageRecord, work: Submission) -> int:
     with choose(args.quiet, args.json) as display:
-        code = verbs.follow_on(run, work, display)
+        code = verbs.follow_on(run, stage, work, display)
     if code or all(stage.state != "waiting" for stage in run.record.stages):
         return code
     return _go_on(args, run, (), as_kept=True)

@@ -47,7 +47,8 @@ def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str,
                 continue
             progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
             display.begins(progress, stage.reason)
-            code = run_stage(stage, recorder, progress)
+            later = to_do[to_do.index(stage) + 1 :]
+            code = run_stage(stage, recorder, progress, [one for one in later if one.backend == stage.backend])
             took = time.monotonic() - progress.started
             display.ends(progress, code, took)
             if code and stage.name == FLOOR:
@@ -59,11 +60,30 @@ def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str,
     return 0, seconds
 
 
-def run_stage(stage: Stage, recorder: Recorder | None = None, progress: StageProgress | None = None) -> int:
-    """Runs a stage to its end, tells the recorder, and returns its exit code."""
+def run_stage(
+    stage: Stage,
+    recorder: Recorder | None = None,
+    progress: StageProgress | None = None,
+    later: Sequence[Stage] = (),
+) -> int:
+    """Runs a stage to its end, tells the recorder, and returns its exit code.
+
+    Those that come `later` on the same backend begin there by themselves, where they can; so no launcher need wait.
+    """
     recorder, progress = recorder or Recorder(Lines()), progress or StageProgress(stage.name, time.monotonic())
+    backend, shown = backends()[stage.backend], recorder.display
+
+    def take_on() -> Submission:
+        taken = last = backend.submit(stage, shown)
+        for one in later:
+            if (chained := backend.chain(one, last, shown)) is None:
+                break
+            recorder.is_chained(one, chained)
+            last = chained
+        return taken
+
     recorder.begins(stage)
-    return follow(stage, lambda: backends()[stage.backend].submit(stage, recorder.display), recorder, progress)
+    return follow(stage, take_on, recorder, progress)
 
 
 def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, progress: StageProgress) -> int:

@@ -20,7 +20,7 @@ from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.run import follow
 from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
-from beamfeed.launcher.runs.record import read_record
+from beamfeed.launcher.runs.record import StageRecord, read_record
 from beamfeed.launcher.runs.recorder import going_on
 from beamfeed.launcher.stage import PREPROCESS
 
@@ -58,17 +58,19 @@ def state_of(run: Run) -> tuple[str, str]:
         return state, stage.progress
     if state not in ("left", "lost"):
         return state, record.why
-    if _is_made(run):
-        is_last = stage is record.stages[-1]
-        return "done" if is_last else "stopped", "" if is_last else f"{stage.name} is done; resume the run to go on"
+    left = _left(run)
+    if not left:
+        return "done", ""
     seen = (datetime.now(UTC) - record.attempt.seen).total_seconds()
     lost = f"its launcher, {record.attempt.who}, was last seen {clock(seen)} ago"
     try:
         work = find_work(run)
         if work is not None:
-            return "running", f"{work.state()}; nobody follows it"
+            return "running", f"{work[1].state()}; nobody follows it"
     except UserError as error:
         return state, f"{lost if state == 'lost' else f'nobody follows {stage.handle}'}; {error}"
+    if left[0] is not stage:
+        return "stopped", f"{stage.name} is done; resume the run to go on"
     if state == "lost":
         return state, lost
     return "stopped", f"{stage.handle or stage.name} is not there any more; resume the run to go on"
@@ -155,22 +157,23 @@ def _write(data: bytes) -> None:
     sys.stdout.flush()
 
 
-def check_goes_on(run: Run, work: Submission | None) -> Submission:
-    """The work of a run that nobody follows.
+def check_goes_on(run: Run) -> tuple[StageRecord, Submission]:
+    """As `find_work`.
 
     Raises:
       UserError: if there is none.
     """
-    if work is not None:
+    if (work := find_work(run)) is not None:
         return work
     state, words = state_of(run)
     told = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
     raise UserError(told if state == "done" else f"{told}; `beamfeed resume {run.record.id}` goes on with it")
 
 
-def follow_on(run: Run, work: Submission, display: Display) -> int:
+def follow_on(run: Run, stage: StageRecord, work: Submission, display: Display) -> int:
     """Follows the work of a run that nobody follows to its end, as `run_plan` does; returns the exit code."""
-    stage = run.record.current()
+    for before in run.record.stages[: run.record.stages.index(stage)]:
+        before.state = "complete" if before.state == "complete" else "done"
     progress = StageProgress(stage.name, time.monotonic())
     with going_on(run, display) as recorder:
         recorder.display.begins(progress, f"following {work.title}")
@@ -247,33 +250,41 @@ def cancel(run: Run) -> list[str]:
     work = find_work(Run(run.layout, record))
     if work is None:
         return []
-    work.cancel()
-    record.outcome, record.current().state = "cancelled", "stopped"
+    work[1].cancel()
+    record.outcome, work[0].state = "cancelled", "stopped"
     record.attempt.ended = record.attempt.ended or datetime.now(UTC)
     storage.write_text(run.layout.record, record.model_dump_json(indent=1) + "\n")
     return [f"run {record.id} is cancelled"]
 
 
-def find_work(run: Run) -> Submission | None:
-    """The work of a run that nobody follows, where it runs; None where there is none.
+def find_work(run: Run) -> tuple[StageRecord, Submission] | None:
+    """The work of a run that nobody follows, where it runs, and its stage; None where there is none.
 
     Raises:
       UserError: if that does not answer.
     """
-    record, stage = run.record, run.record.current()
-    if record.outcome not in ("left", "running"):
+    record, left = run.record, _left(run)
+    if record.outcome not in ("left", "running") or not left:
         return None
+    stage = left[0]
     found = backends()[stage.backend].find(stage.stage(job_of(run)))
     if found is None or stage.handle not in ("", found.title):
         return None
     later = (one.record for one in runs_in([run.layout.place]) if one.record.id > record.id)
     is_of_a_later_run = any(one.handle == found.title for record in later for one in record.stages)
-    return None if is_of_a_later_run else found
+    return None if is_of_a_later_run else (stage, found)
 
 
-def _is_made(run: Run) -> bool:
-    """Whether what the current stage makes is there."""
-    stage = run.record.current()
+def _left(run: Run) -> list[StageRecord]:
+    """The stages of a run that has not ended, from the first on whose work is not done; none if all of it is."""
+    stages = run.record.stages[run.record.stages.index(run.record.current()) :]
+    while stages and _is_made(stages[0]):
+        stages = stages[1:]
+    return stages
+
+
+def _is_made(stage: StageRecord) -> bool:
+    """Whether what a stage makes is there."""
     if stage.name == PREPROCESS:
         return read_complete(stage.output, stage.fingerprint) is not None
     result = read_result(stage.output)

@@ -1,4 +1,4 @@
-"""What a backend must be able to do. Each is a folder here, and a line in `backends()`."""
+"""What a backend must be able to do, and what is so for most. Each is a folder here, and a line in `backends()`."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
@@ -63,7 +63,7 @@ class Backend(Protocol):
 
     stages: ClassVar[tuple[str, ...]]
     section: ClassVar[type[Section] | None]
-    is_billed: ClassVar[bool]
+    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""
@@ -86,6 +86,7 @@ class Backend(Protocol):
 
         Empty where nobody could tell what an hour costs.
         """
+        return {}
 
     def submit(self, stage: Stage, display: Display) -> Submission:
         """Takes the stage on: starts it, finds it running, or starts it when it is followed.
@@ -94,6 +95,13 @@ class Backend(Protocol):
           stage: what to run.
           display: shows the progress; gives the place where processes write.
         """
+
+    def chain(self, stage: Stage, before: Submission, display: Display) -> Submission | None:
+        """Hands in a stage that begins by itself once the one before is done; `submit` then finds it.
+
+        None where it cannot wait there; then it is submitted after that.
+        """
+        return None
 
     def find(self, stage: Stage) -> Submission | None:
         """The run that writes to the place of this stage, if it outlives its launcher; else None."""

@@ -62,6 +62,9 @@ class Recorder:
     def follows(self, submission: Submission) -> None:
         """A backend has taken it on."""
 
+    def is_chained(self, stage: Stage, submission: Submission) -> None:
+        """A later stage waits where the backend runs it."""
+
     def ends(self, code: int, seconds: float) -> None:
         """It has ended with this exit code."""
 
@@ -245,6 +248,11 @@ class _Recorder(Recorder):
         if submission.goes_on and not was_told:
             self.display.say(f"run {self._record.id}; `beamfeed status`, `logs`, `attach` and `cancel` take that id")
         self._news.set()
+
+    def is_chained(self, stage: Stage, submission: Submission) -> None:
+        with self._lock:
+            later = next(one for one in self._record.stages if one.name == stage.name)
+            later.handle, later.log_file = submission.title, submission.log_file
 
     def ends(self, code: int, seconds: float) -> None:
         assert self._stage is not None

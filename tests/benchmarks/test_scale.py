@@ -4,8 +4,11 @@ import importlib
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
 scale = importlib.import_module("scale")
+limits = importlib.import_module("scale_limits")
 
 
 def test_units_shards_and_manifest_follow_the_fleet():
@@ -17,3 +20,10 @@ def test_units_shards_and_manifest_follow_the_fleet():
     assert 0 < thousand["manifest_mb"] < 0.1
     assert thousand["index_mb"] < 8
     assert thousand["manifest_mb"] / ten["manifest_mb"] > 30
+
+
+def test_more_workers_help_the_steps_that_are_said_to_gain():
+    few, many = (limits.steps(1, workers) for workers in (100, 1000))
+    for one, other in zip(few, many, strict=True):
+        faster = one.seconds / other.seconds
+        assert faster == pytest.approx(10, rel=0.01) if not one.limit else 0.5 < faster < 2, one.name

@@ -115,11 +115,20 @@ def test_the_launcher_leaves_and_another_follows_and_cancels(training, cluster):
     assert "continuing" in (said := training.finished(training.start())), said
 
 
-def test_both_stages(job, training, tmp_path):
+def test_both_stages(job, training, cluster, tmp_path):
     both = ("launch.preprocess.backend=slurm", f"output.path={tmp_path}/data")
-    said = training.finished(training.start("run", *both))
-    assert "preprocess: job" in said
-    assert (tmp_path / "data" / "manifest.json").exists()
+    process = training.start("run", *both)
+    end = time.monotonic() + 60
+    while len(queue(cluster)) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+    process.send_signal(signal.SIGINT)  # nobody need wait: training begins by itself
+    _, error = process.communicate(timeout=30)
+    assert "which waits for afterok:" in error
+    while (run := training.run())["state"] == "running":
+        time.sleep(2)
+    assert (run["state"], (tmp_path / "data" / "manifest.json").exists()) == ("done", True), run
+    assert "complete, nothing to do" in training.finished(training.start("run", *both))
 
 
 def test_what_is_wrong_is_told_in_one_line(training):

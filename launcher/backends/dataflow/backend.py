@@ -12,7 +12,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
 from beamfeed.launcher.backends.dataflow.options import beam_options, data_label
@@ -28,7 +28,7 @@ GB_PER_CORE = {"highmem": 8.0, "highcpu": 1.0}  # of the second word of a machin
 CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 
 
-class DataflowBackend:
+class DataflowBackend(Backend):
     """The job belongs to the cloud: it outlives this process, and the same command finds it again by its name."""
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)

@@ -18,7 +18,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.kubernetes.kubectl import Exists, Kubectl, Unreachable
 from beamfeed.launcher.backends.kubernetes.logs import TAIL, PodLog, last_line
 from beamfeed.launcher.backends.kubernetes.manifests import (
@@ -45,12 +45,11 @@ HOPELESS_SECONDS = 120.0  # for an image that cannot be had; the cluster tries t
 CALM_SECONDS = 30.0  # without all pods, it is worth asking why
 
 
-class KubernetesBackend:
+class KubernetesBackend(Backend):
     """Each worker is a pod. The same command finds a job that runs by its name."""
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = KubernetesSection
-    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no kubectl, or pods would not see a path."""

@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import ClassVar
@@ -23,7 +23,7 @@ from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
@@ -43,12 +43,11 @@ def _is_chief() -> bool:
         return True
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     """Every worker is a process here; they find each other on free ports."""
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = None
-    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
@@ -67,9 +66,6 @@ class LocalBackend:
     def describe(self, stage: Stage) -> list[str]:
         processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
         return [shell_command(process) for process in processes]
-
-    def resources(self, stage: Stage) -> Mapping[str, float]:
-        return {}
 
     def submit(self, stage: Stage, display: Display) -> "LocalRun":
         cluster = workers_told(strict=stage.name != PREPROCESS)

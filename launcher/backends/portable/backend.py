@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from beamfeed.contract import options, storage
@@ -14,7 +14,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
 from beamfeed.launcher.backends.portable.section import (
     ClusterSection,
@@ -51,13 +51,12 @@ def beam_options(section: PortableSection) -> list[str]:
     return [*written, *flags(section.options)]
 
 
-class PortableBackend:
+class PortableBackend(Backend):
     """The job runs where the job server puts it; the process that submits it waits, and cancels it if it is ended."""
 
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
     section: ClassVar[type[Section] | None]
-    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see the input or the output, or a program is not there."""
@@ -80,9 +79,6 @@ class PortableBackend:
 
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]
-
-    def resources(self, stage: Stage) -> Mapping[str, float]:
-        return {}
 
     def submit(self, stage: Stage, display: Display) -> "PortableRun":
         server = option(stage.command, "job_endpoint")

@@ -15,7 +15,7 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.remote import (
     POLL_SECONDS,
     Patience,
@@ -29,7 +29,7 @@ from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.progress import StageProgress, watching
-from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 T = TypeVar("T")
 TAIL_BYTES = 64 * 1024
@@ -40,12 +40,11 @@ ADVICE = {
 }
 
 
-class SlurmBackend:
+class SlurmBackend(Backend):
     """Each worker is a task on a node of its own. The same command finds a job that runs by its name."""
 
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = SlurmSection
-    is_billed: ClassVar[bool] = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no Slurm."""
@@ -76,6 +75,9 @@ class SlurmBackend:
                 )
             display.say(f"{stage.name}: job {job_id} is in the queue already; following it")
             return SlurmRun(stage, job_id, display)
+        return self._hand_in(stage, display, None)
+
+    def _hand_in(self, stage: Stage, display: Display, after: str | None) -> "SlurmRun":
         folder, more = _progress_folder(stage), []
         if folder:
             shutil.rmtree(folder, ignore_errors=True)  # of a job that nobody followed to its end
@@ -83,9 +85,15 @@ class SlurmBackend:
         if stage.starts_anew and not stage.once:
             more += options.ONCE.write(uuid.uuid4().hex)  # it counts once, also where Slurm starts it again
         os.makedirs(os.path.dirname(_log(stage, "0")), exist_ok=True)
-        job_id = queue.submit(_script(stage, more))
-        display.say(f"{stage.name}: job {job_id} of Slurm; its log is {_log(stage, job_id)}")
+        job_id = queue.submit(_script(stage, more, after))
+        waits = f", which waits for {after}" if after else ""
+        display.say(f"{stage.name}: job {job_id} of Slurm{waits}; its log is {_log(stage, job_id)}")
         return SlurmRun(stage, job_id, display)
+
+    def chain(self, stage: Stage, before: Submission, display: Display) -> "SlurmRun | None":
+        if stage.starts_anew or not isinstance(before, SlurmRun) or _asked(queue.active_jobs, _name(stage)):
+            return None
+        return self._hand_in(stage, display, before.dependency)
 
     def find(self, stage: Stage) -> "SlurmRun | None":
         active = _asked(queue.active_jobs, _name(stage))
@@ -120,12 +128,12 @@ def _progress_folder(stage: Stage) -> str | None:
     return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{work_of(stage)}"))
 
 
-def _script(stage: Stage, more: Sequence[str]) -> str:
+def _script(stage: Stage, more: Sequence[str], after: str | None = None) -> str:
     section = stage.section or SlurmSection()
     assert isinstance(section, SlurmSection)
     command, log = (*stage.command, *more), _log(stage, "%j")
     restarts = stage.restarts if stage.checkpoints else None
-    return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage))
+    return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage), after)
 
 
 class SlurmRun(Submission):
@@ -140,6 +148,11 @@ class SlurmRun(Submission):
     def __init__(self, stage: Stage, job_id: str, display: Display):
         self._stage, self._job_id, self._display = stage, job_id, display
         self.title, self.log_file, self.goes_on = f"job {job_id} of Slurm", _log(stage, job_id), True
+
+    @property
+    def dependency(self) -> str:
+        """On what a job waits that is to begin when this one has ended; well, but for the floor, which may fail."""
+        return f"{'afterany' if self._stage.name == FLOOR else 'afterok'}:{self._job_id}"
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)

@@ -10,16 +10,21 @@ SAVE_SECONDS = 300  # before the end of its time a job is told to save; a third 
 WAIT_SECONDS = 300  # from the end of the first worker, for others that are frozen
 LONG_SECONDS = 900  # a turn of so many seconds has got on: what ended turns before it does not count any more
 # A worker that failed leaves its code, as srun returns the highest, which is that of the workers that then missed it.
-TASK = 'trap : TERM; "$@"; code=$?; [ $code = 0 ] || [ $code -ge 128 ] || echo $code > "$FAILED"; exit $code'
+# One that missed another leaves a mark: what is left of them is frozen, and ends by itself only after WAIT_SECONDS.
+TASK = (
+    'trap : TERM; "$@"; code=$?; '
+    '[ $code = 0 ] || if [ $code -ge 128 ]; then : > "$LOST"; else echo $code > "$FAILED"; fi; exit $code'
+)
 STEP = """\
-export FAILED={state}-failed-$SLURM_JOB_ID
-rm -f "$FAILED"
+export FAILED={state}-failed-$SLURM_JOB_ID LOST={state}-lost-$SLURM_JOB_ID
+rm -f "$FAILED" "$LOST"
 {step} &
 step=$!
 # srun waits for ever for a worker whose machine could not tell it that the worker ended, though Slurm itself knows.
 (
-  seen= gone=0
+  seen= gone=0 lost=0
   while [ $gone -lt 3 ] && sleep 20; do
+    if [ -e "$LOST" ] && [ $((lost += 1)) -ge 3 ]; then scancel --signal=KILL "$SLURM_JOB_ID"; fi
     steps=$(squeue --noheader --steps --jobs "$SLURM_JOB_ID" --format %i) || continue
     if grep -q '[.][0-9]' <<< "$steps"; then seen=yes gone=0; elif [ $seen ]; then gone=$((gone + 1)); fi
   done
@@ -29,6 +34,7 @@ watch=$!
 code=0
 wait $step || code=$?
 kill $watch 2> /dev/null || true
+rm -f "$LOST"
 if [ -s "$FAILED" ]; then
   code=$(< "$FAILED")
   rm -f "$FAILED"
@@ -50,7 +56,14 @@ rm -f "$turns"
 
 
 def script(
-    section: SlurmSection, command: Sequence[str], name: str, nodes: int, log: str, restarts: int | None, comment: str
+    section: SlurmSection,
+    command: Sequence[str],
+    name: str,
+    nodes: int,
+    log: str,
+    restarts: int | None,
+    comment: str,
+    after: str | None = None,
 ) -> str:
     """The batch script of a stage: a process on each of its nodes, and again where one was lost.
 
@@ -63,6 +76,7 @@ def script(
       restarts: how many short turns in a row are ended, by a lost worker or the end of its time, until it is not put
         into the queue again; None for a stage that does not save, and would begin from the start.
       comment: kept with the job; says what it makes.
+      after: on which job it waits, such as `afterok:12`; where that fails, it never begins.
     """
     asked = {
         "job-name": name,
@@ -73,6 +87,8 @@ def script(
         "open-mode": "append",  # a job that is queued again goes on in it
         "requeue": True,
         "signal": None if restarts is None else f"TERM@{_lead(section)}",  # without `B:`, so that the processes get it
+        "dependency": after,
+        "kill-on-invalid-dep": "yes" if after else None,
         "partition": section.partition,
         "account": section.account,
         "qos": section.qos,

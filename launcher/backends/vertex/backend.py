@@ -15,7 +15,7 @@ from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.remote import Patience, job_name, work_of
 from beamfeed.launcher.backends.vertex.request import custom_job
 from beamfeed.launcher.backends.vertex.section import VertexSection
@@ -29,7 +29,7 @@ POLL_SECONDS = 10.0
 CONSOLE = "https://console.cloud.google.com/vertex-ai/locations"
 
 
-class VertexBackend:
+class VertexBackend(Backend):
     """Each worker is a machine of the service. The same command finds a job that runs by its name."""
 
     stages: ClassVar[tuple[str, ...]] = (TRAIN,)

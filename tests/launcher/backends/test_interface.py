@@ -11,7 +11,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
 from beamfeed.launcher import job as launcher_job
 from beamfeed.launcher.backends import backends
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.stage import PREPROCESS
 
@@ -38,12 +38,11 @@ class EchoRun(Submission):
         self.log.append(("cancel", self.stage.name))
 
 
-class EchoBackend:
+class EchoBackend(Backend):
     """A backend of a test's own; notes down what is asked of it."""
 
     stages = (PREPROCESS,)
     section = EchoSection
-    is_billed = False
 
     def __init__(self):
         self.log = []
@@ -54,9 +53,6 @@ class EchoBackend:
 
     def command(self, name, job, arguments, fingerprint):
         return ("echo", job.launch.preprocess.section("echo").words, name, *arguments)
-
-    def resources(self, stage):
-        return {}
 
     def describe(self, stage):
         return [" ".join(stage.command)]

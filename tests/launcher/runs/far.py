@@ -16,7 +16,7 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
 from beamfeed.launcher.backends import backends
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import Backend, Submission
 from beamfeed.launcher.backends.local.backend import LocalBackend
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
@@ -53,18 +53,14 @@ class FarRun(Submission):
         return "job 7 is " + self.file.read_text()
 
 
-class Far:
+class Far(Backend):
     stages = (PREPROCESS, TRAIN)
     section: type[Section] | None = None
-    is_billed = False
 
     def check(self, job, name): ...
 
     def command(self, name, job, arguments, fingerprint):
         return ("far", *arguments)
-
-    def resources(self, stage):
-        return {}
 
     def describe(self, stage):
         return ["far"]

@@ -90,7 +90,7 @@ def test_a_worker_that_is_told_to_stop_saves_and_its_code_is_that_of_the_task(ru
 def test_it_is_told_to_save_before_its_end():
     for time, signal in [("10", "200"), ("5:30", "110"), ("12:00:00", "300"), ("1-0", "300"), (None, "300")]:
         assert f"#SBATCH --signal=TERM@{signal}" in lines({"time": time} if time else {})
-    assert not any("signal" in line for line in lines({"time": "10"}, restarts=None))
+    assert not any("#SBATCH --signal" in line for line in lines({"time": "10"}, restarts=None))
 
 
 @pytest.mark.parametrize(
