@@ -3,7 +3,7 @@
     python benchmarks/scale_limits.py [--terabytes 100] [--workers 10000]
 
 What one process does is measured here, on a fleet of 10,000 assets of 300 MB, by the code that plans a job. The rates
-of reading are those of launcher/estimate.py, halved. Those of a bucket are documented by Google, or assumed: see BUCKET.
+of reading are those of launcher/estimate.py, halved. Those of a bucket are documented by Google or assumed: BUCKET.
 """
 
 import argparse
@@ -75,9 +75,8 @@ def main() -> None:
     print("| --- | ---: | ---: | --- |")
     for step in found:
         memory = f"{step.memory / 1e6:,.0f}" if step.memory else ""
-        print(
-            f"| {step.name} | {step.seconds:,.0f} | {memory} | {'help' if not step.limit else f'do not: {step.limit}'} |"
-        )
+        helps = f"do not help: {step.limit}" if step.limit else "help"
+        print(f"| {step.name} | {step.seconds:,.0f} | {memory} | {helps} |")
     slowest = max((step for step in found if step.limit), key=lambda step: step.seconds)
     whole = sum(step.seconds for step in found)
     print(f"first to break: {slowest.name}, {slowest.seconds / whole:.0%} of {whole / 60:,.0f} minutes")
