@@ -58,8 +58,7 @@ def state_of(run: Run) -> tuple[str, str]:
         return state, stage.progress
     if state not in ("left", "lost"):
         return state, record.why
-    left = _left(run)
-    if not left:
+    if not record.anew and not _left(run):
         return "done", ""
     seen = (datetime.now(UTC) - record.attempt.seen).total_seconds()
     lost = f"its launcher, {record.attempt.who}, was last seen {clock(seen)} ago"
@@ -69,6 +68,9 @@ def state_of(run: Run) -> tuple[str, str]:
             return "running", f"{work[1].state()}; nobody follows it"
     except UserError as error:
         return state, f"{lost if state == 'lost' else f'nobody follows {stage.handle}'}; {error}"
+    left = _left(run)
+    if not left:
+        return "done", ""
     if left[0] is not stage:
         return "stopped", f"{stage.name} is done; resume the run to go on"
     if state == "lost":
@@ -197,11 +199,11 @@ def plan_again(run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> 
       UserError: if the job is wrong.
     """
     record = run.record
-    given, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
-    if (
-        as_kept or not _has_job(run) or any("${" in override for override in record.overrides)
-    ):  # a secret that stood there
+    has_secrets = any("${" in override for override in record.overrides)  # which stood there, and are not kept
+    if as_kept or has_secrets or not _has_job(run):
         given, path, max_assets = list(overrides), run.layout.job, None
+    else:
+        given, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
     return make_plan(
         path, given, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace
     )
@@ -263,21 +265,24 @@ def find_work(run: Run) -> tuple[StageRecord, Submission] | None:
     Raises:
       UserError: if that does not answer.
     """
-    record, left = run.record, _left(run)
-    if record.outcome not in ("left", "running") or not left:
+    record = run.record
+    if record.outcome not in ("left", "running"):
         return None
-    stage = left[0]
-    found = backends()[stage.backend].find(stage.stage(job_of(run)))
-    if found is None or stage.handle not in ("", found.title):
-        return None
-    later = (one.record for one in runs_in([run.layout.place]) if one.record.id > record.id)
-    is_of_a_later_run = any(one.handle == found.title for record in later for one in record.stages)
-    return None if is_of_a_later_run else (stage, found)
+    job = job_of(run)
+    later = [one.record for one in runs_in([run.layout.place]) if one.record.id > record.id]
+    of_later_runs = {stage.handle for one in later for stage in one.stages}
+    for stage in record.from_current():
+        found = backends()[stage.backend].find(stage.stage(job))
+        if found is not None and stage.handle in ("", found.title) and found.title not in of_later_runs:
+            return stage, found
+        if not _is_made(stage):  # else one that waited for it may have begun
+            return None
+    return None
 
 
 def _left(run: Run) -> list[StageRecord]:
     """The stages of a run that has not ended, from the first on whose work is not done; none if all of it is."""
-    stages = run.record.stages[run.record.stages.index(run.record.current()) :]
+    stages = run.record.from_current()
     while stages and _is_made(stages[0]):
         stages = stages[1:]
     return stages

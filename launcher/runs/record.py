@@ -123,6 +123,7 @@ class RunRecord(_Part):
     overrides: list[str]
     max_assets: int | None = None
     replace: bool = False
+    anew: bool = Field(default=False, description="Whether it does not just go on with what is there.")
     asked: list[str] = Field(description="The stages that were asked for.")
     beam_options: list[str] = []
     versions: dict[str, str]
@@ -147,6 +148,10 @@ class RunRecord(_Part):
         """The stage that it is at, or ended at."""
         begun = [stage for stage in self.stages if stage.state not in ("complete", "waiting")]
         return begun[-1] if begun else self.stages[-1]
+
+    def from_current(self) -> list[StageRecord]:
+        """That stage, and those after it."""
+        return self.stages[self.stages.index(self.current()) :]
 
     def state(self) -> str:
         """How it is, as far as the record tells: an outcome, or `lost` where its launcher is gone."""

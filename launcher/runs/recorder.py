@@ -158,6 +158,7 @@ def _new(plan: Plan) -> RunRecord:
         overrides=list(map(printable, plan.overrides)),
         max_assets=plan.max_assets,
         replace=plan.replace,
+        anew=any(stage.starts_anew for stage in plan.stages),
         asked=list(plan.asked),
         beam_options=list(map(printable, plan.beam_options)),
         versions={name: version for name in VERSIONS if (version := _version(name))},
