@@ -62,9 +62,11 @@ test-long: $(SLOW_READY)
 	$(BIN)/python -m pytest -m long
 
 # What Maven and Go get into out/engines, a quarter of an hour the first time, and Slurm. What cannot be had is skipped,
-# and why.
+# and why. ENGINES="tests/engines/test_slurm.py -k three_machines" runs a part.
+ENGINES ?= tests/engines
+
 test-engines: $(SLOW_READY)
-	$(BIN)/python -m pytest -m engines tests/engines
+	$(BIN)/python -m pytest -m engines $(ENGINES)
 
 GPU_READY := $(VENV)/.gpu-ready
 

@@ -110,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
         """The response to a request, and whether the connection is to break in the middle of it."""
         fault = self.server.ledger.enter(request)
         time.sleep(self.server.latency)
-        if fault == "503":
-            return Response.json({"error": {"code": 503, "message": "try again"}}, 503), False
+        if fault in ("503", "429"):
+            return Response.json({"error": {"code": int(fault), "message": "try again"}}, int(fault)), False
         if fault == "cut" and request.kind == "write":
             half = Request(request.method, request.host, request.target, request.headers,
                            request.body[: len(request.body) // 2], whole=False)  # fmt: skip

@@ -92,13 +92,15 @@ def test_faults_are_survived(gs, local, remote):
     for kind in ("list", "metadata", "read", "write", "copy", "delete"):
         gs.inject(kind, "503")
     gs.inject("read", "503", times=2, match="fleet")
+    gs.inject("read", "429", times=2, match="fleet")
     gs.inject("read", "cut", times=3, match="fleet")
     gs.inject("read", "cut", match=r"part-\d")
     gs.inject("write", "503", match="upload_id")
+    gs.inject("write", "429", match="upload_id")
     gs.inject("write", "cut", times=2, match="upload_id")
     done = preprocess(gs, remote)
     assert done.returncode == 0, done.stderr
-    assert gs.counts().faults == 15
+    assert gs.counts().faults == 18
     assert_same_shards(gs, local)
 
 

@@ -29,7 +29,8 @@ def test_from_another_machine(gs, tmp_path, faults):
     command = [sys.executable, str(FAR), str(tmp_path)]
     env = {**gs.env, "XDG_STATE_HOME": str(tmp_path / "state")}
     for kind in ("list", "read", "write", "metadata", "delete") * faults:
-        gs.inject(kind, "503", times=2, match="runs")
+        gs.inject(kind, "503", match="runs")
+        gs.inject(kind, "429", match="runs")
     launcher = subprocess.Popen(
         [*command, "run", str(tmp_path / "job.yaml")],
         env=env,
