@@ -8,6 +8,7 @@ import re
 import socket
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -197,6 +198,10 @@ def forget_old(place: str) -> None:
 
 
 def forget(layout: RecordLayout) -> None:
-    """Removes what is kept of a run."""
+    """Removes what is kept of a run, and the folders that were made for it alone."""
     for path in (layout.job, layout.log, layout.cancel, layout.record):
         storage.remove_file(path)
+    if not storage.is_remote(layout.place):
+        with suppress(OSError):  # they hold something else
+            os.rmdir(storage.join(layout.place, RUNS))
+            os.rmdir(layout.place)

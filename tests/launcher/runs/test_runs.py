@@ -264,6 +264,13 @@ def test_what_is_refused_is_no_run(bench):
         assert [(run["id"], run["state"], len(run["attempts"])) for run in bench.listed()] == [(id_, "left", 1)]
 
 
+def test_what_is_refused_leaves_nothing(bench):
+    (bench.folder / "far-job").write_text("busy")
+    code, _, err = bench.call("preprocess", "job.yaml", "--set", "launch.preprocess.backend=far")
+    assert (code, "another job is there" in err) == (2, True)
+    assert not (bench.folder / "data").exists()
+
+
 def test_what_a_later_run_has_there_is_not_an_earlier_ones(bench):
     launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
     first = bench.until("far away it begins")
