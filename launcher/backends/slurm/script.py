@@ -9,11 +9,13 @@ from beamfeed.launcher.backends.slurm.section import SlurmSection
 SAVE_SECONDS = 300  # before the end of its time a job is told to save; a third of the time, where that is less
 WAIT_SECONDS = 300  # from the end of the first worker, for others that are frozen
 LONG_SECONDS = 900  # a turn of so many seconds has got on: what ended turns before it does not count any more
+LOST = 138  # the exit code of a worker that missed another
 # A worker that failed leaves its code, as srun returns the highest, which is that of the workers that then missed it.
 # One that missed another leaves a mark: what is left of them is frozen, and ends by itself only after WAIT_SECONDS.
 TASK = (
     'trap : TERM; "$@"; code=$?; '
-    '[ $code = 0 ] || if [ $code -ge 128 ]; then : > "$LOST"; else echo $code > "$FAILED"; fi; exit $code'
+    f'if [ $code = {LOST} ]; then : > "$LOST"; elif [ $code != 0 ] && [ $code -lt 128 ]; then echo $code > "$FAILED"; fi; '
+    "exit $code"
 )
 STEP = """\
 export FAILED={state}-failed-$SLURM_JOB_ID LOST={state}-lost-$SLURM_JOB_ID

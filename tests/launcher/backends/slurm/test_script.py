@@ -6,10 +6,12 @@ import pytest
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
+from beamfeed.launcher.backends.slurm import script as slurm_script
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import TRAIN
+from beamfeed.trainer.cluster import watchdog
 
 
 def lines(section, restarts=3, command=("python", "-m", "x", "--set", "a=[b c]")):
@@ -116,3 +118,8 @@ def test_without_slurm_it_is_told_what_is_missing(fleet, monkeypatch):
     job = load_job(str(fleet.write_job()), ["launch.train.backend=slurm"])
     with pytest.raises(UserError, match="backend: slurm: sbatch is not on this machine's PATH"):
         backends()["slurm"].check(job, TRAIN)
+
+
+def test_the_exit_code_of_who_missed_another_is_that_of_the_trainer():
+    assert watchdog.LOST == slurm_script.LOST
+    assert f"[ $code = {watchdog.LOST} ]" in slurm_script.TASK
