@@ -14,8 +14,8 @@ LOST = 138  # the exit code of a worker that missed another
 # One that missed another leaves a mark: what is left of them is frozen, and ends by itself only after WAIT_SECONDS.
 TASK = (
     'trap : TERM; "$@"; code=$?; '
-    f'if [ $code = {LOST} ]; then : > "$LOST"; elif [ $code != 0 ] && [ $code -lt 128 ]; then echo $code > "$FAILED"; fi; '
-    "exit $code"
+    f'if [ $code = {LOST} ]; then : > "$LOST"; '
+    'elif [ $code != 0 ] && [ $code -lt 128 ]; then echo $code > "$FAILED"; fi; exit $code'
 )
 STEP = """\
 export FAILED={state}-failed-$SLURM_JOB_ID LOST={state}-lost-$SLURM_JOB_ID
