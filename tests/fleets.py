@@ -121,8 +121,9 @@ def _seed_of(names: tuple[str, ...]) -> int | None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All that is in a dataset. The transform graph is traced anew in each run: of its files only the names."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    """A dataset, without its `runs/`. The transform graph is traced anew in each run: of its files only the names."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    found = {name: path for name, path in paths.items() if not name.startswith("runs/")}
     return {name: b"" if "/transform_fn/" in name else path.read_bytes() for name, path in found.items()}
 
 
