@@ -26,8 +26,8 @@ step=$!
 (
   seen= gone=0 lost=0
   while [ $gone -lt 3 ] && sleep 20; do
-    if [ -e "$LOST" ] && [ $((lost += 1)) -ge 3 ]; then scancel --signal=KILL "$SLURM_JOB_ID"; fi
     steps=$(squeue --noheader --steps --jobs "$SLURM_JOB_ID" --format %i) || continue
+    if [ -e "$LOST" ] && [ $((lost += 1)) -ge 3 ]; then scancel $(grep '[.][0-9]' <<< "$steps"); fi
     if grep -q '[.][0-9]' <<< "$steps"; then seen=yes gone=0; elif [ $seen ]; then gone=$((gone + 1)); fi
   done
   kill -KILL $step
