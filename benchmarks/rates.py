@@ -26,12 +26,13 @@ ROWS = 400_000
 SERIES = """
 source: {{kind: timeseries, files: "{files}", time: {{column: t, unit: s}}, features: ["x*"], asset: {{from: path}}}}
 windows: {{length: 64, stride: 16}}
+split: {{by: asset, train: 1, eval: 0, test: 0}}
 """
 JOBS = {
     "parquet": SERIES,
     "csv": SERIES,
     "json": 'source: {{kind: table, files: "{files}"}}\nfeatures: {{t: numeric, x0: numeric, x1: numeric}}\n',
-    "image": 'source: {{kind: image, files: "{files}", label: {{from: folder}}}}\n',
+    "image": 'source: {{kind: image, files: "{files}"}}\nlabel: {{column: folder, classes: auto}}\n',
 }
 
 
@@ -80,7 +81,9 @@ def measure(kind: str, count: int) -> tuple[int, float]:
         job.write_text(f"name: rates\n{text}output: {{path: {name}/data}}\n")
         command = [sys.executable, "-m", "beamfeed.launcher.cli", "preprocess", str(job), "--quiet"]
         began = time.monotonic()
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
         took = time.monotonic() - began
         shutil.rmtree(Path(name) / "data")
         return sum(path.stat().st_size for path in files), took

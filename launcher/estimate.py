@@ -17,7 +17,7 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.stage import Stage
 
 # Bytes of files that one core preprocesses in a second; `python benchmarks/rates.py` measures them.
-RATES = {"parquet": 120e6, "csv": 15e6, "json": 10e6, "image": 20e6}
+RATES = {"parquet": 64e6, "csv": 32e6, "json": 16e6, "image": 79e6}
 SUFFIXES = {
     "parquet": (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".npy", ".h5", ".hdf5", ".zarr"),
     "json": (".jsonl", ".ndjson", ".json"),
