@@ -9,6 +9,7 @@ from fleets import Fleet, make_table
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.job import load_job
+from beamfeed.launcher.estimate import PRICES
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.run import describe_plan
 
@@ -31,7 +32,7 @@ def job(tmp_path, monkeypatch):
 
 
 def test_a_dry_run_prints_what_would_be_made(job):
-    text = describe_plan(make_plan(job, ["windows.stride=5"]))
+    text = describe_plan(make_plan(job, ["windows.stride=5"]), PRICES)
     assert text.count("kubectl create -f - <<'END'") == 2
     (first, *_), _ = [list(yaml.safe_load_all(part.split("END")[0])) for part in text.split("<<'END'\n")[1:]]
     pod = first["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
