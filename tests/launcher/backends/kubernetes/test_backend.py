@@ -8,8 +8,8 @@ import yaml
 from fleets import Fleet, make_table
 
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.job import load_job
 from beamfeed.launcher.estimate import PRICES
+from beamfeed.launcher.job import load_job
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.run import describe_plan
 
