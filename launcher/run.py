@@ -75,11 +75,14 @@ def run_stage(
 
     def take_on() -> Submission:
         taken = last = backend.submit(stage, shown)
-        for one in later:
-            if (chained := backend.chain(one, last, shown)) is None:
-                break
-            recorder.is_chained(one, chained)
-            last = chained
+        try:
+            for one in later:
+                if (chained := backend.chain(one, last, shown)) is None:
+                    break
+                recorder.is_chained(one, chained)
+                last = chained
+        except UserError as error:  # the stage that was taken on is followed all the same
+            shown.say(f"{error}; it is handed in again later")
         return taken
 
     recorder.begins(stage)

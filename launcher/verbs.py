@@ -93,9 +93,9 @@ def describe(run: Run) -> str:
     for stage in record.stages:
         how = state if state == "lost" and stage is record.current() else stage.state
         workers = f", {stage.workers} workers" if stage.workers > 1 else ""
-        told = stage.handle or (stage.reason if stage.state in ("complete", "waiting") else "")
+        about = stage.handle or (stage.reason if stage.state in ("complete", "waiting") else "")
         took = f" after {clock(stage.seconds)}" if stage.seconds else ""
-        lines.append(f"  {stage.name:<10} {how}{took}, on {stage.backend}{workers}" + (f": {told}" if told else ""))
+        lines.append(f"  {stage.name:<10} {how}{took}, on {stage.backend}{workers}" + (f": {about}" if about else ""))
     hours = sum(stage.seconds * stage.workers for stage in record.stages) / 3600
     lines.append(f"  used       {hours:,.3f} worker hours" + (" over all attempts" if len(record.attempts) > 1 else ""))
     lines.append(f"  log        {run.layout.log}")
@@ -168,8 +168,8 @@ def check_goes_on(run: Run) -> tuple[StageRecord, Submission]:
     if (work := find_work(run)) is not None:
         return work
     state, words = state_of(run)
-    told = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
-    raise UserError(told if state == "done" else f"{told}; `beamfeed resume {run.record.id}` goes on with it")
+    message = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
+    raise UserError(message if state == "done" else f"{message}; `beamfeed resume {run.record.id}` goes on with it")
 
 
 def follow_on(run: Run, stage: StageRecord, work: Submission, display: Display) -> int:

@@ -300,13 +300,13 @@ class _Recorder(Recorder):
             if self._job is not None:
                 storage.remove_file(self._layout.cancel)
                 forget_old(self._layout.place)
-        told = 0.0
+        written = 0.0
         while True:
             news = self._news.wait(LOOK_SECONDS)
             self._news.clear()
             done = self._done
-            if news or time.monotonic() - told >= TOLD_SECONDS:
-                told = time.monotonic()
+            if news or time.monotonic() - written >= TOLD_SECONDS:
+                written = time.monotonic()
                 self._write()
             with suppress(Exception):
                 if done and not self._is_kept and self._as_before is not None:

@@ -33,9 +33,9 @@ class Vertex:
                 self.jobs.insert(0, {**job, "state": "JOB_STATE_PENDING"})
                 return Response.json(self.jobs[0])
             case "GET", None, None:
-                wanted = re.fullmatch(r'display_name="([^"]*)"', request.params.get("filter", ""))
-                assert wanted
-                return Response.json({"customJobs": [job for job in self.jobs if job["displayName"] == wanted[1]]})
+                named = re.fullmatch(r'display_name="([^"]*)"', request.params.get("filter", ""))
+                assert named
+                return Response.json({"customJobs": [job for job in self.jobs if job["displayName"] == named[1]]})
             case "GET", id_, None:
                 return Response.json(self._look(str(id_)))
             case "POST", id_, "cancel":

@@ -58,14 +58,14 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         """What `beamfeed status` tells of the run."""
-        told = subprocess.run(
+        status = subprocess.run(
             [*BEAMFEED, "status", str(self.workdir), "--json"],
             env=self._env,
             check=True,
             capture_output=True,
             text=True,
         )
-        return json.loads(told.stdout)
+        return json.loads(status.stdout)
 
     def attach(self) -> subprocess.Popen:
         """Follows the run."""

@@ -91,9 +91,12 @@ class SlurmBackend(Backend):
         return SlurmRun(stage, job_id, display)
 
     def chain(self, stage: Stage, before: Submission, display: Display) -> "SlurmRun | None":
-        if stage.starts_anew or not isinstance(before, SlurmRun) or _asked(queue.active_jobs, _name(stage)):
+        # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
+        if stage.starts_anew or not isinstance(before, SlurmRun) or before.is_of(FLOOR):
             return None
-        return self._hand_in(stage, display, before.dependency)
+        if _asked(queue.active_jobs, _name(stage)):
+            return None
+        return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
     def find(self, stage: Stage) -> "SlurmRun | None":
         active = _asked(queue.active_jobs, _name(stage))
@@ -150,9 +153,13 @@ class SlurmRun(Submission):
         self.title, self.log_file, self.goes_on = f"job {job_id} of Slurm", _log(stage, job_id), True
 
     @property
-    def dependency(self) -> str:
-        """On what a job waits that is to begin when this one has ended; well, but for the floor, which may fail."""
-        return f"{'afterany' if self._stage.name == FLOOR else 'afterok'}:{self._job_id}"
+    def job_id(self) -> str:
+        """By which Slurm knows it."""
+        return self._job_id
+
+    def is_of(self, name: str) -> bool:
+        """Whether it runs the stage of this name."""
+        return self._stage.name == name
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)

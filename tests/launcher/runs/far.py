@@ -74,6 +74,10 @@ class Far(Backend):
             time.sleep(0.05)
         return run
 
+    def chain(self, stage, before, display):
+        if (FOLDER / "far-refuses").exists():
+            raise UserError("Far takes no second job")
+
     def find(self, stage):
         if (FOLDER / "far-gone").exists():
             raise UserError("Far does not answer")

@@ -264,6 +264,17 @@ def test_what_is_refused_is_no_run(bench):
         assert [(run["id"], run["state"], len(run["attempts"])) for run in bench.listed()] == [(id_, "left", 1)]
 
 
+def test_a_later_stage_that_is_refused_loses_none_that_was_taken_on(bench):
+    (bench.folder / "far-refuses").touch()
+    both = ["--set", "launch.preprocess.backend=far", "--set", "launch.train.backend=far"]
+    launcher = bench.start("run", "job.yaml", *both)
+    id_ = bench.until("far away it begins")
+    launcher.send_signal(signal.SIGINT)
+    launcher.communicate(timeout=60)
+    assert [(run["id"], run["state"]) for run in bench.listed()] == [(id_, "left")]
+    assert "Far takes no second job; it is handed in again later" in bench.call("logs", id_)[1]
+
+
 def test_what_is_refused_leaves_nothing(bench):
     (bench.folder / "far-job").write_text("busy")
     code, _, err = bench.call("preprocess", "job.yaml", "--set", "launch.preprocess.backend=far")

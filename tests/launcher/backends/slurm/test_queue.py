@@ -12,7 +12,7 @@ from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.backend import SlurmBackend, SlurmRun
 from beamfeed.launcher.display import Lines
 from beamfeed.launcher.progress import StageProgress
-from beamfeed.launcher.stage import TRAIN, Stage
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 # As version 22.05 shows a job.
 SHOWN = (
@@ -123,3 +123,16 @@ def test_without_slurm_cancel_tells_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match="sbatch is not on this machine's PATH"):
         SlurmBackend().find(stage(tmp_path))
+
+
+def test_training_waits_for_its_dataset_and_for_no_floor_that_may_fail(programs):
+    folder = programs(sbatch='cat > "$0.script"; echo 8')
+    before = {
+        name: SlurmRun(dataclasses.replace(stage(folder), name=name), "7", Lines()) for name in (PREPROCESS, FLOOR)
+    }
+    later = stage(folder)
+    assert SlurmBackend().chain(later, before[FLOOR], Lines()) is None
+    assert SlurmBackend().chain(dataclasses.replace(later, starts_anew=True), before[PREPROCESS], Lines()) is None
+    assert SlurmBackend().chain(later, before[PREPROCESS], Lines()).title == "job 8 of Slurm"
+    script = (folder / "bin" / "sbatch.script").read_text()
+    assert "#SBATCH --dependency=afterok:7\n#SBATCH --kill-on-invalid-dep=yes\n" in script
