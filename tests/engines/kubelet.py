@@ -28,6 +28,7 @@ from beamfeed.launcher.backends.kubernetes.state import RANKS
 
 POLL_SECONDS = 0.2
 IMAGE = "beamfeed:tests"
+PROJECT = Path(__file__).resolve().parents[2]  # stands for what the image holds, also where it lies in a volume's place
 LAID_OVER = """
 set -e
 S={folder}
@@ -36,6 +37,8 @@ mkdir $S/upper $S/work $S/root
 mount -t overlay overlay -o lowerdir=/,upperdir=$S/upper,workdir=$S/work $S/root
 chmod 755 $S/root/root
 {mounts}
+mkdir -p $S/root{project}
+mount --bind {project} $S/root{project}
 mount --rbind /dev $S/root/dev
 mount --rbind /proc $S/root/proc
 mount --rbind /sys $S/root/sys
@@ -198,6 +201,7 @@ class Kubelet:
         return LAID_OVER.format(
             folder=folder,
             mounts="\n".join(mounts),
+            project=PROJECT,
             locked=f"mount -o remount,ro {root}" if locked else "",
             user=spec["securityContext"]["runAsUser"],
             environment=environment,
