@@ -193,6 +193,21 @@ PROFILE = Program(
         option("--out", metavar="DIR", help="write profile.png and profile.json into this folder"),
     ),
 )
+PREDICT = Program(
+    "beamfeed.pipelines.predict",
+    "Writes what a trained model says as Parquet. Options of Apache Beam may follow a lone --",
+    "--job job.yaml --files 'new/*.parquet' --out out/new",
+    (_JOB_OPTION, SET, JSON),
+    (
+        repeated("--files", "PATTERN", "new files, local or gs://; the dataset if left out; may be repeated"),
+        option("--out", metavar="DIR", help="the folder to write; left out, predictions in train.workdir"),
+        repeated("--keep", "COLUMNS", "of a table's new files, columns to keep beside the predictions: ID,AMOUNT"),
+        repeated("--split", "SPLIT", "of the dataset, only this split; may be repeated", choices=SPLITS),
+        flag("--force", "replace other predictions"),
+    ),
+    before=BEFORE,
+    beam="after --",
+)
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",
     "Writes a dataset in another format. Options of Apache Beam may follow a lone --",

@@ -25,3 +25,8 @@ def size_text(size: float) -> str:
         if size < 1000:
             return f"{size:.1f} {unit}"
     return f"{size / 1000:.1f} TB"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 file`, `2,000 files`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

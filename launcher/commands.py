@@ -306,6 +306,12 @@ def export(args: argparse.Namespace) -> int:
     return run_together("export", [start(options.EXPORT, {**vars(args), "dataset": dataset}, args.beam_options)])
 
 
+def predict(args: argparse.Namespace) -> int:
+    """Predicts, in a fresh process: it needs Beam and TensorFlow."""
+    load_for_plan(args.job, args.set, None, sourced=bool(args.files))
+    return run_together("predict", [start(options.PREDICT, vars(args), args.beam_options)])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -321,5 +327,6 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "schema": schema, "completion": completion,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "schema": schema,
+    "completion": completion,
 }  # fmt: skip

@@ -117,6 +117,12 @@ COMMANDS = {
         (DATASET_OR_JOB, SET, *options.EXPORT.options),
         takes_beam=True,
     ),
+    "predict": Command(
+        "write what a trained model says of its dataset, or of new files; options for Beam follow --",
+        "beamfeed predict job.yaml --files 'new/*.parquet' --out out/new",
+        (JOB, SET, *options.PREDICT.options),
+        takes_beam=True,
+    ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
         "print a shell's completion script for commands and options",

@@ -60,18 +60,14 @@ class PreprocessPipeline:
     files: int
     progress: Progress
 
-    def build(self, pipeline: beam.Pipeline) -> None:
-        """Adds the whole job to a pipeline."""
-        job, source, progress = self.source.job, self.source, self.progress
+    def check(self, pipeline: beam.Pipeline) -> "CheckedFiles":
+        """Adds the steps that read all files once and decide what is to be read again."""
+        job, source = self.source.job, self.source
         driver = OnBeam(pipeline, self.layout.scratch)
         planned = _plan_assets(self, pipeline, driver)
         verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
         once = pipeline | "Once" >> beam.Create([None])
-        statistics, made = source.learn(driver, verdicts)
-        path = "" if made is None else beam.pvalue.AsSingleton(made)
-        for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
         judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
-        accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = driver.add_up("CountAssets", driver.map("CountRows", verdicts, count_rows), Counter())
         fleet = once | "DecideFleet" >> beam.Map(
@@ -80,14 +76,25 @@ class PreprocessPipeline:
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
-        works = accepted | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> Gather()
-        written = (
+        works = judged["accepted"] | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> Gather()
+        shards = (
             once
             # The fleet is there as a barrier: nothing is written before it is decided on.
             | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsList(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
         )
+        notes = (planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten()
+        return CheckedFiles(driver, once, verdicts, judged["accepted"], fleet, rejects, shards, sum_up(driver, notes))
+
+    def build(self, pipeline: beam.Pipeline) -> None:
+        """Adds the whole job to a pipeline."""
+        job, source, progress = self.source.job, self.source, self.progress
+        checked = self.check(pipeline)
+        statistics, made = source.learn(checked.driver, checked.verdicts)
+        path = "" if made is None else beam.pvalue.AsSingleton(made)
+        for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
+        write = WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
+        written = checked.shards | "WriteToTFRecord" >> write
         verify = VerifyShard(job.frame, job.output.compression, progress)
         verified = (
             written
@@ -95,28 +102,36 @@ class PreprocessPipeline:
             | "VerifyShard"
             >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
-        with_windows = (
+        with_windows = self.join_splits(checked.accepted, written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset))
+        _ = checked.once | "PublishManifest" >> beam.ParDo(
+            Publish(source, self.fingerprint, self.layout),
+            beam.pvalue.AsSingleton(checked.fleet),
+            beam.pvalue.AsList(checked.rejects),
+            beam.pvalue.AsList(with_windows[REJECTS]),
+            beam.pvalue.AsDict(with_windows["splits"] | "AssetsBySplit" >> beam.combiners.Count.PerElement()),
+            beam.pvalue.AsList(checked.notes),
+            beam.pvalue.AsList(verified),
+            beam.pvalue.AsSingleton(statistics),
+            path,
+        )
+
+    def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
+        """What became of the assets: 'splits' that hold something of each, and 'rejects' of those without any.
+
+        Args:
+          accepted: PCollection of Verdict.
+          splits: PCollection of (asset's name, split that holds something of it).
+        """
+        source = self.source
+        return (
             {
                 "empty": accepted
                 | "WhyEmpty" >> beam.Map(lambda verdict: _why_empty(verdict.asset, source))
                 | "GatherEmpty" >> GatherByName(),
-                "splits": written
-                | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset)
-                | "GatherSplits" >> GatherByName(),
+                "splits": splits | "GatherSplits" >> GatherByName(),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
             | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, main="splits")
-        )
-        _ = once | "PublishManifest" >> beam.ParDo(
-            Publish(source, self.fingerprint, self.layout),
-            beam.pvalue.AsSingleton(fleet),
-            beam.pvalue.AsList(rejects),
-            beam.pvalue.AsList(with_windows[REJECTS]),
-            beam.pvalue.AsDict(with_windows["splits"] | "AssetsBySplit" >> beam.combiners.Count.PerElement()),
-            beam.pvalue.AsList(sum_up(driver, (planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten())),
-            beam.pvalue.AsList(verified),
-            beam.pvalue.AsSingleton(statistics),
-            path,
         )
 
     def decide(self, _: None, counted: Counter[str], rejects: list[Reject], values: Sequence[str] = ()) -> Fleet:
@@ -139,6 +154,31 @@ class PreprocessPipeline:
         self.progress.total("write", sum(shard.assets for shard in shards), sum(shard.rows for shard in shards))
         self.progress.total("verify", len(shards))
         yield from shards
+
+
+@dataclass(frozen=True)
+class CheckedFiles:
+    """What the steps give that read all files once.
+
+    Attributes:
+      driver: that runs steps in the pipeline.
+      once: PCollection of one None.
+      verdicts: PCollection of Verdict.
+      accepted: PCollection of those that go on, without statistics.
+      fleet: PCollection of one Fleet, which is within the limits of the job.
+      rejects: PCollection of Reject.
+      shards: PCollection of ShardPlan: what is to be read again, for files of about one size.
+      notes: PCollection of lines.
+    """
+
+    driver: OnBeam
+    once: beam.PCollection
+    verdicts: beam.PCollection
+    accepted: beam.PCollection
+    fleet: beam.PCollection
+    rejects: beam.PCollection
+    shards: beam.PCollection
+    notes: beam.PCollection
 
 
 def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Driver) -> dict[str, beam.PCollection]:

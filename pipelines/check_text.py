@@ -29,7 +29,7 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
       cores: of the machine; left out, it is asked.
     """
     assert checked.manifest is not None
-    overview = checked.prediction.overview
+    overview = checked.rehearsal.overview
     size = checked.manifest.counts.rows_read * (overview.row_bytes or 4 * len(overview.columns)) / 1e9
     work = size * SECONDS_PER_GB + len(checked.files) * SECONDS_PER_FILE
     return START_SECONDS + work * MEASURED_CORES / (cores or available_cores()), MEMORY_BYTES
@@ -37,7 +37,7 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
 
 def to_json(checked: Checked) -> dict[str, Any]:
     """All that is told, for programs."""
-    overview, manifest = checked.prediction.overview, checked.manifest
+    overview, manifest = checked.rehearsal.overview, checked.manifest
     report: dict[str, Any] = {
         "job": checked.job.name,
         "works": not checked.problems,
@@ -60,9 +60,9 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
             {"asset": one.asset, "file": one.file, "place": one.place, "reason": one.reason, "of_row": one.of_row}
-            for one in checked.prediction.rejects
+            for one in checked.rehearsal.rejects
         ],
-        "notes": list(checked.prediction.notes),
+        "notes": list(checked.rehearsal.notes),
         "remarks": list(checked.remarks),
         "warnings": list(checked.warnings),
         "problems": list(checked.problems),
@@ -93,16 +93,16 @@ def to_text(checked: Checked) -> str:
     if checked.manifest is not None:
         lines += ["", *_splits(checked.manifest, checked), *_targets(checked.manifest), ""]
     lines += _rejects(checked)
-    lines += [_pair("note", note) for note in checked.prediction.notes[:MOST_LINES]]
+    lines += [_pair("note", note) for note in checked.rehearsal.notes[:MOST_LINES]]
     lines += [_pair("warning", warning) for warning in checked.warnings]
     return "\n".join([*lines, *_cost(checked)])
 
 
 def _input(checked: Checked) -> list[str]:
-    overview, manifest = checked.prediction.overview, checked.manifest
+    overview, manifest = checked.rehearsal.overview, checked.manifest
     size, count = sum(file.size for file in checked.files), len(checked.files)
     read = f"{checked.look.share:.2%} of their rows" if checked.look.share else f"{len(checked.look.files):,} of them"
-    if any(asset.share < 1 for asset in checked.prediction.assets.values()):
+    if any(asset.share < 1 for asset in checked.rehearsal.assets.values()):
         read = f"parts of {read}"
     read += " were read, so that figures with ~ are estimates; --full reads all"
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
@@ -185,7 +185,7 @@ def _targets(manifest: Manifest) -> list[str]:
 
 
 def _rejects(checked: Checked) -> list[str]:
-    rejects = checked.prediction.rejects
+    rejects = checked.rehearsal.rejects
     units = [reject for reject in rejects if not reject.of_row]
     lines = []
     for title, group in (("set aside", units), ("row set aside", [reject for reject in rejects if reject.of_row])):

@@ -26,7 +26,7 @@ from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowEstimate, choose, estimate_rows, scaled
 from beamfeed.transforms.outcome import empty_splits
-from beamfeed.transforms.predict import Prediction, Problems, predict
+from beamfeed.transforms.rehearsal import Problems, Rehearsal, rehearse
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.splits import check_filled, split_of_asset
 
@@ -40,7 +40,7 @@ class Checked:
       files: of the input.
       look: which of them were read.
       remarks: what was found out of the files that the job does not say.
-      prediction: of the files that were read.
+      rehearsal: of the files that were read.
       manifest: of all files, scaled up where only some were read; None where a problem is in the way.
       rows: what becomes of them.
       complete: whether the dataset is there already.
@@ -52,7 +52,7 @@ class Checked:
     files: Sequence[FileStat]
     look: Look
     remarks: Sequence[str]
-    prediction: Prediction
+    rehearsal: Rehearsal
     manifest: Manifest | None
     rows: RowEstimate
     complete: bool
@@ -88,7 +88,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     source, files = make_source(job, listed)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
-        found = predict(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
+        found = rehearse(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
     exact = look.whole
     manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, found.assets, look.stands)
     rows = estimate_rows(found.assets, look.stands)

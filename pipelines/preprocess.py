@@ -196,12 +196,12 @@ def preprocess(
         listed = source.listed(files, layout.scratch)
         progress.total("scan", len(listed))
         write_listing(layout, listed)
-        with _log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
+        with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
         if source.traces and not in_this_process(options):
             tracing.wait()
         if not waits:
-            with _log_level(logging.INFO):
+            with log_level(logging.INFO):
                 pipeline.run()
             return
         with log.listening(logging.WARNING if local else logging.INFO):
@@ -251,7 +251,8 @@ def _tidied(layout: DataLayout, tracing: Tracing) -> Iterator[None]:
 
 
 @contextmanager
-def _log_level(level: int) -> Iterator[None]:
+def log_level(level: int) -> Iterator[None]:
+    """Nothing under a level is logged while it is open."""
     root = logging.getLogger()
     before = root.level
     root.setLevel(level)

@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.manifest import Manifest, Target
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
-from beamfeed.transforms.predict import AssetRows
+from beamfeed.transforms.rehearsal import AssetRows
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.splits import seeded_hash
 

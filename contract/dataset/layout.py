@@ -20,6 +20,10 @@ DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
 BLOCKS = "blocks.parquet"
+# Of exports and predictions; readers of data files pass over names with _.
+SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
+TOLD = "_export.json"  # what was written
+REJECTS = "_rejects.jsonl"  # what was set aside of the files that predictions are for
 
 
 def shard_name(index: int, count: int, suffix: str = SHARD_SUFFIX) -> str:
@@ -201,6 +205,11 @@ class RunLayout:
     def saved_model(self) -> str:
         """The folder of the SavedModel."""
         return self._name("saved_model")
+
+    @property
+    def predictions(self) -> str:
+        """The folder of what the model says of its dataset."""
+        return self._name("predictions")
 
     @property
     def report(self) -> str:

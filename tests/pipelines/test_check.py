@@ -49,7 +49,7 @@ def assert_foretold(path: str, *overrides: str) -> None:
     manifest = read_manifest(job.output.path)
     assert without_bytes(checked.manifest) == without_bytes(manifest)
     rejects = Path(DataLayout(job.output.path, manifest.data).rejects)
-    assert to_jsonl(checked.prediction.rejects) == (rejects.read_text() if rejects.exists() else "")
+    assert to_jsonl(checked.rehearsal.rejects) == (rejects.read_text() if rejects.exists() else "")
     for name, split in manifest.splits.items():
         assert checked.manifest.splits[name].bytes == pytest.approx(split.bytes, rel=0.3, abs=3000)
 
@@ -197,7 +197,7 @@ def test_gaps_repeats_and_missing_values_are_counted(fleet):
     times = np.concatenate([np.arange(30), [29], 100 + np.arange(29)])
     fleet.write("one.parquet", make_table(60, t=times, x1=np.where(np.arange(60) < 6, np.nan, 1).astype("f4")))
     fleet.job |= {"prepare": {"duplicates": "first", "max_gap": 5}}
-    found = check_job(load_job(str(fleet.write_job()))).prediction.overview
+    found = check_job(load_job(str(fleet.write_job()))).rehearsal.overview
     assert (found.times.pauses, found.times.longest, found.times.repeats, found.times.decreases) == (1, "71", 1, 0)
     assert found.times.step == "1"
     assert {one.name: one.missing for one in found.missing}["x1"] == 6
@@ -291,14 +291,14 @@ def test_of_large_tables_rows_from_all_over_the_files_are_read(tmp_path, monkeyp
     assert not checked.warnings
     assert not checked.problems
     assert not checked.exact
-    assert 7000 < sum(one.rows for one in checked.prediction.assets.values()) < 11_000
+    assert 7000 < sum(one.rows for one in checked.rehearsal.assets.values()) < 11_000
     told = checked.rows
     assert told.rows == pytest.approx(3 * rows, rel=0.02)
     for name, count in {"train": 27_000, "eval": 4000, "test": 2000}.items():
         assert told.splits[name] == pytest.approx(count, abs=1500)
         assert checked.manifest.splits[name].windows == told.splits[name]
     assert told.left_out == pytest.approx(3000, abs=1500)
-    (missing,) = [one for one in checked.prediction.overview.missing if one.name == "c"]
+    (missing,) = [one for one in checked.rehearsal.overview.missing if one.name == "c"]
     assert missing.missing / missing.values == pytest.approx(0.2, rel=0.05)
 
 
@@ -317,7 +317,7 @@ def test_a_text_whose_values_go_on_in_the_next_line_is_read_whole(tmp_path, monk
     monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", len(text) // 4)
     checked = check_job(load_job(str(tmp_path / "job.yaml")))
     assert checked.rows.rows == 2000
-    assert not checked.prediction.rejects
+    assert not checked.rehearsal.rejects
 
 
 def test_what_a_sample_lacks_is_told_as_such(fleet, capsys, monkeypatch):

@@ -7,7 +7,7 @@ from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.sample import RowEstimate, choose_files, estimate_rows, scaled, weigh
-from beamfeed.transforms.predict import AssetRows
+from beamfeed.transforms.rehearsal import AssetRows
 
 FILES = [FileStat(f"in/m{asset:02d}/{day}.parquet", 10, 0) for asset in range(20) for day in range(5)]
 

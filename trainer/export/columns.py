@@ -4,20 +4,18 @@ It holds a copy of the dataset's transform graph, the very one that the training
 rows went through, so what is served cannot be preprocessed otherwise.
 """
 
-import keyword
 import math
-import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.argument_names import argument_names
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.trainer.export.raw_text import RawText
 from beamfeed.trainer.export.serving import Outputs, Serving, Specs, inputs_of, signature
-from beamfeed.trainer.models.signature import ascii_name
 from beamfeed.trainer.tasks.objective import Objective
 
 MISSING: dict[tf.DType, Any] = {tf.float32: math.nan, tf.string: "", tf.int64: np.int64(tf.int64.min)}
@@ -111,33 +109,3 @@ def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
         return tf.where(mask, tf.constant("" if values.dtype == tf.string else math.nan, values.dtype), values)
 
     return {name: emptied(values) for name, values in outputs.items()}
-
-
-def argument_names(columns: Sequence[str]) -> dict[str, str]:
-    """For each column a name that a signature can have: ASCII letters, digits and _; those that can stay as they are.
-
-    No two differ in capitals alone: to TensorFlow these are one.
-    One without any of them is the code points of its letters: `温度` is `u6e29u5ea6`.
-    """
-    names: dict[str, str] = {}
-    fine: dict[str, str] = {}  # by small letters
-    for name in filter(_is_argument, columns):
-        fine.setdefault(name.lower(), name)
-    used = {*fine}
-    for column in columns:
-        name = column
-        if fine.get(column.lower()) != column:
-            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")
-            name = name or ascii_name("".join(filter(str.isalpha, column))) or "column"
-            name = name if name[0].isalpha() else f"column_{name}"
-            name = name if _is_argument(name) else f"{name}_"
-            base, number = name, 2
-            while name.lower() in used:
-                name, number = f"{base}_{number}", number + 1
-            used.add(name.lower())
-        names[column] = name
-    return names
-
-
-def _is_argument(name: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and not keyword.iskeyword(name)

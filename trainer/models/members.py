@@ -9,8 +9,9 @@ from typing import Any
 
 import keras
 
+from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.trainer.models.parts import dropped, in_units
-from beamfeed.trainer.models.signature import Output, Signature, ascii_name, one_or_all
+from beamfeed.trainer.models.signature import Output, Signature, one_or_all
 
 MEAN = "_mean_of_members"  # what the name of the layer ends with that makes one output of all members'
 SPREAD = 0.5  # of the scales that members begin with, around 1

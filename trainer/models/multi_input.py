@@ -3,9 +3,10 @@
 import keras
 
 from beamfeed.contract.config.model import MultiInput
+from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.parts import check_outputs, dense_model, named
-from beamfeed.trainer.models.signature import Input, Signature, ascii_name
+from beamfeed.trainer.models.signature import Input, Signature
 
 LEAST = 2  # of a height or a width that is halved
 

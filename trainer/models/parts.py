@@ -5,8 +5,9 @@ from typing import Any
 
 import keras
 
+from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.signature import Input, Output, Signature, ascii_name, one_or_all
+from beamfeed.trainer.models.signature import Input, Output, Signature, one_or_all
 
 
 def check_outputs(signature: Signature, model: str) -> None:

@@ -11,11 +11,6 @@ import tensorflow as tf
 Shape = tuple[int | None, ...]
 
 
-def ascii_name(name: str) -> str:
-    """A name as layers may have it, in ASCII: each other letter is its code point, `u6e29`; so names stay distinct."""
-    return "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in name)
-
-
 def one_or_all(by_name: dict[str, Any]) -> Any:
     """As models take inputs and give outputs: the value where there is one, a dict by name where there are several."""
     return by_name if len(by_name) > 1 else next(iter(by_name.values()))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import keras
 
 from beamfeed.contract.config.model import Linear, Tabular
+from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.members import as_members, dense_of_members, heads_of_members
 from beamfeed.trainer.models.parts import (
@@ -20,7 +21,7 @@ from beamfeed.trainer.models.parts import (
     side_by_side,
     unfit,
 )
-from beamfeed.trainer.models.signature import Input, Signature, ascii_name, one_or_all
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 
 BINS = "_bins"  # what the name of the layer ends with that a column's bins are the weights of
 EMBEDDED = 16  # numbers that a number becomes

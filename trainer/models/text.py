@@ -3,6 +3,7 @@
 import keras
 
 from beamfeed.contract.config.model import TextModel
+from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.parts import (
     check_outputs,
@@ -13,7 +14,7 @@ from beamfeed.trainer.models.parts import (
     named,
     side_by_side,
 )
-from beamfeed.trainer.models.signature import Input, Signature, ascii_name
+from beamfeed.trainer.models.signature import Input, Signature
 
 
 def build_text(section: TextModel, signature: Signature) -> keras.Model:

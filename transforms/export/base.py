@@ -11,9 +11,6 @@ from beamfeed.contract.dataset.layout import shard_name
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.export.items import ItemField, Items, What, item_fields
 
-SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
-TOLD = "_export.json"  # what was exported; readers of data files pass over names with _
-
 
 @dataclass(frozen=True)
 class Export:
@@ -112,6 +109,11 @@ class Format:
     suffix: ClassVar[str] = ""  # of a shard's file
     measured: ClassVar[bool] = False  # whether `prepare` must know what is in each shard
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """What decides on the files beside the export."""
+        return {}
+
     def check(self, export: Export) -> None:
         """Raises UserError where this cannot be exported so."""
 
@@ -130,6 +132,10 @@ class Format:
           measured: by path of a shard, what `measure` gave.
         """
         return list(shards)
+
+    def is_written(self, export: Export, shard: ShardExport) -> bool:
+        """Whether a shard's file is there, of the same export, which did not end."""
+        return bool(self.suffix) and storage.exists(target(export, shard, self.suffix))
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
         """Writes a shard's items, so that a second time does no harm and a reader sees no part."""

@@ -50,10 +50,14 @@ class Items:
       count: how many.
       values: by name of the field. Numbers `[count, *shape]`; strings a flat Arrow array of all of them; of any length
         `Ragged`, with `count * of_one` lengths.
+      row: int64 `[count]`, the row of the block at which each begins.
+      in_record: int64 `[count, 2]`, the row of its record at which each begins, and how many rows that has.
     """
 
     count: int
     values: Mapping[str, Values]
+    row: np.ndarray
+    in_record: np.ndarray
 
 
 def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[ItemField]:
@@ -92,7 +96,9 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
     counts = count_windows(block.rows, length, stride)
     record = np.repeat(np.arange(len(block)), counts)
     number = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = block.first[record] + first_row(number, stride)
+    offset = first_row(number, stride)
+    starts = block.first[record] + offset
+    in_record = np.stack([offset, block.rows[record]], axis=1)
     step = max(1, ITEMS_BYTES // max(1, sum(map(_guessed_bytes, fields))))
     for first in range(0, len(record), step):
         part = slice(first, first + step)
@@ -102,7 +108,7 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
             place = at[column.field.per]
             rows = place if column.time is None else (place[:, None] + column.begin + np.arange(column.time)).ravel()
             values[column.field.name] = _take(block.values[column.field.name], column, rows)
-        yield Items(len(at["record"]), values)
+        yield Items(len(at["record"]), values, starts[part], in_record[part])
 
 
 def _guessed_bytes(field: ItemField) -> int:

@@ -1,7 +1,7 @@
 """Parquet: a file for each shard, a column for each field."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,23 +23,25 @@ class Parquet(Format):
     suffix: ClassVar[str] = ".parquet"
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
-        import pyarrow.parquet as pq
+        schema, fields = arrow_schema(export, shard), export.fields
+        columns = ([to_arrow(field, part.values[field.field.name]) for field in fields] for part in items)
+        batches = (pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in columns)
+        write_batches(target(export, shard, self.suffix), schema, batches)
 
-        schema = arrow_schema(export, shard)
-        fields = export.fields
-        with (
-            storage.open_output(target(export, shard, self.suffix)) as file,
-            pq.ParquetWriter(file, schema, compression="zstd") as writer,
-        ):
-            batches: list[pa.RecordBatch] = []
-            for items_batch in items:
-                columns = [to_arrow(field, items_batch.values[field.field.name]) for field in fields]
-                batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-                if sum(batch.nbytes for batch in batches) >= GROUP_BYTES:
-                    writer.write_table(pa.Table.from_batches(batches, schema))
-                    batches = []
-            if batches:
-                writer.write_table(pa.Table.from_batches(batches, schema))
+
+def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Writes a Parquet file of some batches, which appears when it is whole."""
+    import pyarrow.parquet as pq
+
+    with storage.open_output(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(one.nbytes for one in waiting) >= GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting, schema))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting, schema))
 
 
 def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:

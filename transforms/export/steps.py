@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset.layout import SUCCESS, TOLD
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.array_record import ArrayRecord
-from beamfeed.transforms.export.base import SUCCESS, TOLD, Export, Format, ShardExport, records_at_a_time
+from beamfeed.transforms.export.base import Export, Format, ShardExport, records_at_a_time
 from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
 from beamfeed.transforms.export.items import Items, cut_items
 from beamfeed.transforms.export.numpy_files import NumpyFiles
@@ -46,67 +47,71 @@ class ExportDataset(beam.PTransform):
 
     Args:
       export: what is exported and where to.
+      form: the format.
     """
 
-    def __init__(self, export: Export):
+    def __init__(self, export: Export, form: Format):
         super().__init__()
-        self._export = export
+        self._export, self._form = export, form
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        export = self._export
+        export, form = self._export, self._form
         once = pipeline | "Once" >> beam.Create([None])
         shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
         # Shards are measured where a format needs it; each gives an element, as what follows waits for them.
-        measured = shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.ParDo(MeasureShard(export))
+        measured = (
+            shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.ParDo(MeasureShard(export, form))
+        )
         written = (
             once
-            | "Prepare" >> beam.FlatMap(prepare, export, beam.pvalue.AsDict(measured))
+            | "Prepare" >> beam.FlatMap(prepare, export, form, beam.pvalue.AsDict(measured))
             | "SpreadPrepared" >> beam.Reshuffle()
-            | "WriteShard" >> beam.ParDo(WriteShard(export))
+            | "WriteShard" >> beam.ParDo(WriteShard(export, form))
         )
-        return once | "Publish" >> beam.Map(publish, export, beam.pvalue.AsList(written))
+        return once | "Publish" >> beam.Map(publish, export, form, beam.pvalue.AsList(written))
 
 
 class MeasureShard(beam.DoFn):
     """ShardExport -> (its path, what it puts into each file of its split)."""
 
-    def __init__(self, export: Export):
-        self._export = export
+    def __init__(self, export: Export, form: Format):
+        self._export, self._form = export, form
 
     def process(self, shard: ShardExport) -> Iterator[tuple[str, dict[str, int]]]:
-        form = FORMATS[self._export.to]()
+        form = self._form
         yield shard.path, form.measure(self._export, read_items(self._export, shard)) if form.measured else {}
 
 
-def prepare(_: None, export: Export, measured: dict[str, dict[str, int]]) -> Iterator[ShardExport]:
+def prepare(_: None, export: Export, form: Format, measured: dict[str, dict[str, int]]) -> Iterator[ShardExport]:
     """The shards, as they are to be written."""
-    yield from FORMATS[export.to]().prepare(export, export.shards(), measured)
+    yield from form.prepare(export, export.shards(), measured)
 
 
 class WriteShard(beam.DoFn):
     """ShardExport -> the same, when it is written."""
 
-    def __init__(self, export: Export):
-        self._export = export
+    def __init__(self, export: Export, form: Format):
+        self._export, self._form = export, form
         self._items = beam.metrics.Metrics.counter("beamfeed", "items_exported")
 
     def process(self, shard: ShardExport) -> Iterator[ShardExport]:
-        FORMATS[self._export.to]().write(self._export, shard, read_items(self._export, shard))
+        if not self._form.is_written(self._export, shard):
+            self._form.write(self._export, shard, read_items(self._export, shard))
         self._items.inc(shard.items)
         yield shard
 
 
-def publish(_: None, export: Export, written: list[ShardExport]) -> dict[str, object]:
+def publish(_: None, export: Export, form: Format, written: list[ShardExport]) -> dict[str, object]:
     """Says that all is there."""
     shards = sorted(written, key=lambda shard: shard.path)
-    files = FORMATS[export.to]().finish(export, shards)
-    content = {**describe(export), "complete": True, "items": _items(shards), "files": sorted(files)}
+    files = form.finish(export, shards)
+    content = {**describe(export, form), "complete": True, "items": _items(shards), "files": sorted(files)}
     storage.write_text(storage.join(export.out, TOLD), json.dumps(content, indent=1) + "\n")
     storage.write_text(storage.join(export.out, SUCCESS), "")
     return content
 
 
-def describe(export: Export) -> dict[str, object]:
+def describe(export: Export, form: Format) -> dict[str, object]:
     """What decides on the files of an export: of two that are equal, the files are."""
     return {
         "version": VERSION,
@@ -114,6 +119,7 @@ def describe(export: Export) -> dict[str, object]:
         "to": export.to,
         "splits": list(export.splits),
         **export.content,
+        **form.content,
     }
 
 

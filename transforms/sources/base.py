@@ -10,24 +10,42 @@ time). These are descriptors: they hold no data, and only they are shuffled.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.descriptors import A, P, R, Report, Statistics, Unit, V, Verdict, W, Work
 from beamfeed.transforms.sources.overview import Overview
-from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
 from beamfeed.transforms.statistics.marks import Learned
+
+
+class Transform(Protocol):
+    """The transform graph of a dataset.
+
+    Attributes:
+      inputs: the names of what it takes.
+    """
+
+    inputs: frozenset[str]
+
+    def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
+        """Columns `[rows, ...]` by name -> fields; a string that is null is empty."""
+        ...
 
 
 class Source(ABC, Generic[P, A, R, V, W]):
@@ -274,6 +292,31 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
         Raises:
           BadInput: if a file no longer is as it was when it was checked.
+        """
+
+    # For a model that was trained on a dataset like this one.
+
+    def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Source[P, A, R, V, W]":
+        """The same, which reads rows for predictions alone, and with them columns as the files have them.
+
+        Args:
+          names: of the columns.
+          files: of the job.
+
+        Raises:
+          UserError: if they have none of that name. By default none can be kept.
+        """
+        if names:
+            raise UserError(f"--keep {names[0]}: goes with tables, whose rows are predicted one by one")
+        return self
+
+    @abstractmethod
+    def read_with(self, work: W, transform: Transform) -> Iterator[RecordBlock]:
+        """As `read`, of a job without labels, with the transform graph of the dataset that a model was trained on.
+
+        Args:
+          work: what to read.
+          transform: that graph.
         """
 
     # Before it is preprocessed, without Beam and TensorFlow.

@@ -45,12 +45,14 @@ class RecordBlock:
       rows: int64 `[records]`, how many rows it has.
       values: by name of the field. Of a field per row, a value for each row of the block; per window, for each window
         of each record, in order; per record, for each record.
+      place: of each row where it is in the files, and what is kept of it as it is there; None where fields say it.
     """
 
     asset: str
     first: np.ndarray
     rows: np.ndarray
     values: Mapping[str, Values]
+    place: pa.RecordBatch | None = None
 
     def __len__(self) -> int:
         return len(self.first)

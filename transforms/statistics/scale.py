@@ -16,9 +16,7 @@ import tensorflow_transform as tft
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics import graph
 from beamfeed.transforms.statistics.graph import Columns, Marks
-from beamfeed.transforms.statistics.scaling import FIRST_LINE, FLEET, SCALE_FILE
-
-ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
+from beamfeed.transforms.statistics.scaling import ASSET, FIRST_LINE, FLEET, SCALE_FILE, UNCLIPPED, VALUES
 
 
 def trace_scale(scale: Scale, features: int, folder: str) -> None:

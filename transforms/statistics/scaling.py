@@ -10,6 +10,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
 SIZES = 280  # float32 has that many powers of two, from -149 to 127 and some to spare
 SCALE_FILE = "scale_by_asset.tsv"  # with each asset's, among the files of the transform graph
 FIRST_LINE = b"-\t\n"  # of that file, of no asset: its key is the base64 of nothing
+ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"  # what the transform graph takes and gives
 FLEET = "fleet"  # the mark of the fleet's scaling in the transform graph
 _WIDE = 4096  # numbers that are scaled in one run
 _RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import yaml
 
-from beamfeed.trainer.export.columns import argument_names
+from beamfeed.contract.dataset.argument_names import argument_names
 from tests.tables import FEATURES, Lake, make_table
 
 pytestmark = pytest.mark.slow

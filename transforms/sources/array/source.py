@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.sources.array import ArraySource
+from beamfeed.contract.config.sources.array import ROW, ArraySource
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
@@ -37,7 +37,7 @@ from beamfeed.transforms.sources.array.statistics import (
 )
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
 from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
-from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -147,6 +147,15 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         scale = None if made is None else partial(scale_inputs, rows=self.learned(statistics, made))
         schema = self._with_classes(statistics)
         return block_records(work.unit.asset, work.split, schema, self.job.split, self._rows_per_record, scale)
+
+    def read_with(self, work: Work[ArrayBlock], transform: Transform) -> Iterator[RecordBlock]:
+        def scale(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            rows = len(next(iter(inputs.values())))
+            fields = transform({ROW: np.zeros(rows, np.int64), **inputs})
+            return {name: np.asarray(fields[name]) for name in inputs}
+
+        block, split = work.unit.asset, self.job.split
+        return block_records(block, work.split, self._schema, split, self._rows_per_record, scale)
 
     def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
         return self._schema.with_classes(settled_classes(statistics))

@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.label_counts import check_classes
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.image.image_list import whole_path
@@ -134,6 +134,9 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
 
     def read(self, work: ImageWork, made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
         return read_records(work.unit.asset.name, work.path, self.job, with_classes(self._schema, statistics))
+
+    def read_with(self, work: ImageWork, transform: Transform) -> Iterator[RecordBlock]:
+        return read_records(work.unit.asset.name, work.path, self.job, ())
 
     def overview(self, assets: Sequence[ImageAsset], statistics: ImageStatistics) -> Overview:
         return Overview(tuple(self._schema.columns), training_rows=statistics.images)

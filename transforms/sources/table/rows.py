@@ -30,6 +30,14 @@ _IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 
 
+ROW_NUMBER = "\x00row"  # the column of the numbers of rows in their file, where it is kept
+
+
+def kept_name(column: str) -> str:
+    """What a column that is kept as the file has it is called beside the columns of features."""
+    return f"\x00kept {column}"
+
+
 def label_name(label: LabelColumn) -> str:
     """What the column of a label is called beside the columns of features, one of which may be the same."""
     return f"\x00label {label.column}"
@@ -129,6 +137,11 @@ def to_rows(
     for feature in schema.features:
         if feature.required:
             _check_there(read, feature.columns[0], wrong)
+    if schema.kept is not None:
+        read[ROW_NUMBER] = pa.array(first + np.arange(batch.num_rows))
+        for name in schema.kept:
+            values = column(name)
+            read[kept_name(name)] = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     key = None if schema.key is None else text(schema.key)
     if key is not None:
         # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.

@@ -63,6 +63,7 @@ class TableSchema:
       remarks: what was found out of the files that the user did not say.
       raw: what becomes of values as the files have them, for those who have rows as text later on.
       typical: a file whose values are written so, if one is known.
+      kept: columns that are kept as the files have them, with the number of each row; None where nothing is.
     """
 
     features: tuple[NamedFeature, ...]
@@ -81,13 +82,15 @@ class TableSchema:
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
     raw: RawValues | None = field(default=None, kw_only=True)
     typical: FileStat | None = field(default=None, kw_only=True)
+    kept: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read, each once, also those that paths tell."""
         keys = [name for name in (self.key, self.split, self.time) if name is not None]
         labels = [label.column for label in self.labels]
-        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *keys, *self.partitions]))
+        read = (*self.numbers, *self.texts, *self.times, *labels, *keys, *self.partitions, *(self.kept or ()))
+        return list(dict.fromkeys(read))
 
     @property
     def names(self) -> list[str]:

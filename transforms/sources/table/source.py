@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from beamfeed.contract import storage
 from beamfeed.contract.config.features import Own
 from beamfeed.contract.config.job import Job
@@ -14,12 +17,12 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
@@ -32,11 +35,18 @@ from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
 from beamfeed.transforms.sources.table.raw_rows import raw_rows_of
 from beamfeed.transforms.sources.table.resolve import resolve_schema
+from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
-from beamfeed.transforms.sources.table.staged import Run
+from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
-from beamfeed.transforms.sources.table.targets import ValuesOfRows, numbers_passed, read_records, rows_of_record
+from beamfeed.transforms.sources.table.targets import (
+    PART_BYTES,
+    ValuesOfRows,
+    numbers_passed,
+    read_records,
+    rows_of_record,
+)
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 from beamfeed.transforms.statistics.marks import Learned
 
@@ -189,6 +199,25 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         rows = self.job.output.rows_per_record or rows_of_record(fields)
         name, labels = work.unit.asset.name, self.job.label
         return read_records(name, work.path, work.runs, encoder, labels, schema.labels, fields, rows)
+
+    def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Table":
+        schema = self._schema
+        there = [*read_schema(files[0].path, schema.text).names, *sorted(schema.of_path)]
+        for name in names:
+            if name not in there:
+                has = ", ".join(there)
+                raise UserError(f"--keep: {name!r} is not a column{near_miss(name, there)} (the files have: {has})")
+        return Table(self.job, replace(schema, kept=tuple(names)), self._most)
+
+    def read_with(self, work: TableWork, transform: Transform) -> Iterator[RecordBlock]:
+        piece, kept = work.unit.asset.piece, self._schema.kept or ()
+        for run in read_runs(work.path, work.runs):
+            for rows in by_bytes(run, PART_BYTES):
+                place = {"file": pa.repeat(piece.path, rows.num_rows), "row": rows.column(ROW_NUMBER)}
+                place |= {name: rows.column(kept_name(name)) for name in kept}
+                fields = transform({name: rows.column(name) for name in transform.inputs})
+                one, every = np.zeros(1, np.int64), np.array([rows.num_rows])
+                yield RecordBlock(work.unit.asset.name, one, every, fields, pa.RecordBatch.from_pydict(place))
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows

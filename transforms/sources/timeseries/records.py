@@ -17,6 +17,7 @@ from beamfeed.transforms.sources.timeseries.windowing import Segments
 # `start` is the position of a record's first row in the asset, `first_time` and `last_time` are ticks, see
 # time_units.py; `values` are the features of each row.
 ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time", "start", "values"
+TIME = "time"  # of each row, in ticks
 
 
 def check_names(labels: Sequence[Label]) -> None:
@@ -97,4 +98,5 @@ def record_block(
             VALUES: values,
             **by_label,
         },
+        pa.RecordBatch.from_pydict({TIME: rows.time}),
     )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
@@ -16,7 +17,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -37,7 +38,7 @@ from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge,
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide, find_unseen, set_aside
 from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.marks import Learned, read_chunks
-from beamfeed.transforms.statistics.scaling import FLEET, SCALE_FILE, SIZES, Scaling, scale_rows
+from beamfeed.transforms.statistics.scaling import ASSET, FLEET, SCALE_FILE, SIZES, VALUES, Scaling, scale_rows
 
 MANY_FLAT = 0.2  # of the assets; as many are worth a word
 
@@ -212,6 +213,16 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             scaling = fleet if work.scaling is None else work.scaling.at_least(fleet, scale.min_divisor)
             scaler = partial(scale_rows, rows=scaling.rows, clip=scale.clip)
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
+
+    def read_with(self, work: SeriesWork, transform: Transform) -> Iterator[RecordBlock]:
+        asset = {ASSET: pa.array([work.unit.asset.name])} if ASSET in transform.inputs else {}
+
+        def scaler(values: np.ndarray) -> np.ndarray:
+            scaled = transform({VALUES: values, **asset})[VALUES]
+            assert isinstance(scaled, np.ndarray)
+            return scaled
+
+        return preprocess_unit(work, self._spec, scaler)
 
     def overview(self, assets: Sequence[SeriesAsset], statistics: SeriesStatistics) -> Overview:
         return look_over(assets, statistics, self._spec)

@@ -74,7 +74,7 @@ class AssetRows:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Rehearsal:
     """What preprocessing will make of some files.
 
     Attributes:
@@ -106,10 +106,10 @@ class _Facts:
     assets: dict[str, AssetRows] = field(default_factory=dict)
 
 
-def predict(
+def rehearse(
     source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = "", *,
     complete: bool = True,
-) -> Prediction:  # fmt: skip
+) -> Rehearsal:  # fmt: skip
     """What a run on these files will give.
 
     Args:
@@ -134,9 +134,9 @@ def predict(
     )
     notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), facts.notes)))
     if statistics is None or not accepted:
-        return Prediction(None, tuple(rejects), overview, facts.assets, notes, problems.errors)
+        return Rehearsal(None, tuple(rejects), overview, facts.assets, notes, problems.errors)
     manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, facts)
-    return Prediction(manifest, tuple(every), overview, facts.assets, notes, problems.errors)
+    return Rehearsal(manifest, tuple(every), overview, facts.assets, notes, problems.errors)
 
 
 def _scan(

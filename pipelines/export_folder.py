@@ -1,0 +1,121 @@
+"""The folder that an export or predictions are written to: whose it is, whether it is complete, and what is told of it.
+
+`_export.json` says it, with "complete": false until all is there; `_SUCCESS` comes last.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.layout import SUCCESS, TOLD
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.failure_log import FailureLog
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.storage import lock
+from beamfeed.pipelines.preprocess import log_level, open_pipeline
+
+LOCK = "_lock.json"  # only while it is written
+Content = Mapping[str, Any]
+
+
+def write_once(
+    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool
+) -> tuple[dict[str, Any], bool]:
+    """Writes a folder, unless it is there already; goes on where the same was begun.
+
+    Args:
+      out: the folder.
+      content: what decides on its files: of two that are equal, the files are.
+      write: writes it.
+      use: of the lock, for messages.
+      ending: of the program.
+      force: whether something else that was written so is replaced.
+
+    Returns:
+      what is told of it, and whether it was complete before.
+
+    Raises:
+      UserError: if the folder holds something else.
+      JobFailed: if it is not complete when all is done.
+    """
+    _check(out)
+    with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
+        if (told := _find(out, content)) is not None:
+            return told, True
+        _make_room(out, content, force=force)
+        write()
+        if (told := _find(out, content)) is None:
+            raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
+        return told, False
+
+
+def _find(out: str, content: Content) -> dict[str, Any] | None:
+    """What is told of the folder, if it is complete and of this content."""
+    told = read_told(out)
+    if told is None or not told.get("complete") or {key: told.get(key) for key in content} != content:
+        return None
+    return told if storage.exists(storage.join(out, SUCCESS)) else None
+
+
+def read_told(out: str) -> dict[str, Any] | None:
+    """What a folder says of itself; None where nothing was written so."""
+    try:
+        told = json.loads(storage.read_text(storage.join(out, TOLD)))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return told if isinstance(told, dict) and "to" in told else None
+
+
+def _check(out: str) -> None:
+    """Raises UserError where the folder holds what was not written so."""
+    if not storage.is_remote(out) and os.path.exists(out) and not os.path.isdir(out):
+        raise UserError(f"--out {out}: is a file, it must be a folder")
+    names = [name for name in storage.list_folder(out) if name != LOCK]
+    if names and read_told(out) is None:
+        raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); choose another folder")
+
+
+def _make_room(out: str, content: Content, *, force: bool) -> None:
+    """Empties the folder of what did not end, or with `force` of anything; what is there of the same stays.
+
+    Raises:
+      UserError: if it holds another one and there is no `force`.
+    """
+    told = read_told(out)
+    if told is not None and told.get("complete") and not force:
+        another = f"{told['to']} of {told.get('name')}"
+        raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
+    if told is None or told.get("complete") or {key: told.get(key) for key in content} != content:
+        for name in storage.list_folder(out):
+            if name not in (LOCK, TOLD):
+                storage.remove_tree(storage.join(out, name))
+    storage.write_text(storage.join(out, TOLD), json.dumps({**content, "complete": False}) + "\n")
+
+
+@contextmanager
+def opened(beam_options: Sequence[str], ending: Ending, log: FailureLog) -> Iterator[Any]:
+    """A pipeline to add steps to, which runs until its end when this is left.
+
+    Raises:
+      UserError: if an option of Beam is wrong.
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
+    with heavy_imports():
+        from beamfeed.pipelines.options import check_options, read_options
+        from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
+    options = read_options(beam_options)
+    check_options(beam_options, passes_on=name_runner(options))
+    runner = choose_runner(options, "auto")
+    level = logging.WARNING if is_local(options) else logging.INFO  # asked now: a runner may clear its name
+    with open_pipeline(runner, options, ending) as pipeline:
+        with log_level(logging.ERROR):  # Beam remarks on type hints
+            yield pipeline
+        with log.listening(level):
+            result = pipeline.run()
+            with ending.undoing(result.cancel):
+                wait_for(result, options)

@@ -1,0 +1,267 @@
+"""Predictions of trained models: those for files equal those for the dataset, and both what the model says."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+import yaml
+from albums import Album
+from arrays import Pile
+from fleets import Fleet, make_table
+from tables import Lake
+from tables import make_table as make_rows
+
+from beamfeed.pipelines.predict import main
+from beamfeed.trainer.main import main as train
+
+EPOCH = {"epochs": 1, "feed": {"batch_size": 16}}
+
+
+def trained(job: dict, folder: Path) -> Path:
+    """The job file, when its model is there."""
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    assert train(["--job", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory) -> Fleet:
+    """Series with gaps, missing values and a grid, scaled each by its own."""
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"))
+    for number in range(8):
+        table = make_table(200, seed=number)
+        holes = np.where(np.arange(200) % 37 == 5, np.nan, table["x1"].to_numpy())
+        rows = np.flatnonzero((np.arange(200) < 90) | (np.arange(200) > 120))
+        fleet.write(f"m{number}.parquet", table.set_column(2, "x1", pa.array(holes.astype("f4"))).take(rows))
+    fleet.job["prepare"] = {
+        "scale": {"how": "standard", "per": "asset", "clip": 1.5},
+        "missing": {"fill": "linear", "limit": 2},
+        "resample": {"every": 2, "how": "mean"},
+        "max_gap": 5,
+    }
+    fleet.job["train"] |= EPOCH
+    assert fleet.preprocess() == 0
+    trained(fleet.job, fleet.folder)
+    return fleet
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Lake:
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    for day in range(3):
+        lake.write(f"day={day}/rows.parquet", make_rows(150, day))
+    del lake.job["features"]["note"]  # which this model takes none of
+    lake.job["train"] = EPOCH | {
+        "model": {"name": "tabular", "units": [8]},
+        "task": {"name": "classify"},
+        "workdir": str(lake.folder / "model"),
+    }
+    assert lake.preprocess() == 0
+    trained(lake.job, lake.folder)
+    return lake
+
+
+def predict(folder: Path, out: Path, *options: object) -> pa.Table:
+    arguments = ["--job", folder / "job.yaml", "--out", out, *options]
+    assert main([str(argument) for argument in arguments]) == 0
+    return read(out)
+
+
+def read(out: Path) -> pa.Table:
+    return ds.dataset(out, partitioning="hive").to_table()
+
+
+def sorted_by(table: pa.Table, *names: str):
+    return table.to_pandas().sort_values(list(names)).reset_index(drop=True)
+
+
+def check_same(one, other) -> None:
+    """Tables of the same columns and rows, numbers to 1e-6."""
+    assert set(one.columns) == set(other.columns)
+    for name in one.columns:
+        a, b = one[name], other[name]
+        if a.dtype.kind == "f" or isinstance(a.iloc[0], np.ndarray):
+            np.testing.assert_allclose(np.stack(a.to_list()), np.stack(b.to_list()), rtol=1e-5, atol=1e-6)
+        else:
+            assert a.to_list() == b.to_list()
+
+
+def test_series(fleet, tmp_path):
+    of_dataset = sorted_by(predict(fleet.folder, tmp_path / "dataset"), "asset", "start")
+    of_files = sorted_by(predict(fleet.folder, tmp_path / "files", "--files", fleet.files), "asset", "start")
+    check_same(of_dataset, of_files)
+    # And both are what the model gives for the dataset's windows, which are read without the project's code.
+    windows = {
+        (asset, start): window
+        for split in ("train", "eval", "test")
+        for asset, by_start in fleet.windows(split).items()
+        for start, window in by_start.items()
+    }
+    ordered = sorted(windows)
+    assert list(zip(of_dataset["asset"], of_dataset["start"], strict=True)) == ordered
+    assert (of_dataset["time"] == 2 * of_dataset["start"]).all()  # of the grid
+    assert (of_dataset["until"] == of_dataset["time"] + 2 * (8 - 1)).all()
+    given = np.stack([windows[key] for key in ordered])
+    said = signatures(fleet.folder)["preprocessed"](windows=tf.constant(given))
+    squares = np.square(said["reconstruction"].numpy() - given)
+    np.testing.assert_allclose(of_dataset["score"], said["score"], rtol=1e-5)
+    np.testing.assert_allclose(np.stack(of_dataset["latent"]), said["latent"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.stack(of_dataset["row_errors"]), squares.mean(axis=2), rtol=1e-4, atol=1e-6)
+    for column in range(3):
+        np.testing.assert_allclose(
+            of_dataset[f"error_x{column}"], squares[:, :, column].mean(axis=1), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_times_that_are_not_even(tmp_path):
+    """Files tell the time of each row, a dataset those of a record's first and last one."""
+    fleet = Fleet(tmp_path)
+    times = np.cumsum(np.random.default_rng(0).integers(1, 9, 300))
+    fleet.write("a.parquet", make_table(300).set_column(0, "t", pa.array(times)))
+    fleet.job["train"] |= EPOCH | {"model": {"name": "dense_autoencoder", "units": [4], "latent": 2}}
+    assert fleet.preprocess() == 0
+    trained(fleet.job, fleet.folder)
+    table = sorted_by(predict(fleet.folder, tmp_path / "out", "--files", fleet.files), "start")
+    assert table["start"].to_list() == list(range(0, 300 - 8 + 1, 2))
+    assert table["time"].to_list() == times[table["start"]].tolist()
+    assert table["until"].to_list() == times[table["start"] + 7].tolist()
+
+
+def test_tables(lake, tmp_path):
+    of_dataset = sorted_by(predict(lake.folder, tmp_path / "dataset"), "row")
+    assert set(of_dataset["label"]) == {"0", "1"}
+    # Labels are not needed, and are no feature either.
+    rows = [make_rows(150, day) for day in range(3)]
+    new = tmp_path / "new"
+    for day, table in enumerate(rows):
+        (new / f"day={day}").mkdir(parents=True)
+        columns = table.drop(columns="fraud").iloc[:, ::-1]
+        pq.write_table(pa.Table.from_pandas(columns, preserve_index=False), new / f"day={day}" / "rows.parquet")
+    kept = predict(lake.folder, tmp_path / "files", "--files", new, "--keep", "amount,customer", "--keep", "note")
+    of_files = sorted_by(kept, "row")
+    everything = {
+        name: value for table in rows for name, value in zip(table["row"], table.to_dict("records"), strict=True)
+    }
+    assert [everything[name]["customer"] for name in of_files["row"]] == of_files["customer"].to_list()
+    assert [f"{name.split('-')[1]}" for name in of_files["row"]] == [str(number) for number in of_files["row_"]]
+    assert [
+        path.endswith(f"day={name[0]}/rows.parquet")
+        for path, name in zip(of_files["file"], of_files["row"], strict=True)
+    ]
+    check_same(of_files.drop(columns=["file", "row_", "amount", "customer", "note"]), of_dataset.drop(columns="label"))
+
+
+def signatures(folder: Path):
+    return tf.saved_model.load(str(folder / "model" / "saved_model")).signatures
+
+
+def test_rows_that_cannot_be_read_are_told(lake, tmp_path):
+    rows = make_rows(20, 9)
+    new = tmp_path / "new.csv"
+    lines = rows.drop(columns="fraud").to_csv(index=False).splitlines()
+    lines[3] = lines[3].replace("9-2,", "9-2,much ", 1)
+    new.write_text("\n".join(lines) + "\n")
+    table = predict(lake.folder, tmp_path / "out", "--files", new, "--set", "limits.max_rejected_fraction=0.5")
+    assert table.num_rows == 19
+    (reject,) = [json.loads(line) for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
+    assert "is not a number" in reject["reason"]
+    assert reject["place"] == "line 4, column amount"
+    assert sorted(set(range(20)) - set(table["row_"].to_pylist())) == [2]
+
+
+def test_images(tmp_path):
+    album = Album(tmp_path)
+    album.fill()
+    album.job["train"] = EPOCH | {
+        "model": {"name": "residual", "filters": [4], "blocks": 1},
+        "inputs": {"image": {"size": [8, 8]}},
+        "task": {"name": "classify"},
+        "workdir": str(tmp_path / "model"),
+    }
+    assert album.preprocess() == 0
+    trained(album.job, tmp_path)
+    of_dataset = sorted_by(predict(tmp_path, tmp_path / "dataset"), "path")
+    of_files = sorted_by(predict(tmp_path, tmp_path / "files", "--files", album.files), "path")
+    assert set(of_dataset["class"]) <= {"cats", "dogs"}
+    assert len(of_files) == 40
+    check_same(of_files, of_dataset.drop(columns="label"))
+
+
+def test_arrays(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(3, 5, (100, 4)), rng.integers(0, 3, 100)
+    pile = Pile(
+        tmp_path,
+        inputs={"x": {"files": "x-*.npy", "scale": "standard"}},
+        outputs={"y": {"files": "y*.npy", "classes": "auto"}},
+    )
+    pile.write("x", x, (40,))
+    pile.write("y", y)
+    pile.job["train"] = EPOCH | {
+        "model": {"name": "tabular", "units": [4]}, "task": {"name": "classify", "target": "y"},
+        "workdir": str(tmp_path / "model"),
+    }  # fmt: skip
+    assert pile.preprocess() == 0
+    trained(pile.job, tmp_path)
+    of_dataset = sorted_by(predict(tmp_path, tmp_path / "dataset"), "row")
+    assert of_dataset["y"].to_list() == [str(one) for one in y]
+    for path in pile.files.glob("y*"):
+        path.unlink()
+    of_files = sorted_by(predict(tmp_path, tmp_path / "files", "--files", pile.files), "row")
+    check_same(of_files, of_dataset.drop(columns="y"))
+    said = signatures(tmp_path)["serving_default"](x=tf.constant(x, tf.float32))
+    np.testing.assert_allclose(of_files["probability_1"], said["probabilities"][:, 1], rtol=1e-5)
+
+
+def test_again(lake, tmp_path, capsys):
+    out = tmp_path / "out"
+    predict(lake.folder, out)
+    capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    predict(lake.folder, out)
+    assert "is complete" in capsys.readouterr().err
+    # What a run that was killed had written stays, and the rest is written.
+    (out / "_SUCCESS").unlink()
+    told = json.loads((out / "_export.json").read_text())
+    (out / "_export.json").write_text(json.dumps({**told, "complete": False}))
+    gone, *_ = before
+    gone.unlink()
+    predict(lake.folder, out)
+    after = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    assert {path for path in before if before[path] != after[path]} == {gone}
+    # Other predictions are not overwritten.
+    arguments = ["--job", str(lake.folder / "job.yaml"), "--out", str(out), "--split", "test"]
+    assert main(arguments) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    assert main([*arguments, "--force"]) == 0
+    assert [path.name for path in out.iterdir() if path.is_dir()] == ["test"]
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--files", "{folder}/lake"], "--files: needs --out, the folder for their predictions"),
+        (["--keep", "amount"], "--keep: is for --files alone"),
+        (["--files", "{folder}/lake", "--out", "{tmp}", "--split", "test"], "--split: is for the dataset alone"),
+        (
+            ["--files", "{folder}/lake", "--out", "{tmp}/x", "--keep", "amuont"],
+            "--keep: 'amuont' is not a column; did you mean 'amount'?",
+        ),
+        (["--files", "{tmp}/none*.csv", "--out", "{tmp}/x"], "no file matches"),
+        (["--set", "train.workdir={tmp}/none"], "holds no trained model; train first"),
+        (["--set", "output.path={tmp}/none"], "there is no dataset"),
+        (["--out", "{folder}"], "holds something else"),
+    ],
+)
+def test_mistakes(lake, tmp_path, capsys, options, line):
+    options = [option.format(folder=lake.folder, tmp=tmp_path) for option in options]
+    assert main(["--job", str(lake.folder / "job.yaml"), *options]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1

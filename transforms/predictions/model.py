@@ -1,0 +1,185 @@
+"""An exported model in a worker: loaded once in a process, for all threads."""
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.argument_names import argument_names
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.transforms.predictions.columns import numbers_of
+from beamfeed.transforms.sources.record_block import Ragged, Values
+
+TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of itself; each has one of them
+CALL_BYTES = 4 << 20  # of what a model is given at a time, as it is stored
+CALL_WINDOWS = 64, 16_384  # at least and at most
+_LOADING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A SavedModel that was found.
+
+    Attributes:
+      folder: of it, local or gs://.
+      crc32c: of its files.
+    """
+
+    folder: str
+    crc32c: str
+
+    @classmethod
+    def at(cls, folder: str) -> "Exported":
+        """The model in a folder.
+
+        Raises:
+          UserError: if there is none.
+        """
+        files = sorted(storage.match(folder, ("",)), key=lambda file: file.path)
+        if not any(file.path.endswith("saved_model.pb") for file in files):
+            raise UserError(f"{folder}: there is no exported model; `beamfeed train` writes one to train.workdir")
+        checksum = google_crc32c.Checksum()
+        for file in files:
+            checksum.update(file.path.removeprefix(folder).encode())
+            with storage.open_input(file.path) as opened:
+                while data := opened.read(1 << 20):
+                    checksum.update(data)
+        return cls(folder, checksum.hexdigest().decode())
+
+
+@lru_cache(maxsize=1)
+def _load(exported: Exported) -> "Model":
+    if not storage.is_remote(exported.folder):
+        return Model(tf.saved_model.load(exported.folder))
+    with tempfile.TemporaryDirectory(prefix="beamfeed-model-") as folder:
+        for file in storage.match(exported.folder, ("",)):
+            path = os.path.join(folder, file.path.removeprefix(exported.folder).lstrip("/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with storage.open_input(file.path) as opened, open(path, "wb") as copy:
+                shutil.copyfileobj(opened, copy, 1 << 20)
+        return Model(tf.saved_model.load(folder))
+
+
+def look_for_devices() -> None:
+    """TensorFlow looks for GPUs, and says on stderr that there are none: to be called where that is held back."""
+    tf.config.list_physical_devices("GPU")
+
+
+def load(exported: Exported) -> "Model":
+    """The model, which is loaded once in a process."""
+    with _LOADING:
+        return _load(exported)
+
+
+class Model:
+    """A loaded SavedModel of a training run.
+
+    Attributes:
+      told: what it tells of itself, by name: classes, features.
+    """
+
+    def __init__(self, loaded: Any):
+        self._loaded = loaded  # its tables go with it
+        self._signatures = loaded.signatures
+        self.told = {
+            name: value.numpy()
+            for told in TOLD
+            if told in self._signatures
+            for name, value in self._signatures[told]().items()
+        }
+
+    @property
+    def transform(self) -> "Graph | None":
+        """Its copy of the transform graph of the dataset that it was trained on; None where that has none."""
+        transform = getattr(self._loaded, "transform", None)
+        return None if transform is None else Graph(transform.transform_fn)
+
+    def answer(self, values: Mapping[str, Values], fields: Sequence[Field]) -> dict[str, np.ndarray]:
+        """What it says of some windows.
+
+        Args:
+          values: of each of its inputs, `[windows, ...]`, as the dataset stores them.
+          fields: of these.
+
+        Returns:
+          by the name of the output, `[windows, ...]`.
+
+        Raises:
+          JobFailed: if it takes something else.
+        """
+        # Stored values are decoded where a model has a signature that does so.
+        stored = "inputs" in self._signatures and getattr(self._loaded, "transform", None) is None
+        call = self._signatures["serving_default" if stored else "preprocessed"]
+        specs = call.structured_input_signature[1]
+        names = argument_names([field.name for field in fields])
+        arguments = {names.get(field.name, field.name): (field, values[field.name]) for field in fields}
+        if len(specs) == len(arguments) == 1:  # windows of series, whatever their field is called
+            arguments = dict(zip(specs, arguments.values(), strict=True))
+        if lacking := specs.keys() - arguments.keys():
+            raise JobFailed(f"the model takes {', '.join(sorted(lacking))}, which the dataset does not have")
+        return {
+            name: output.numpy()
+            for name, output in call(**{name: _tensor(*arguments[name], spec) for name, spec in specs.items()}).items()
+        }
+
+
+def _tensor(field: Field, values: Values, spec: Any) -> tf.Tensor:
+    """Values of a field as a model takes them: those of any length are filled up with 0 to the longest."""
+    if isinstance(values, Ragged):
+        entries = tf.constant(_plain(values.values, field.width, field.shape[1:]))
+        ragged = tf.RaggedTensor.from_row_lengths(entries, values.lengths)
+        return ragged if isinstance(spec, tf.RaggedTensorSpec) else tf.cast(ragged.to_tensor(), spec.dtype)
+    plain = _plain(values, field.width, field.shape)
+    return tf.constant(plain if spec.dtype == tf.string else plain.astype(spec.dtype.as_numpy_dtype, copy=False))
+
+
+def _plain(values: np.ndarray | pa.Array, width: int, shape: Sequence[int | None]) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        return values
+    return numbers_of(values).reshape(-1, *shape) if shape else numbers_of(values)
+
+
+def calls_of(count: int, size: int) -> Iterator[slice]:
+    """So many windows of so many bytes each in runs that a model gets in a call."""
+    least, most = CALL_WINDOWS
+    step = min(most, max(least, CALL_BYTES // max(1, size)))
+    for first in range(0, count, step):
+        yield slice(first, min(first + step, count))
+
+
+class Graph:
+    """A transform graph that is loaded: see `Transform`."""
+
+    def __init__(self, function: Any):
+        self._function = function
+        (specs,), _ = function.structured_input_signature
+        self._specs = specs
+        self.inputs = frozenset(specs)
+
+    def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
+        tensors = {}
+        for name, spec in self._specs.items():
+            column = columns[name]
+            plain = numbers_of(column) if isinstance(column, pa.Array) else column
+            tensors[name] = tf.constant(plain, spec.dtype)
+        return {name: _values(output) for name, output in self._function(tensors).items()}
+
+
+def _values(output: Any) -> Values:
+    if isinstance(output, tf.RaggedTensor):
+        entries = _values(output.flat_values)
+        assert not isinstance(entries, Ragged)
+        return Ragged(entries, output.row_lengths().numpy())
+    plain = output.numpy()
+    return pa.array(plain.reshape(-1), pa.binary()) if plain.dtype.kind in "SO" else plain

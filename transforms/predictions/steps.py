@@ -1,0 +1,256 @@
+"""Predictions as Parquet: of the windows of a dataset, shard by shard, and of files that no dataset was made of."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.layout import REJECTS, SUCCESS, TOLD, DataLayout, shard_name
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.progress import Progress
+from beamfeed.transforms.export.base import Export, Format, ShardExport, target
+from beamfeed.transforms.export.items import Items, cut_items, item_fields
+from beamfeed.transforms.export.parquet import KEY, write_batches
+from beamfeed.transforms.fleet import Fleet, check_limits
+from beamfeed.transforms.outcome import CheckedFleet
+from beamfeed.transforms.predictions.columns import answer_columns, join, key_columns
+from beamfeed.transforms.predictions.model import Exported, Model, calls_of, load
+from beamfeed.transforms.records.shard_plan import ShardPlan
+from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.record_block import Ragged, Values
+
+WORKING = "_working"  # the folder of what is needed on the way
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What is asked of windows.
+
+    Attributes:
+      fields: of these, all that are read.
+      windows: how they lie in the rows of records.
+    """
+
+    fields: tuple[Field, ...]
+    windows: Windows
+
+    @classmethod
+    def of(cls, fields: Sequence[Field], windows: Windows, *, targets: bool) -> "Fields":
+        """Those of a dataset: inputs, keys and, where they are there, targets."""
+        roles = ("input", "key", "target") if targets else ("input", "key")
+        return cls(tuple(field for field in fields if field.role in roles), windows)
+
+    @property
+    def inputs(self) -> list[Field]:
+        return [field for field in self.fields if field.role == "input"]
+
+    @property
+    def told(self) -> list[Field]:
+        """Those that say whose answers they are."""
+        return [field for field in self.fields if field.role != "input"]
+
+    @property
+    def length(self) -> int:
+        """Rows of a window that a model gets."""
+        whole = self.windows.length
+        return max((field.rows_of(whole)[1] for field in self.inputs if field.per == "row"), default=whole)
+
+    @property
+    def input_bytes(self) -> int:
+        """About how many bytes a window's inputs have."""
+        items = item_fields(self.inputs, self.windows, "windows")
+        return sum(item.of_one * (item.field.bytes or 64 * item.field.width) for item in items)
+
+
+def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+    """The answers for some windows, in order, some at a time.
+
+    Args:
+      model: that is asked.
+      items: the windows.
+      fields: of them.
+      place: see `RecordBlock`, of the block that they are of.
+    """
+    for part in calls_of(items.count, fields.input_bytes):
+        values = {name: _part(value, part, items.count) for name, value in items.values.items()}
+        some = Items(part.stop - part.start, values, items.row[part], items.in_record[part])
+        answers = model.answer(values, fields.inputs)
+        keys = key_columns(fields.told, some, fields.length, values, place)
+        yield join(keys, answer_columns(answers, model.told, values, fields.inputs))
+
+
+def _part(values: Values, part: slice, count: int) -> Values:
+    """Those of some of the items."""
+    if not isinstance(values, Ragged):
+        width = len(values) // count
+        return values[part] if width == 1 else values[part.start * width : part.stop * width]
+    edges = values.edges
+    first, end = int(edges[part.start]), int(edges[part.stop])
+    return Ragged(values.values[first:end], values.lengths[part])
+
+
+def write_told(path: str, batches: Iterable[pa.RecordBatch], content: Mapping[str, object]) -> None:
+    """Writes a Parquet file that tells what its rows are; none where there is no row."""
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is not None:
+        schema = first.schema.with_metadata({KEY: json.dumps(content).encode()})
+        write_batches(
+            path,
+            schema,
+            (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chain([first], batches)),
+        )
+
+
+class Predictions(Format):
+    """Predictions for the windows of a dataset, a file for each shard.
+
+    Args:
+      model: that is asked.
+    """
+
+    name: ClassVar[str] = "predictions"
+    suffix: ClassVar[str] = ".parquet"
+
+    def __init__(self, model: Exported):
+        self._model = model
+
+    @property
+    def content(self) -> dict[str, object]:
+        return {"model": self._model.folder, "model_crc32c": self._model.crc32c}
+
+    def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
+        model = load(self._model)
+        fields = Fields.of([item.field for item in export.fields], export.manifest.windows, targets=True)
+        batches = (batch for part in items for batch in predict(model, part, fields, None))
+        write_told(target(export, shard, self.suffix), batches, self.content)
+
+    def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
+        return [shard.file(self.suffix) for shard in shards if shard.items]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file of predictions: its name, and how many it has of each asset."""
+
+    name: str
+    counts: Counter[str]
+
+
+@dataclass(frozen=True)
+class FilePredictions:
+    """Predictions for files that no dataset was made of.
+
+    Attributes:
+      source: that reads them.
+      fields: of the dataset that the model was trained on.
+      model: that is asked.
+      out: the folder that is written.
+      content: what decides on the files that are written: of two that are equal, the files are.
+    """
+
+    source: Source
+    fields: Fields
+    model: Exported
+    out: str
+    content: dict[str, object]
+
+    @property
+    def layout(self) -> "FileLayout":
+        """The names of what is needed on the way."""
+        return FileLayout(self.out, WORKING)
+
+    def write(self, shard: ShardPlan) -> Written:
+        """Writes the predictions of a shard.
+
+        Raises:
+          JobFailed: if a file changed since it was checked.
+        """
+        name = "/".join(part for part in (shard.folder, shard_name(shard.index, shard.count, ".parquet")) if part)
+        model, counts = load(self.model), Counter[str]()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for asset, part, place in self._items(shard, model):
+                counts[asset] += part.count
+                yield from predict(model, part, self.fields, place)
+
+        write_told(storage.join(self.out, name), batches(), self.content)
+        return Written(name, counts)
+
+    def _items(self, shard: ShardPlan, model: Model) -> Iterator[tuple[str, Items, pa.RecordBatch | None]]:
+        transform = model.transform
+        items = item_fields(self.fields.fields, self.fields.windows, "windows")
+        for work in shard.work:
+            try:
+                for block in self.source.read_with(work, _Nothing() if transform is None else transform):
+                    for part in cut_items(block, items, self.fields.windows, "windows"):
+                        yield block.asset, part, block.place
+            except BadInput as bad:
+                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
+            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+
+
+class FileLayout(DataLayout):
+    """What is needed on the way lies in a folder of its own; what is set aside is told beside the predictions."""
+
+    @property
+    def rejects(self) -> str:
+        return storage.join(self.output, REJECTS)
+
+
+class _Nothing:
+    """The transform of a dataset that has none."""
+
+    inputs: frozenset[str] = frozenset()
+
+    def __call__(self, columns: object) -> dict[str, Values]:
+        return {}
+
+
+class PredictShard(beam.DoFn):
+    """ShardPlan -> Written."""
+
+    def __init__(self, predictions: FilePredictions, progress: Progress):
+        self._predictions, self._progress = predictions, progress
+        self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_predicted")
+
+    def process(self, shard: ShardPlan) -> Iterator[Written]:
+        written = self._predictions.write(shard)
+        self._windows.inc(written.counts.total())
+        self._progress.add("write", assets=shard.assets, rows=shard.rows)
+        yield written
+
+
+def publish(
+    _: None, predictions: FilePredictions, fleet: Fleet, rejects: list[Reject], notes: list[str],
+    empty: list[tuple[Reject, int]], written: list[Written],
+) -> None:  # fmt: skip
+    """Says that all is there.
+
+    Raises:
+      JobFailed: if more was set aside than the job allows.
+    """
+    rejects = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
+    checked = CheckedFleet(fleet, rejects, sum(rows for _, rows in empty), notes)
+    check_limits(checked.final, rejects, predictions.source.job.limits, predictions.layout.rejects)
+    told = {
+        **predictions.content,
+        "complete": True,
+        "counts": checked.final.counts.model_dump(),
+        "notes": sorted(notes),
+        "items": {"all": sum(one.counts.total() for one in written)},
+        "files": sorted(one.name for one in written if one.counts),
+    }
+    storage.write_text(storage.join(predictions.out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(predictions.out, SUCCESS), "")
+    storage.remove_tree(predictions.layout.root)
