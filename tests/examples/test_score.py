@@ -1,4 +1,4 @@
-"""The scripts that score new files, on small trained models: what they write is what the trainer measured."""
+"""New files are scored by `beamfeed predict`, and by the lines of docs/serving.md: as the trainer measured."""
 
 import csv
 import json
@@ -26,12 +26,8 @@ def run(*command) -> str:
     return done.stdout
 
 
-def fails(*command) -> str:
-    """The one line of a mistake, but for what TensorFlow says when it is loaded."""
-    done = subprocess.run([sys.executable, *map(str, command)], timeout=300, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    return done.stderr.strip().splitlines()[-1]
+def predict(folder: Path, out: Path, *options: object) -> str:
+    return run("-m", "beamfeed.pipelines.predict", "--job", folder / "job.yaml", "--out", out, *options)
 
 
 def train(job: Path) -> dict:
@@ -78,50 +74,30 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     result = train(tmp_path / "job.yaml")
     odd = [" new; viel; a; 01.02.2023; ja", " new; 1,5; a"]
     (tmp_path / "new.csv").write_text("\n".join([head, *lines[900:], *odd]) + "\n")
-    model, out = tmp_path / "model", tmp_path / "scored.csv"
-    said = run(ROOT / "examples/score_table.py", "--model", model, "--file", tmp_path / "new.csv", "--out", out,
-               "--delimiter", ";")  # fmt: skip
-    assert "1 rows up to line 303 have too many or too few values, left out" in said
-    with out.open(newline="") as file:
-        scored = list(csv.DictReader(file))
-    assert len(scored) == 301
-    assert scored[-1]["reason"] == "income: 'viel' is not a number"
-    assert (scored[-1]["class"], scored[-1]["probabilities[ja]"]) == ("", "nan")
-    good = scored[:-1]
-    assert {row["reason"] for row in good} == {""}
-    hits = np.mean([row["class"] == row["good"].strip() for row in good])
+    out = tmp_path / "predictions"
+    said = predict(tmp_path, out, "--files", tmp_path / "new.csv", "--keep", "good,kind,income,day")
+    assert "set aside: 1 file and 2 rows" in said
+    scored = pq.read_table(out).sort_by("row").to_pylist()
+    assert [row["row"] for row in scored] == list(range(300))
+    rejects = [json.loads(line) for line in (out / "_rejects.jsonl").read_text().splitlines()]
+    assert "income: 'viel' is not a number" in {reject["reason"] for reject in rejects}
+    hits = np.mean([row["class"] == row["good"].strip() for row in scored])
     assert hits == pytest.approx(result["test_metrics"]["accuracy"], abs=1e-6)
     assert hits > 0.7
-    assert all(float(row["probabilities[ja]"]) > 0.5 for row in good if row["class"] == "ja")
-    # So do the lines of the page, here of a file with commas.
+    assert all(row["probability_ja"] > 0.5 for row in scored if row["class"] == "ja")
+    # So do the lines of docs/serving.md, here of a file with commas.
     with (tmp_path / "commas.csv").open("w", newline="") as file:
-        rows = csv.DictWriter(file, ["income", "kind", "day"], extrasaction="ignore")
+        rows = csv.DictWriter(file, ["income", "kind", "day"])
         rows.writeheader()
-        rows.writerows(scored)
-    code = lines_of_the_page("rows_of_text", model=str(model / "saved_model"), file=str(tmp_path / "commas.csv"))
+        rows.writerows(
+            dict(zip(["income", "kind", "day"], cells, strict=True))
+            for cells in list(zip(*columns[1:4], strict=True))[900:]
+        )
+    code = lines_of_the_page(
+        "rows_of_text", model=str(tmp_path / "model" / "saved_model"), file=str(tmp_path / "commas.csv")
+    )
     told = run("-c", code + "\nprint(scored['class'].numpy().tolist())")
     assert told.strip() == str([row["class"].encode() for row in scored])
-    # What is not as the model needs it is one line.
-    (tmp_path / "nothing.csv").write_text("")
-    (tmp_path / "wide.csv").write_bytes("income\n1\n".encode("utf-16"))
-    for file, told in {
-        "commas.csv": ", which the model needs (it has: income,kind,day)",
-        "nothing.csv": "is empty",
-        "wide.csv": "'utf-8' codec can't decode byte 0xff",
-        "absent.csv": "No such file",
-    }.items():
-        assert told in fails(ROOT / "examples/score_table.py", "--model", model, "--file", tmp_path / file, "--out",
-                             tmp_path / "none.csv", "--delimiter", ";")  # fmt: skip
-    # Text of Parquet goes in just so; columns that are no values are left out.
-    names = ["part", "income", "kind", "day", "good"]
-    table = pa.table({name: [row[name] for row in scored] for name in names})
-    for name, values in {"list": [[1]], "bytes": [b"\xff"], "struct": [{"a": 1}]}.items():
-        table = table.append_column(name, pa.array(values * len(scored)))
-    pq.write_table(table, tmp_path / "new.parquet")
-    again = tmp_path / "again.csv"
-    run(ROOT / "examples/score_table.py", "--model", model, "--file", tmp_path / "new.parquet", "--out", again)
-    with again.open(newline="") as file:
-        assert list(csv.DictReader(file)) == scored
 
 
 def test_a_series_is_scored_as_the_trainer_did(tmp_path):
@@ -130,24 +106,20 @@ def test_a_series_is_scored_as_the_trainer_did(tmp_path):
         fleet.write(f"a{number}.parquet", make_table(300, seed=number))
     fleet.job["train"] |= {"epochs": 1, "feed": {"batch_size": 32}}
     result = train(fleet.write_job())
-    (windows,) = [fleet.windows("test")]
-    scores, counts = [], []
+    windows = fleet.windows("test")
     for name, some in windows.items():
         table = pq.read_table(fleet.files / f"{name}.parquet")
-        new = tmp_path / f"{name}.csv"
-        pa.csv.write_csv(table.take(np.random.default_rng(0).permutation(len(table))), new)  # it is sorted
-        said = run(ROOT / "examples/score_series.py", "--model", tmp_path / "model", "--file", new, "--time", "t",
-                   "--worst", 400)  # fmt: skip
-        first, *worst = said.splitlines()
-        assert first.startswith(f"{len(some):,} windows, 0 without a score; mean score ")
-        values = [float(line.split(" from ")[0]) for line in worst]
-        assert values == sorted(values, reverse=True)
-        assert {int(line.split(" from ")[1]) for line in worst} == set(some)
-        scores.append(float(first.rpartition(" ")[2]))
-        counts.append(len(some))
+        (tmp_path / "new").mkdir(exist_ok=True)  # rows in any order
+        pa.csv.write_csv(table.take(np.random.default_rng(0).permutation(len(table))), tmp_path / "new" / f"{name}.csv")
         code = lines_of_the_page(
             "rows", model=str(tmp_path / "model" / "saved_model"), file=str(fleet.files / f"{name}.parquet"), time="t"
         )
-        told = run("-c", code + "\nprint(times.to_pylist())")
-        assert told.strip() == str([int(line.split(" from ")[1]) for line in worst[:5]])
-    assert np.average(scores, weights=counts) == pytest.approx(result["test_loss"], rel=1e-4)
+        told = json.loads(run("-c", code + "\nprint(times.to_pylist())"))
+        predict(tmp_path, tmp_path / name, "--files", tmp_path / "new" / f"{name}.csv")
+        scored = pq.read_table(tmp_path / name).sort_by([("score", "descending")])
+        assert scored["time"].to_pylist()[:5] == told
+        assert set(scored["start"].to_pylist()) == set(some)
+    predict(tmp_path, tmp_path / "all", "--files", tmp_path / "new")
+    scores = pq.read_table(tmp_path / "all")["score"].to_numpy()
+    assert len(scores) == sum(map(len, windows.values()))
+    assert scores.mean() == pytest.approx(result["test_loss"], rel=1e-4)

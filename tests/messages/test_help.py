@@ -15,6 +15,7 @@ PROGRAMS = [
     "beamfeed.pipelines.adopt",
     "beamfeed.pipelines.check",
     "beamfeed.pipelines.export_dataset",
+    "beamfeed.pipelines.predict",
     "beamfeed.pipelines.suggest_job",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",

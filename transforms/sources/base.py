@@ -310,14 +310,19 @@ class Source(ABC, Generic[P, A, R, V, W]):
             raise UserError(f"--keep {names[0]}: goes with tables, whose rows are predicted one by one")
         return self
 
-    @abstractmethod
     def read_with(self, work: W, transform: Transform) -> Iterator[RecordBlock]:
         """As `read`, of a job without labels, with the transform graph of the dataset that a model was trained on.
 
         Args:
           work: what to read.
           transform: that graph.
+
+        Raises:
+          UserError: by default.
         """
+        raise UserError(
+            f"--files: source.kind: {self.job.source.kind} does not read files for predictions; preprocess them"
+        )
 
     # Before it is preprocessed, without Beam and TensorFlow.
 
