@@ -153,6 +153,17 @@ def at_least(text: str, lowest: int, words: str = "") -> int:
     return int(text)
 
 
+def share(text: str) -> float:
+    """A probability between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed, it must be a number between 0 and 1, such as 0.001")
+    return value
+
+
 def seconds(text: str) -> float:
     """Seconds above 0 and below an hour."""
     try:

@@ -6,12 +6,14 @@ A command has the options of its program. Loads nothing that takes time.
 import argparse
 from functools import partial
 
-from beamfeed.contract.arguments import at_least, flag, from_zero, option, positive, repeated, seconds, steps
+from beamfeed.contract.arguments import at_least, flag, from_zero, option, positive, repeated, seconds, share, steps
 from beamfeed.contract.program import Program
 from beamfeed.contract.splits import SPLITS
 
 EXPORT_FORMATS = ("parquet", "webdataset", "array_record", "numpy")
 EXPORTED = ("windows", "rows")
+ROW_SCORES = ("mean", "max", "last")
+RISK = 0.001
 KINDS = ("timeseries", "table", "image")  # that `beamfeed init` knows
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0  # of `beamfeed profile`
 LEAST_RATES, RATES = 16, 150  # learning rates that --find-lr tries
@@ -207,6 +209,38 @@ PREDICT = Program(
     ),
     before=BEFORE,
     beam="after --",
+)
+SCORE = Program(
+    "beamfeed.pipelines.score",
+    "Finds which assets behave oddly, and since when, in the predictions of an autoencoder of series.",
+    "--job job.yaml --predictions out/new",
+    (_JOB_OPTION, SET, JSON),
+    (
+        option("--predictions", metavar="DIR", help="those to score; left out, those of the dataset"),
+        option("--out", metavar="DIR", help="the folder to write; left out, scores in train.workdir, or DIR-scores"),
+        option(
+            "--rows",
+            choices=ROW_SCORES,
+            default="mean",
+            metavar="HOW",
+            help="a row gets the mean (the default) or max of its windows, or the last: that which ends with it",
+        ),
+        option("--smooth", type=positive, default=1, metavar="N", help="a row gets the mean of N rows up to it (1)"),
+        (
+            option(
+                "--risk",
+                type=share,
+                default=RISK,
+                metavar="P",
+                help=f"flag a row of usual operation with this probability ({RISK:g})",
+            ),
+            option("--threshold", type=float, metavar="X", help="flag rows from this score on"),
+        ),
+        option("--least", type=positive, default=1, metavar="N", help="rows of a flagged interval, at least (1)"),
+        option("--gap", type=from_zero, default=0, metavar="N", help="join intervals that N rows are between (0)"),
+        flag("--force", "replace other scores"),
+    ),
+    before=BEFORE,
 )
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",

@@ -312,6 +312,12 @@ def predict(args: argparse.Namespace) -> int:
     return run_together("predict", [start(options.PREDICT, vars(args), args.beam_options)])
 
 
+def score(args: argparse.Namespace) -> int:
+    """Scores predictions, in a fresh process."""
+    load_for_plan(args.job, args.set, None, sourced=False)
+    return run_together("score", [start(options.SCORE, vars(args))])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -327,6 +333,6 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "schema": schema,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "schema": schema,
     "completion": completion,
 }  # fmt: skip

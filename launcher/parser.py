@@ -123,6 +123,11 @@ COMMANDS = {
         (JOB, SET, *options.PREDICT.options),
         takes_beam=True,
     ),
+    "score": Command(
+        "find which assets behave oddly, and since when, in predictions of series",
+        "beamfeed score job.yaml --predictions out/new",
+        (JOB, SET, *options.SCORE.options),
+    ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
         "print a shell's completion script for commands and options",

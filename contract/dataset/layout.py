@@ -212,6 +212,11 @@ class RunLayout:
         return self._name("predictions")
 
     @property
+    def scores(self) -> str:
+        """The folder of the scores of its rows."""
+        return self._name("scores")
+
+    @property
     def report(self) -> str:
         """The picture of losses, windows and errors."""
         return self._name("report.png")

@@ -25,7 +25,7 @@ from beamfeed.trainer.export.saved_model import WindowServing, save_serving
 from beamfeed.trainer.export.serving import Serving
 from beamfeed.trainer.loop.metrics import WRITERS
 from beamfeed.trainer.loop.train import TrainedModel
-from beamfeed.trainer.review.look_back import look_back
+from beamfeed.trainer.review.look_back import latent_size, look_back, most_windows, training_windows
 from beamfeed.trainer.tasks.base import Guess
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tasks.regress import Regress
@@ -57,6 +57,8 @@ def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, strange
     model = models.build(job.train.model.bare, objective.signature, job.train.seed)
     model.set_weights(trained.weights)
     model.save(names.model)
+    seen = most_windows(job, objective, trained.result)
+    objective.fit(lambda: training_windows(job, manifest, objective, seen), latent_size(model, objective))
     layout = manifest.data_layout(job.output.path)
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)

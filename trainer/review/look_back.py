@@ -70,9 +70,8 @@ def look_back(
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)
 
-    def train_windows(count: int = min(FITTED, most), batch: int = batch) -> Iterator[Fields]:
-        for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
-            yield some_of(fields, numbers_of(present))
+    def train_windows() -> Iterator[Fields]:
+        return training_windows(job, manifest, objective, min(FITTED, most), batch)
 
     def seen(name: str) -> Iterator[tuple[Any, np.ndarray]]:
         for fields in train_windows():
@@ -81,7 +80,7 @@ def look_back(
 
     def more_seen() -> Iterator[tuple[Any, np.ndarray]]:
         ((_, task),) = objective.tasks.items()
-        for fields in train_windows(most_windows(job, objective, result, LEARNED), BATCH):
+        for fields in training_windows(job, manifest, objective, most_windows(job, objective, result, LEARNED)):
             yield objective.inputs(fields), task.truth(fields).numpy()
 
     train = Columns(manifest)
@@ -116,6 +115,15 @@ def look_back(
     png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen, inputs)
     storage.write_bytes(names.report, png)
     return png
+
+
+def training_windows(
+    job: TrainingJob, manifest: Manifest, objective: Objective, count: int, batch: int = BATCH
+) -> Iterator[Fields]:
+    """The fields of about so many windows of training, a batch at a time, as the objective takes them."""
+    preparation = objective.preparation and objective.preparation.once
+    for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
+        yield some_of(fields, numbers_of(present))
 
 
 def most_windows(job: TrainingJob, objective: Objective, result: TrainResult, most: int = MOST) -> int:

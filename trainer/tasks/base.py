@@ -123,6 +123,14 @@ class Task(ABC):
     def settle(self, measured: Mapping[str, float | None]) -> None:  # noqa: B027 - most tasks decide nothing
         """Takes from the metrics of the best weights, by name, what is decided by them. After training."""
 
+    def fit(self, windows: TrainingWindows, latent: int | None) -> None:  # noqa: B027 - of most tasks nothing is
+        """Fits what is exported beside the model. After training.
+
+        Args:
+          windows: some of training.
+          latent: how many numbers the model makes of a window, where it has an encoder.
+        """
+
     @property
     def loss_name(self) -> str:
         """What the loss is, in words."""

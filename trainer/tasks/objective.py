@@ -1,6 +1,6 @@
 """The goals of a training run together: all that the loop knows of what is learned, and which number decides."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -215,6 +215,16 @@ class Objective:
         for name, task in self.tasks.items():
             prefix = self.prefix(name)
             task.settle({key.removeprefix(prefix): value for key, value in measured.items() if key.startswith(prefix)})
+
+    def fit(self, windows: Callable[[], Iterable[Fields]], latent: int | None) -> None:
+        """Fits what is exported beside the model. After training.
+
+        Args:
+          windows: fields of some windows of training, a batch at a time.
+          latent: see `Task.fit`.
+        """
+        for task in self.tasks.values():
+            task.fit(lambda task=task: ((self.inputs(some), task.truth(some).numpy()) for some in windows()), latent)  # type: ignore[misc]
 
     def zero(self) -> Sums:
         """The sums over nothing: of losses, scalars, and of metrics; float64."""

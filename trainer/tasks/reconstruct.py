@@ -11,11 +11,10 @@ from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Task, TrainingWindows
 from beamfeed.trainer.tasks.named import Trial
 from beamfeed.trainer.tasks.rows import WIDEST
+from beamfeed.trainer.tasks.unusual import CENTERS, Unusual
 
 SHOWN = 3  # features of the picture: those that vary most
 FEW_ROWS = 65  # that each get a point
-CENTERS = 64  # of k-means
-CLUSTERED = 16_384  # windows that they are found in
 
 
 class Reconstruct(Task):
@@ -25,6 +24,8 @@ class Reconstruct(Task):
     sampling = Sampling(256, mixed=False)
     shows_windows = True
     default_loss = "mean_squared_error"
+    _unusual: Unusual | None = None
+    _unfit = ""  # why there is none
 
     @property
     def output(self) -> Output:
@@ -51,10 +52,26 @@ class Reconstruct(Task):
         return Trial(truth, truth, wrong)
 
     def serve(self, truth: tf.Tensor, output: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
-        """The reconstruction, the score (its loss), and the reconstruction in raw units where windows came in those."""
+        """The reconstruction, the score (its loss), and the reconstruction in raw units where windows came in those.
+
+        And how unusual the windows are, where that could be fitted.
+        """
         output = tf.cast(output, tf.float32)
         raw = {} if restore is None else {"reconstruction_raw": restore(output)}
-        return {"reconstruction": output, "score": self.losses(truth, output), **raw}
+        unusual = {} if self._unusual is None else self._unusual.measure(truth)
+        return {"reconstruction": output, "score": self.losses(truth, output), **unusual, **raw}
+
+    def fit(self, windows: TrainingWindows, latent: int | None) -> None:
+        """How unusual a window is among some of training."""
+        (window,) = self.inputs.values()
+        if window.dtype != "float32" or None in window.shape or window.numbers > WIDEST:
+            self._unfit = f"k-means: windows are not numbers of one size, or more than {WIDEST:,}"
+            return
+        vectors = np.concatenate([truth.reshape(len(truth), -1) for _, truth in windows()])
+        if len(vectors) <= CENTERS:
+            self._unfit = f"k-means: {len(vectors)} training windows are not more than {CENTERS} centers"
+            return
+        self._unusual = Unusual(vectors, latent)
 
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The mean of the training windows, each window's last row, and PCA with as many numbers as the model's."""
@@ -81,18 +98,9 @@ class Reconstruct(Task):
 
     def baselines(self, windows: TrainingWindows) -> Guesses:
         """The nearest of some centers of training windows (k-means)."""
-        (window,) = self.inputs.values()
-        if window.dtype != "float32" or None in window.shape or window.numbers > WIDEST:
-            return Guesses({}, [f"k-means: windows are not numbers of one size, or more than {WIDEST:,}"])
-        parts: list[np.ndarray] = []
-        for _, truth in windows():
-            parts.append(truth.reshape(len(truth), -1))
-            if sum(map(len, parts)) >= CLUSTERED:
-                break
-        vectors = np.concatenate(parts)
-        if len(vectors) <= CENTERS:
-            return Guesses({}, [f"k-means: {len(vectors)} training windows are not more than {CENTERS} centers"])
-        return Guesses({f"k-means, {CENTERS} centers": _nearest(vectors)}, [])
+        if self._unusual is None:
+            return Guesses({}, [self._unfit] if self._unfit else [])
+        return Guesses({f"k-means, {CENTERS} centers": _nearest(self._unusual.centers)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """The window with the median error, and its reconstruction: neither the best nor the worst."""
@@ -123,10 +131,8 @@ class Reconstruct(Task):
 
 
 def _nearest(vectors: np.ndarray) -> Guess:
-    """The nearest of the centers of vectors `[n, numbers]`."""
-    from sklearn.cluster import MiniBatchKMeans
-
-    centers = tf.constant(MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_, tf.float32)
+    """The nearest of some centers `[n, numbers]`."""
+    centers = tf.constant(vectors, tf.float32)
     norms = tf.reduce_sum(tf.square(centers), axis=1)
 
     def guess(_: Any, truth: tf.Tensor) -> tf.Tensor:

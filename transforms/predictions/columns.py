@@ -110,7 +110,7 @@ def answer_columns(
       inputs: their fields.
     """
     columns: Columns = {}
-    for name, answer in answers.items():
+    for name, answer in sorted(answers.items(), key=lambda item: item[1].ndim):  # numbers before lists
         kind, prefix = name, ""
         for known in ("probabilities", "class", "forecast", "reconstruction"):
             if name.endswith(known):
@@ -131,17 +131,14 @@ def answer_columns(
 
 
 def _errors(reconstruction: np.ndarray, values: Mapping[str, Values], inputs: Sequence[Field]) -> Columns:
-    """Squared errors of what the one input is given back as: of each of its columns, and of each row of a window."""
+    """The mean squared error of each column of the one input, which is given back."""
     (field,) = inputs
     given = values[field.name]
     if not isinstance(given, np.ndarray) or not field.columns:
         return {}
     squares = np.square(given.astype(np.float32, copy=False) - reconstruction)
-    rows = squares.reshape(len(squares), -1, len(field.columns))
-    columns = _parts("error", rows.mean(axis=1), field.columns, "errors")
-    if rows.shape[1] > 1:
-        columns["row_errors"] = _listed(rows.mean(axis=2))
-    return columns
+    of_columns = squares.reshape(len(squares), -1, len(field.columns)).mean(axis=1)
+    return _parts("error", of_columns, field.columns, "errors")
 
 
 def _parts(name: str, matrix: np.ndarray, parts: Sequence[str], together: str) -> Columns:

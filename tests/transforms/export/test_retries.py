@@ -30,11 +30,11 @@ def written(export: Export, tries) -> dict[str, bytes]:
     """The files of an export whose shards are written by `tries`."""
     form = FORMATS[export.to]()
     measured = {shard.path: form.measure(export, read_items(export, shard)) for shard in export.shards()}
-    shards = list(prepare(None, export, measured))
-    assert list(prepare(None, export, measured)) == shards
+    shards = list(prepare(None, export, form, measured))
+    assert list(prepare(None, export, form, measured)) == shards
     for shard in shards:
         tries(form, export, shard)
-    publish(None, export, shards)
+    publish(None, export, form, shards)
     return {
         str(path.relative_to(export.out)): path.read_bytes() for path in Path(export.out).rglob("*") if path.is_file()
     }

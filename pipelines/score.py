@@ -1,0 +1,359 @@
+"""Entry point of `beamfeed score`: which assets behave oddly, since when, and by what.
+
+    python -m beamfeed.pipelines.score --job job.yaml [--predictions DIR] [--out DIR] [options]
+
+It reads predictions of an autoencoder of series: those of the dataset, from whose training windows it learns what is
+usual, and the ones to score. One process; memory follows the windows of the largest asset.
+Exit codes: 0 done, 1 failed, 2 a mistake of the user's.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.layout import SUCCESS, TOLD, RunLayout
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.events import emit_event
+from beamfeed.contract.options import SCORE
+from beamfeed.contract.storage import lock
+from beamfeed.contract.text import counted
+from beamfeed.contract.verbosity import note
+from beamfeed.pipelines.export_folder import read_told, write_once
+from beamfeed.pipelines.preprocess import run_program
+from beamfeed.transforms.export.parquet import write_batches
+from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
+from beamfeed.transforms.scoring.asset import ScoredRows, Windows, score_rows, tails_of
+from beamfeed.transforms.scoring.spool import Spool, read_batches
+from beamfeed.transforms.scoring.tails import Tail
+
+SCORING = lock.Use("--out", "scoring to")
+MEASURES = ("score", "pca_residual", "pca_t2", "nearest")  # of predictions, as far as they have them
+ERROR = "error_"  # begins the columns of errors of each column
+SAMPLED = 65_536  # windows, and rows, of training that stand for all
+SHOWN = 3  # columns that an interval is told of
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions in a folder.
+
+    Attributes:
+      folder: where they are.
+      told: what is told of them.
+    """
+
+    folder: str
+    told: dict[str, Any]
+
+    @classmethod
+    def at(cls, folder: str, option: str) -> "Predictions":
+        """Those in a folder.
+
+        Raises:
+          UserError: if they are not there, or not whole.
+        """
+        told = read_told(folder)
+        if told is None or told.get("to") != "predictions" or not told.get("complete"):
+            raise UserError(f"{option}: {folder} holds no complete predictions; `beamfeed predict` writes them")
+        return cls(folder, told)
+
+    def files(self, split: str | None = None) -> list[str]:
+        """Their paths; with `split`, of a dataset's, those of it."""
+        names = [name for name in self.told["files"] if split is None or name.startswith(f"{split}/")]
+        return [storage.join(self.folder, name) for name in names]
+
+    def schema(self) -> pa.Schema:
+        """Their columns; none where there are no predictions."""
+        for batch in read_batches(self.files()[:1], None):
+            return batch.schema
+        return pa.schema([])
+
+
+@dataclass
+class Scoring:
+    """How predictions are scored.
+
+    Attributes:
+      measures: columns of windows.
+      length: rows of a window.
+      args: options.
+      fleet: of each measure, its distribution in training.
+      threshold: from which on a row is flagged.
+    """
+
+    measures: list[str]
+    length: int
+    args: argparse.Namespace
+    fleet: Sequence[Tail] = ()
+    threshold: float = np.inf
+    found: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows_of(self, windows: pa.Table, own: pa.Table) -> Iterator[ScoredRows]:
+        """The rows of an asset.
+
+        Args:
+          windows: of it, to score.
+          own: likewise, of training.
+        """
+        tails = tails_of(matrix(own, self.measures), self.fleet)
+        if len(windows):
+            yield from score_rows(self._windows(windows), tails, self.length, self.args.rows, self.args.smooth)
+
+    def _windows(self, table: pa.Table) -> Windows:
+        starts = table["start"].to_numpy()
+        return Windows(starts, ticks(table["time"]), ticks(table["until"]), matrix(table, self.measures))
+
+    def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
+        """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
+        flagged = np.zeros(len(rows.time), bool)
+        over = rows.scores[:, 0] >= self.threshold
+        for first, end in intervals(over, self.args.least, self.args.gap).tolist():
+            flagged[first:end] = True
+            peak = first + int(rows.scores[first:end, 0].argmax())
+            by = [
+                name
+                for name, value in zip(self.measures, rows.scores[peak, 1:], strict=True)
+                if value >= self.threshold
+            ]
+            self.found.append(
+                {
+                    "asset": asset, "begin": rows.time[first], "end": rows.time[end - 1], "rows": end - first,
+                    "peak": rows.scores[peak, 0], "peak_time": rows.time[peak], "by": ",".join(by) or "together",
+                    "first": rows.first + first, "last": rows.first + end - 1,
+                }
+            )  # fmt: skip
+        return flagged
+
+
+def matrix(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """float64 `[n, columns]`."""
+    return np.stack([table[name].to_numpy().astype(np.float64) for name in columns], axis=1)
+
+
+def ticks(times: pa.ChunkedArray) -> np.ndarray:
+    """Times as float64, timestamps in microseconds."""
+    numbers = times.cast(pa.int64()) if pa.types.is_timestamp(times.type) else times
+    return np.asarray(numbers.to_numpy(), np.float64)
+
+
+def times_of(values: Sequence[float] | np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The way back."""
+    numbers = np.asarray(values, np.float64)
+    if pa.types.is_floating(kind):
+        return pa.array(numbers)
+    return pa.array(np.round(numbers).astype(np.int64)).cast(kind)
+
+
+def sampled(batches: Iterable[np.ndarray], total: int) -> np.ndarray:
+    """About `SAMPLED` rows of so many `[n, k]`, evenly."""
+    step = max(1, total // SAMPLED)
+    at, parts = 0, []
+    for values in batches:
+        parts.append(values[-at % step :: step])
+        at += len(values)
+    return np.concatenate(parts)
+
+
+def run(args: argparse.Namespace, ending: Ending) -> None:
+    """Scores.
+
+    Raises:
+      UserError, JobFailed
+    """
+    job = load_as(TrainingJob, args.job, args.set)
+    layout = RunLayout(job.train.workdir)
+    usual = Predictions.at(layout.predictions, "predictions of the dataset")
+    target = Predictions.at(args.predictions.rstrip("/"), "--predictions") if args.predictions else usual
+    schema = usual.schema()
+    lacking = [name for name in ("asset", "start", "time", "until", "score") if name not in schema.names]
+    if lacking:
+        raise UserError(f"{usual.folder}: have no column {lacking[0]!r}; score is for autoencoders of series")
+    if usual.told["model_crc32c"] != target.told["model_crc32c"]:
+        raise UserError(f"--predictions: {target.folder} are of another model than {usual.folder}; predict again")
+    if not usual.files("train"):
+        raise UserError(f"{usual.folder}: hold no windows of training; predict the whole dataset, without --split")
+    out = (args.out or (layout.scores if target is usual else f"{target.folder}-scores")).rstrip("/")
+    options = {name: getattr(args, name) for name in ("rows", "smooth", "risk", "threshold", "least", "gap")}
+    of = {name: target.told.get(name) for name in ("fingerprint", "model_crc32c", "splits")}
+    content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
+    measures = [name for name in MEASURES if name in schema.names]
+    scoring = Scoring(measures, job.windows.length, args)
+    told, was_complete = write_once(
+        out, content, lambda: score(scoring, usual, target, out, content, schema), SCORING, ending, force=args.force
+    )
+    if was_complete:
+        note(f"{out} is complete: the same scores. Nothing to do.")
+    if args.json:
+        emit_event("score", path=out, **told)
+        return
+    say(told, out)
+
+
+def score(
+    scoring: Scoring, usual: Predictions, target: Predictions, out: str, content: dict[str, Any], schema: pa.Schema
+) -> None:
+    """Learns what is usual, and writes the scores of rows and the flagged intervals."""
+    columns = ["asset", "start", "time", "until", *scoring.measures]
+    train, total = usual.files("train"), usual.told["items"]["train"]
+    seen = sampled((matrix_of(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
+    scoring.fleet = [Tail.of(seen[:, part]) for part in range(len(scoring.measures))]
+    rows = sum(target.told["items"].values())
+    with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
+        trained, windows = Spool(folder, max(total, rows)), Spool(other, max(total, rows))
+        for spool, files in ((trained, train), (windows, target.files())):
+            for batch in read_batches(files, columns):
+                spool.add(batch)
+            spool.close()
+        if scoring.args.threshold is None:
+            usual_scores = (
+                part.scores[:, :1]
+                for bucket in range(trained.buckets)
+                for _, own in trained.read(bucket)
+                for part in scoring.rows_of(own, own)
+            )
+            some = sampled(usual_scores, total * max(1, scoring.length // 4))
+            scoring.threshold = peaks_over_threshold(some[:, 0], scoring.args.risk)
+        else:
+            scoring.threshold = scoring.args.threshold
+        kind, files, count = schema.field("time").type, [], 0
+        for bucket in range(windows.buckets):
+            own_of = dict(trained.read(bucket))
+            name = f"rows/part-{bucket:05d}-of-{windows.buckets:05d}.parquet"
+            batches = row_batches(scoring, windows.read(bucket), own_of, kind)
+            first = next(batches, None)
+            if first is not None:
+                written = Counted([first], batches)
+                write_batches(storage.join(out, name), first.schema, written)
+                files.append(name)
+                count += written.rows
+    table = interval_table(scoring, target, usual, kind)
+    write_batches(storage.join(out, "intervals.parquet"), table.schema, table.to_batches())
+    with storage.open_output(storage.join(out, "intervals.csv")) as file:
+        pyarrow.csv.write_csv(table, file)
+    told = {
+        **content, "complete": True, "threshold_used": scoring.threshold, "measures": scoring.measures,
+        "items": {"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
+        "files": [*files, "intervals.csv", "intervals.parquet"],
+    }  # fmt: skip
+    storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(out, SUCCESS), "")
+
+
+class Counted:
+    """Batches, counted on the way."""
+
+    def __init__(self, first: list[pa.RecordBatch], others: Iterator[pa.RecordBatch]):
+        self.rows, self._first, self._others = 0, first, others
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batches in (self._first, self._others):
+            for batch in batches:
+                self.rows += batch.num_rows
+                yield batch
+
+
+def matrix_of(batch: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
+    """As `matrix`."""
+    return matrix(pa.Table.from_batches([batch]), columns)
+
+
+def row_batches(
+    scoring: Scoring, assets: Iterable[tuple[str, pa.Table]], own_of: dict[str, pa.Table], kind: pa.DataType
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some assets."""
+    for asset, windows in assets:
+        for rows in scoring.rows_of(windows, own_of.get(asset, windows.slice(0, 0))):
+            flagged = scoring.flag(asset, rows)
+            count = len(flagged)
+            columns = {
+                "asset": pa.repeat(asset, count),
+                "row": pa.array(rows.first + np.arange(count)),
+                "time": times_of(rows.time, kind),
+                "score": pa.array(rows.scores[:, 0].astype(np.float32)),
+                "flagged": pa.array(flagged),
+            }
+            of_measures = zip(scoring.measures, rows.scores[:, 1:].T, strict=True)
+            columns |= {f"rarity_{name}": pa.array(values.astype(np.float32)) for name, values in of_measures}
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+def interval_table(scoring: Scoring, target: Predictions, usual: Predictions, kind: pa.DataType) -> pa.Table:
+    """The flagged intervals, the most unusual first, each with the columns whose errors rose most."""
+    found = sorted(scoring.found, key=lambda one: -one["peak"])
+    columns = [name for name in target.schema().names if name.startswith(ERROR)]
+    shares = contributions(found, columns, target, usual, scoring.length) if columns and found else [""] * len(found)
+    return pa.table(
+        {
+            "asset": pa.array([one["asset"] for one in found], pa.string()),
+            **{name: times_of([one[name] for one in found], kind) for name in ("begin", "end")},
+            "rows": pa.array([one["rows"] for one in found], pa.int64()),
+            "peak": pa.array([one["peak"] for one in found], pa.float64()),
+            "peak_time": times_of([one["peak_time"] for one in found], kind),
+            "by": pa.array([one["by"] for one in found], pa.string()),
+            "columns": pa.array(shares, pa.string()),
+        }
+    )
+
+
+def contributions(
+    found: Sequence[dict[str, Any]], columns: Sequence[str], target: Predictions, usual: Predictions, length: int
+) -> list[str]:
+    """Of each interval, the columns with the largest share of what errors are above those of training."""
+    sums, count = np.zeros(len(columns)), 0
+    for batch in read_batches(usual.files("train"), columns):
+        sums, count = sums + matrix_of(batch, columns).sum(axis=0), count + batch.num_rows
+    usual_errors = sums / max(1, count)
+    errors, windows = np.zeros((len(found), len(columns))), np.zeros(len(found))
+    by_asset: dict[str, list[int]] = {}
+    for number, one in enumerate(found):
+        by_asset.setdefault(one["asset"], []).append(number)
+    named = pa.array(list(by_asset), pa.string())
+    for batch in read_batches(target.files(), ["asset", "start", *columns]):
+        wanted = batch.filter(pc.is_in(batch.column("asset"), named))
+        if not wanted.num_rows:
+            continue
+        starts, values = wanted.column("start").to_numpy(), matrix_of(wanted, columns)
+        encoded = wanted.column("asset").dictionary_encode()
+        for code, name in enumerate(encoded.dictionary.to_pylist()):
+            mine = encoded.indices.to_numpy() == code
+            for number in by_asset[name]:
+                inside = mine & (starts <= found[number]["last"]) & (starts + length > found[number]["first"])
+                errors[number] += values[inside].sum(axis=0)
+                windows[number] += inside.sum()
+    above = np.maximum(errors / np.maximum(1, windows)[:, None] - usual_errors, 0)
+    shares = above / np.maximum(above.sum(axis=1, keepdims=True), 1e-30)
+    names = [name.removeprefix(ERROR) for name in columns]
+    return [
+        ", ".join(f"{names[at]} {row[at]:.0%}" for at in np.argsort(-row, kind="stable")[:SHOWN] if row[at] >= 0.005)
+        for row in shares
+    ]
+
+
+def say(told: dict[str, Any], out: str) -> None:
+    """Prints what was found."""
+    items = told["items"]
+    flagged = f"{counted(items['intervals'], 'interval')} of {counted(items['assets'], 'asset')}"
+    note(f"{counted(items['rows'], 'row')}; {flagged} over {told['threshold_used']:.3g}", sys.stdout)
+    note(storage.join(out, "intervals.csv"), sys.stdout)
+
+
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+    """Scores and returns the exit code."""
+    return SCORE.run(lambda args: run(args, ending or Ending()), argv)
+
+
+if __name__ == "__main__":
+    run_program(lambda ending: main(ending=ending))

@@ -1,0 +1,62 @@
+"""How unusual a window is among those of training, by what costs nothing: measures beside a model's own error.
+
+They go into the SavedModel, so that whoever asks the model gets them, too. A model that learned to give back what it
+never saw has a small error there; its window is far from those of training all the same.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.trainer.models.components import VectorSums
+
+CENTERS = 64  # of k-means
+COMPONENTS = 8  # where a model has no encoder that says how many
+MOST_COMPONENTS = 64
+LEAST_VARIANCE = 1e-6  # of a component, as a part of that of the first: less is rounding
+PCA_RESIDUAL, PCA_T2, NEAREST = "pca_residual", "pca_t2", "nearest"
+
+
+class Unusual:
+    """The measures.
+
+    pca_residual: the mean square of what is left of a window without its principal components (the statistic Q).
+    pca_t2: Hotelling's T squared of the components, the sum of s^2 / variance over their scores s (Jackson 1991,
+    "A User's Guide to Principal Components", section 1.7). nearest: the distance to the nearest of `CENTERS` centres.
+
+    Attributes:
+      centers: float64 `[centers, numbers]`.
+
+    Args:
+      vectors: float32 `[n, numbers]`, windows of training, flattened; more than `CENTERS`.
+      count: of components; None where a model does not say.
+    """
+
+    def __init__(self, vectors: np.ndarray, count: int | None):
+        from sklearn.cluster import MiniBatchKMeans
+
+        sums = VectorSums(vectors.shape[1])
+        sums.add(vectors)
+        count = min(count or COMPONENTS, MOST_COMPONENTS, max(1, sums.most - 1))
+        components = sums.components(count)
+        variances = ((vectors - sums.mean) @ components).var(axis=0)
+        kept = variances > LEAST_VARIANCE * variances[0]
+        self.centers = MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_
+        self._mean = tf.constant(sums.mean, tf.float32)
+        self._components = tf.constant(components, tf.float32)
+        self._weights = tf.constant(np.where(kept, 1 / np.where(kept, variances, 1), 0), tf.float32)
+        self._centers = tf.constant(self.centers, tf.float32)
+
+    def measure(self, windows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Of windows `[batch, ...]`, each measure `[batch]`, float32."""
+        vectors = tf.reshape(tf.cast(windows, tf.float32), [-1, len(self._mean)])
+        apart = vectors - self._mean
+        scores = apart @ self._components
+        left = apart - scores @ tf.transpose(self._components)
+        products = vectors @ tf.transpose(self._centers)
+        squares = tf.reduce_sum(tf.square(self._centers), axis=1) - 2 * products
+        nearest = tf.gather(self._centers, tf.argmin(squares, axis=1))
+        return {
+            PCA_RESIDUAL: tf.reduce_mean(tf.square(left), axis=1),
+            PCA_T2: tf.reduce_sum(tf.square(scores) * self._weights, axis=1),
+            NEAREST: tf.norm(vectors - nearest, axis=1),
+        }
