@@ -3,9 +3,10 @@
     python benchmarks/anomalies.py FOLDER [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out anomalies.json]
 
 FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
-something is unusual. The job is trained on the first alone. A window's error counts for each of its rows, and a row
-gets the mean of those of its windows. For each file of the second the area under the curve of precision and recall
-(average precision) says how well the rows are found; the table shows the mean of all files with such rows.
+something is unusual. The job is trained on the first alone, and `beamfeed score` scores the rows of the second. Where a
+method gives scores of windows, a row gets the mean of those of its windows. For each file of the second the area under
+the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR (vus.py, buffers up
+to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
 Beside it, fitted on the same training rows, on the same features and windows: the mean square of a row's scaled values;
 PCA of the windows of all files with as many components as the model has latent numbers; and of the windows of
@@ -20,15 +21,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import yaml
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score
 from turns import say, write_json
+from vus import vus_pr
 
 CENTRES = 20
 AT_ONCE = 4096  # windows
-MODEL = "Beamfeed, the job of init"
+BUFFER = 100  # rows, the largest of VUS-PR
+SCORED, MODEL = "Beamfeed, the job of init and score", "the error of its model alone"
 
 Scores = Callable[[np.ndarray], np.ndarray]  # windows `[n, length, features]` -> `[n]`
 
@@ -91,6 +95,18 @@ def train(folder: Path, work: Path, seed: int, changes: list[str]) -> dict:
     return job
 
 
+def scored_rows(folder: Path, work: Path, changes: list[str]) -> dict[str, np.ndarray]:
+    """The scores of the rows of FOLDER/test, by the name of the file without its suffix."""
+    sets = [part for one in changes for part in ("--set", one)]
+    beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
+    new = ["--files", str(folder / "test" / "*.parquet"), "--out", "new"]
+    for command in (["predict"], ["predict", *new], ["score", "--predictions", "new", "--out", "scores"]):
+        line = [*beamfeed, command[0], "job.yaml", *sets, *command[1:]]
+        subprocess.run(line, cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rows = ds.dataset(work / "scores" / "rows").to_table(columns=["asset", "row", "score"]).to_pandas()
+    return {name: some.set_index("row")["score"] for name, some in rows.groupby("asset")}
+
+
 def of_model(workdir: Path) -> tuple[list[str], int, int, Scores]:
     """Features, length, latent numbers and scores of windows of raw values of an exported model."""
     import tensorflow as tf
@@ -119,23 +135,29 @@ def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -
             yield method, name, lambda some, score=score, one=one: score(scaled(some, one))
 
 
-def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str, float]:
-    """The mean average precision over the files, by method."""
+def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str, tuple[float, float]]:
+    """The mean average precision and VUS-PR over the files, by method."""
     with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as work:
         job = train(folder, Path(work), seed, changes)
         names, length, latent, score = of_model(Path(work, job["train"]["workdir"]))
         parts = {path.name: read(path, names) for path in sorted((folder / "train").glob("*.parquet"))}
         methods = [(MODEL, "", score), *guesses(parts, length, latent, seed)]
-        precisions: dict[str, list[float]] = {name: [] for name, _, _ in methods}
+        rows = scored_rows(folder, Path(work), [*changes, f"train.seed={seed}", f"train.feed.seed={seed}"])
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in (SCORED, *(name for name, _, _ in methods))}
+
+        def judge(name: str, unusual: np.ndarray, scores: np.ndarray) -> None:
+            found[name].append((average_precision_score(unusual, scores), vus_pr(unusual, scores, BUFFER)))
+
         for path in sorted((folder / "test").glob("*.parquet")):
             unusual = pq.read_table(path, columns=[label])[label].to_numpy() != 0
             if not unusual.any():
                 continue
+            judge(SCORED, unusual, rows[path.stem].reindex(range(len(unusual)), fill_value=0.0).to_numpy())
             windows = windows_of(read(path, names), length)
             for name, file, scores in methods:
                 if file in ("", path.name):
-                    precisions[name].append(average_precision_score(unusual, row_scores(windows, scores)))
-    return {name: float(np.mean(values)) for name, values in precisions.items()}
+                    judge(name, unusual, row_scores(windows, scores))
+    return {name: tuple(np.mean(values, axis=0).tolist()) for name, values in found.items()}
 
 
 def main() -> None:
@@ -146,12 +168,14 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the job")
     parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
     args = parser.parse_args()
-    results: dict[str, list[float]] = {}
+    results: dict[str, list[tuple[float, float]]] = {}
     for seed in args.seeds:
         for name, value in measure(args.folder.resolve(), args.label, seed, args.set).items():
             results.setdefault(name, []).append(value)
-    for name, values in results.items():
-        say(f"{name:40} {np.mean(values):.3f}  ({', '.join(f'{value:.3f}' for value in values)})")
+    for name, pairs in results.items():
+        for measured, values in zip(("average precision", "VUS-PR"), zip(*pairs, strict=True), strict=True):
+            each = ", ".join(f"{value:.3f}" for value in values)
+            say(f"{name:40} {measured:17} {np.mean(values):.3f}  ({each})")
     write_json(results, args.out)
 
 

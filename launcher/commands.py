@@ -82,7 +82,20 @@ def _carry_out(args: argparse.Namespace, plan: Plan, again: str) -> int:
         code, seconds = run_plan(plan, display)
         if code == 0:
             _summarize(plan, again, seconds, display)
-    return code
+    return code or _follow_up(args, plan)
+
+
+def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
+    """What the job asks for when its model is trained."""
+    train = plan.job.train
+    if train is None or TRAIN not in plan.asked or read_result(train.workdir) is None:
+        return 0
+    for name in plan.job.after:
+        program = {"predict": options.PREDICT, "score": options.SCORE}[name]
+        code = run_together(name, [start(program, {"job": plan.job_path, "set": plan.overrides, "json": args.json})])
+        if code:
+            return code
+    return 0
 
 
 def train(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ what `beamfeed schema` tells an editor.
 """
 
 import os
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -51,6 +51,9 @@ class Job(Section):
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")
     launch: Launch = Launch()
+    after: list[Literal["predict", "score"]] = Field(
+        default=[], description="What follows when the model is trained, in this order: predict its dataset, score it."
+    )
 
     @property
     def own_code(self) -> list[tuple[str, str]]:

@@ -36,6 +36,7 @@ NO_DATA: dict[str, Any] = {
     "limits": {"max_rejected_fraction": True, "max_rejected_assets": True},
     "train": True,
     "launch": True,
+    "after": True,
 }
 
 

@@ -16,6 +16,7 @@ PROGRAMS = [
     "beamfeed.pipelines.check",
     "beamfeed.pipelines.export_dataset",
     "beamfeed.pipelines.predict",
+    "beamfeed.pipelines.score",
     "beamfeed.pipelines.suggest_job",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",

@@ -29,7 +29,7 @@ def peaks_over_threshold(scores: np.ndarray, risk: float) -> float:
     shape, _, scale = genpareto.fit(excesses, floc=0)
     ratio = risk * len(scores) / len(excesses)
     above = -scale * np.log(ratio) if abs(shape) < 1e-8 else scale / shape * (ratio**-shape - 1)
-    return float(max(edge + above, np.quantile(scores, 1 - risk)))
+    return float(edge + above)
 
 
 def intervals(flagged: np.ndarray, least: int, gap: int) -> np.ndarray:

@@ -1,0 +1,56 @@
+"""VUS-PR: how well scores find anomalous ranges, without hanging on where exactly these begin.
+
+The volume under the surface of precision and recall over thresholds and buffers (Paparrizos et al. 2022, "Volume Under
+the Surface"). Each range gets a buffer of b rows in all, half before and half behind, whose weights fall as
+sqrt(1 - distance / b); recall counts a range the more the more of it is found, times the share of ranges of which
+anything is; the value is the mean over b = 0, 1, ..., most.
+"""
+
+import numpy as np
+
+THRESHOLDS = 250
+
+
+def vus_pr(unusual: np.ndarray, scores: np.ndarray, most: int) -> float:
+    """The mean area over buffers.
+
+    Args:
+      unusual: bool `[n]`, some of them.
+      scores: `[n]`, the higher the more unusual.
+      most: rows of the largest buffer.
+    """
+    ordered = np.sort(scores)[::-1]
+    cuts = np.unique(ordered[np.linspace(0, len(ordered) - 1, THRESHOLDS).astype(int)])[::-1]
+    said = scores >= cuts[:, None]
+    sums = np.concatenate([np.zeros((len(said), 1), int), said.cumsum(axis=1)], axis=1)
+    said = said.astype("f4")
+    return float(np.mean([_area(unusual, said, sums, buffer) for buffer in range(most + 1)]))
+
+
+def _area(unusual: np.ndarray, said: np.ndarray, sums: np.ndarray, buffer: int) -> float:
+    """The area for one buffer; `sums` are those of what was said before each row."""
+    weights = buffered(unusual, buffer)
+    edges = np.diff(np.concatenate([[0], (weights > 0).astype(np.int8), [0]]))
+    found = said @ weights.astype("f4")  # of what is anomalous or near
+    count, inside = said.sum(axis=1), float(unusual.sum())
+    near = found - said[:, unusual].sum(axis=1)
+    # As many positives as there are rows of ranges and, half of it, what was said of their buffers.
+    positives = (inside + inside + near) / 2
+    exists = (sums[:, np.flatnonzero(edges == -1)] > sums[:, np.flatnonzero(edges == 1)]).mean(axis=1)
+    recall = np.minimum(found / positives, 1) * exists
+    precision = found / np.maximum(count, 1)
+    return float(np.sum(np.diff(recall, prepend=0) * precision))
+
+
+def buffered(unusual: np.ndarray, buffer: int) -> np.ndarray:
+    """Weights `[n]`: 1 in ranges, falling in the buffers around them, 0 elsewhere."""
+    weights = unusual.astype(float)
+    half = buffer // 2
+    edges = np.diff(np.concatenate([[0], unusual.astype(np.int8), [0]]))
+    apart = np.arange(1, half + 1)
+    falling = np.sqrt(1 - apart / buffer) if half else np.zeros(0)
+    for first, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+        for places in (first - apart, end - 1 + apart):
+            there = (places >= 0) & (places < len(weights))
+            np.maximum.at(weights, places[there], falling[there])
+    return weights

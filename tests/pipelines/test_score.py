@@ -1,0 +1,113 @@
+"""A planted fault is found, in the asset and the column that it is in; what is usual is not flagged."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+import yaml
+from fleets import Fleet
+
+from beamfeed.pipelines.predict import main as predict
+from beamfeed.pipelines.score import main
+from beamfeed.trainer.main import main as train
+
+
+def make_series(rows: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    wave = np.sin(np.arange(rows) / 7 + seed)
+    columns = {f"x{at}": (wave * (at + 1) + 0.1 * rng.normal(size=rows)).astype("f4") for at in range(3)}
+    start = np.datetime64("2024-03-01T00:00:00", "us")
+    return pa.table({"t": start + np.arange(rows) * np.timedelta64(60, "s"), **columns})
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory) -> Fleet:
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"))
+    for number in range(8):
+        fleet.write(f"m{number}.parquet", make_series(600, number))
+    fleet.job["train"] |= {
+        "model": {"name": "dense_autoencoder", "units": [8], "latent": 2}, "epochs": 2, "feed": {"batch_size": 64},
+        "review": {"baselines": "none"},
+    }  # fmt: skip
+    assert fleet.preprocess() == 0
+    (fleet.folder / "job.yaml").write_text(yaml.safe_dump(fleet.job))
+    job = str(fleet.folder / "job.yaml")
+    assert train(["--job", job]) == 0
+    assert predict(["--job", job]) == 0
+    new = fleet.folder / "new"
+    new.mkdir()
+    for name, seed in (("m0", 0), ("m9", 9)):
+        table = make_series(400, seed).to_pandas()
+        if name == "m9":
+            table.loc[200:239, "x1"] = table.loc[200:239, "x1"] + 6
+        table.to_parquet(new / f"{name}.parquet", index=False)
+    assert predict(["--job", job, "--files", str(new), "--out", str(fleet.folder / "predicted")]) == 0
+    return fleet
+
+
+def score(fleet: Fleet, out: Path, *options: object) -> pd.DataFrame:
+    """The flagged intervals."""
+    arguments = ["--job", fleet.folder / "job.yaml", "--out", out, *options]
+    assert main([str(argument) for argument in arguments]) == 0
+    return pd.read_parquet(out / "intervals.parquet")
+
+
+def test_a_fault_is_found(fleet, tmp_path):
+    found = score(fleet, tmp_path / "out", "--predictions", fleet.folder / "predicted")
+    worst = found.iloc[0]
+    assert worst["asset"] == "m9"
+    start = np.datetime64("2024-03-01T00:00:00")
+    begin, end = ((worst[name] - start) / np.timedelta64(60, "s") for name in ("begin", "end"))
+    assert 190 <= begin <= 202
+    assert 237 <= end <= 250
+    assert worst["columns"].startswith("x1 ")
+    assert {"score", "pca_residual", "nearest"} & set(worst["by"].split(","))
+    rows = ds.dataset(tmp_path / "out" / "rows").to_table().to_pandas()
+    assert rows.groupby("asset")["row"].apply(list).to_dict() == {"m0": list(range(400)), "m9": list(range(400))}
+    assert rows["flagged"].sum() == found["rows"].sum()
+    assert rows[(rows["asset"] == "m0")]["flagged"].mean() < 0.02
+    assert (rows["time"] == start + rows["row"] * np.timedelta64(60, "s")).all()
+    measures = [name for name in rows.columns if name.startswith("rarity_")]
+    assert (rows["score"] >= rows[measures].max(axis=1) - 1e-4).all()
+    assert pd.read_csv(tmp_path / "out" / "intervals.csv")["asset"].tolist() == found["asset"].tolist()
+
+
+def test_what_is_usual_is_flagged_as_often_as_it_may_be(fleet, tmp_path):
+    score(fleet, tmp_path / "out", "--risk", "0.02")
+    rows = ds.dataset(tmp_path / "out" / "rows").to_table().to_pandas()
+    assert 0.002 < rows["flagged"].mean() < 0.06
+
+
+def test_options(fleet, tmp_path):
+    new = fleet.folder / "predicted"
+    by_default = score(fleet, tmp_path / "a", "--predictions", new, "--threshold", 3)
+    assert json.loads((tmp_path / "a" / "_export.json").read_text())["threshold_used"] == 3
+    long = score(fleet, tmp_path / "b", "--predictions", new, "--threshold", 3, "--least", 30)
+    assert set(long["rows"]) <= set(by_default["rows"]) | {by_default["rows"].max()}
+    assert (long["rows"] >= 30).all()
+    last = score(fleet, tmp_path / "c", "--predictions", new, "--threshold", 3, "--rows", "last")
+    minute = np.timedelta64(60, "s")
+    assert last.iloc[0]["begin"] >= by_default.iloc[0]["begin"] - minute
+    smooth = score(fleet, tmp_path / "d", "--predictions", new, "--threshold", 3, "--smooth", 40)
+    assert smooth.iloc[0]["end"] > by_default.iloc[0]["end"]  # the mean of rows before falls later
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--predictions", "{tmp}/none"], "--predictions: {tmp}/none holds no complete predictions"),
+        (["--set", "train.workdir={tmp}/none"], "predictions of the dataset: {tmp}/none/predictions holds no complete"),
+        (["--out", "{fleet}"], "holds something else"),
+    ],
+)
+def test_mistakes(fleet, tmp_path, capsys, options, line):
+    places = {"tmp": tmp_path, "fleet": fleet.folder}
+    arguments = ["--job", str(fleet.folder / "job.yaml"), *(option.format(**places) for option in options)]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert line.format(**places) in error
+    assert error.count("\n") == 1

@@ -1,0 +1,47 @@
+"""Rows of windows against a plain loop, over random windows."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamfeed.transforms.scoring.rows import HOWS, rows_of_run, runs_of, smoothed
+
+
+def plain(start, length, values, how):
+    rows = []
+    for row in range(start[0], start[-1] + length):
+        inside = [i for i, s in enumerate(start) if s <= row < s + length]
+        if how == "mean":
+            rows.append(np.mean(values[inside], axis=0))
+        elif how == "max":
+            rows.append(np.max(values[inside], axis=0))
+        else:
+            ended = [i for i, s in enumerate(start) if s + length - 1 >= row]
+            rows.append(values[ended[0]])
+    return np.array(rows)
+
+
+@given(st.integers(1, 9), st.lists(st.integers(1, 9), max_size=30), st.integers(0, 99), st.sampled_from(HOWS))
+def test_rows(length, steps, seed, how):
+    start = 5 + np.cumsum([0, *(min(step, length) for step in steps)])
+    values = np.random.default_rng(seed).normal(size=(len(start), 2))
+    np.testing.assert_allclose(rows_of_run(start, length, values, how), plain(start, length, values, how), atol=1e-9)
+
+
+@given(st.integers(1, 6), st.lists(st.integers(1, 20), max_size=20))
+def test_runs_have_no_row_between_them_that_a_window_has(length, steps):
+    start = np.cumsum([0, *steps])
+    runs = [start[run] for run in runs_of(start, length)]
+    assert np.concatenate(runs).tolist() == start.tolist()
+    assert all((np.diff(run) <= length).all() for run in runs)
+    assert all(after[0] > before[-1] + length for before, after in pairwise(runs))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 50])
+def test_smoothed(rows):
+    values = np.random.default_rng(0).normal(size=(20, 2))
+    expected = [values[max(0, at - rows + 1) : at + 1].mean(axis=0) for at in range(20)]
+    np.testing.assert_allclose(smoothed(values, rows), expected)
