@@ -1,0 +1,133 @@
+"""How fast `beamfeed predict` is, beside the naive way and beside the model alone: windows a second.
+
+    python benchmarks/predict.py [--assets 8] [--rows 100000] [--seconds 20] [--json out/bench/predict.json]
+
+A fleet of noise (fleet.py), windows of 32 rows, the dense autoencoder of examples/fleet.yaml after one epoch.
+
+    beamfeed      the windows of the dataset -> Parquet with errors of each column; without the start of the process
+    the model     Keras's `predict` of one array that is in memory, in batches of 256 and of 4096: answers alone
+    naive         a DoFn that calls Keras's `predict` for each window, for some seconds
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import yaml
+from fleet import make_fleet
+from turns import say, write_json
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def job_file(folder: Path) -> Path:
+    """The job of examples/fleet.yaml on a folder, with one epoch."""
+    job = yaml.safe_load((ROOT / "examples" / "fleet.yaml").read_text())
+    job["source"] |= {"files": str(folder / "fleet" / "*.parquet"), "features": ["sensor_*"]}
+    job["output"]["path"], job["train"]["workdir"] = str(folder / "data"), str(folder / "model")
+    job["train"] |= {"epochs": 1, "review": {"baselines": "none"}}
+    job["launch"]["train"]["workers"] = 1
+    job["windows"]["stride"] = 4
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
+
+
+def of_beamfeed(job: Path, out: Path) -> float:
+    """Windows a second of `beamfeed predict` on the dataset, once what takes long to load is loaded."""
+    from beamfeed.pipelines.predict import main
+
+    rates = []
+    for turn in range(2):  # the first loads modules and traces
+        began = time.perf_counter()
+        assert main(["--job", str(job), "--out", str(out / str(turn)), "--split", "train"]) == 0
+        seconds = time.perf_counter() - began
+        told = yaml.safe_load((out / str(turn) / "_export.json").read_text())
+        rates.append(sum(told["items"].values()) / seconds)
+    return rates[-1]
+
+
+def read_windows(data: Path, most: int) -> np.ndarray:
+    """float32 `[n, length, features]`, of training."""
+    from beamfeed import load_dataset
+
+    batches, count = [], 0
+    for batch in load_dataset(str(data), "train", batch_size=1024, shuffle=0, epochs=1).as_numpy_iterator():
+        batches.append(batch["values"] if isinstance(batch, dict) else batch)
+        count += len(batches[-1])
+        if count >= most:
+            break
+    return np.concatenate(batches)
+
+
+def of_model(model: object, windows: np.ndarray, batch: int) -> float:
+    """Windows a second of Keras's predict of one array."""
+    model.predict(windows[: 4 * batch], batch_size=batch, verbose=0)
+    began = time.perf_counter()
+    model.predict(windows, batch_size=batch, verbose=0)
+    return len(windows) / (time.perf_counter() - began)
+
+
+def naive(path: str, windows: np.ndarray, seconds: float) -> float:
+    """Windows a second of a DoFn that predicts one at a time."""
+    import apache_beam as beam
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+    class PredictOne(beam.DoFn):
+        def setup(self) -> None:
+            import keras
+
+            self._model = keras.models.load_model(path)
+            self._model.predict(windows[:1], verbose=0)
+            self._began = time.perf_counter()
+
+        def process(self, number: int):
+            if time.perf_counter() - self._began < seconds:
+                yield self._model.predict(windows[number][None], verbose=0).sum()
+
+    def note(count: int) -> None:  # the pipeline has a copy of what it closes over
+        Path(path + ".count").write_text(str(count))
+
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        found = pipeline | beam.Create(range(len(windows)), reshuffle=False) | beam.ParDo(PredictOne())
+        _ = found | beam.combiners.Count.Globally() | beam.Map(note)
+    return int(Path(path + ".count").read_text()) / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--assets", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of the naive way")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with tempfile.TemporaryDirectory(prefix="beamfeed-predict-") as name:
+        folder = Path(name)
+        make_fleet(folder / "fleet", args.assets, args.rows)
+        job = job_file(folder)
+        subprocess.run(
+            [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(job), "-q"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        results = {"beamfeed": of_beamfeed(job, folder / "out")}
+        import keras
+
+        model = keras.models.load_model(folder / "model" / "model.keras")
+        windows = read_windows(folder / "data", 1_000_000)
+        for batch in (256, 4096):
+            results[f"the model, batches of {batch}"] = of_model(model, windows, batch)
+        results["naive"] = naive(str(folder / "model" / "model.keras"), windows[:20_000], args.seconds)
+        for way, rate in results.items():
+            say(f"{way:30} {rate:12,.0f} windows a second")
+        write_json({"windows": len(windows), **results}, args.json)
+
+
+if __name__ == "__main__":
+    main()
