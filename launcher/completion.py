@@ -12,6 +12,7 @@ _FILES = (
     "RUN",
     "WHERE",
     "FILE",
+    "PATTERN",
 )  # placeholders of arguments that are paths of files
 _FOLDERS = ("DIR",)
 

@@ -40,7 +40,7 @@ from beamfeed.transforms.scoring.spool import Spool, read_batches
 from beamfeed.transforms.scoring.tails import Tail
 
 SCORING = lock.Use("--out", "scoring to")
-MEASURES = ("score", "pca_residual", "pca_t2", "nearest")  # of predictions, as far as they have them
+MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as they have them
 ERROR = "error_"  # begins the columns of errors of each column
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
 SHOWN = 3  # columns that an interval is told of

@@ -147,19 +147,19 @@ def test_what_is_said_of_an_odd_table_is_what_is_in_it(tmp_path, seed):
     job, told = write_job(tmp_path, seed)
     checked = check_job(load_job(job))
     assert not checked.problems
-    assert len(checked.prediction.rejects) == told.rejected, checked.prediction.rejects[:3]
-    manifest, notes = checked.manifest, checked.prediction.notes
+    assert len(checked.rehearsal.rejects) == told.rejected, checked.rehearsal.rejects[:3]
+    manifest, notes = checked.manifest, checked.rehearsal.notes
     assert (manifest.counts.rows_read, manifest.counts.rejected_rows) == (told.rows, told.rejected)
     assert {name: split.windows for name, split in manifest.splits.items()} == told.splits
-    assert {one.name: one.missing for one in checked.prediction.overview.missing} == told.missing
-    assert {one.values for one in checked.prediction.overview.missing} == {told.splits["train"]}
+    assert {one.name: one.missing for one in checked.rehearsal.overview.missing} == told.missing
+    assert {one.values for one in checked.rehearsal.overview.missing} == {told.splits["train"]}
     assert {name: split.targets["label"].counts for name, split in manifest.splits.items()} == told.classes
     assert counted(notes, "rows in no split, left out") == told.unused
     assert counted(notes, "rows without a label, left out") == told.unlabelled
     rows = checked.rows
     assert (rows.rows, rows.splits, rows.set_aside) == (told.rows, told.splits, told.rejected)
     assert rows.left_out == told.unused + told.unlabelled
-    assert len(checked.prediction.rejects) == told.rejected
+    assert len(checked.rehearsal.rejects) == told.rejected
     if seed < 2:
         run_as_foretold(job, checked, told)
 
@@ -186,9 +186,9 @@ def test_rows_of_series_that_no_split_takes_are_told(fleet):
     rows = checked.rows
     assert (rows.rows, rows.splits, rows.set_aside) == (205, {"train": 60, "eval": 24, "test": 20}, 5)
     assert rows.left_out == 46 + 50  # behind the last split, and of times that come twice
-    assert "rows in no split, left out: 46 in 1 asset (long)" in checked.prediction.notes
-    assert counted(checked.prediction.notes, "rows of a time that another row has") == 50
-    assert {one.name: one.missing for one in checked.prediction.overview.missing}["x1"] == 7
+    assert "rows in no split, left out: 46 in 1 asset (long)" in checked.rehearsal.notes
+    assert counted(checked.rehearsal.notes, "rows of a time that another row has") == 50
+    assert {one.name: one.missing for one in checked.rehearsal.overview.missing}["x1"] == 7
     assert fleet.preprocess() == 0
     assert fleet.manifest.notes == checked.manifest.notes
 
@@ -213,7 +213,7 @@ def test_a_row_that_is_set_aside_is_told_once(tmp_path, by, left_out):
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(job))
     checked = check_job(load_job(str(path)))
-    rows, notes = checked.rows, checked.prediction.notes
+    rows, notes = checked.rows, checked.rehearsal.notes
     assert rows.set_aside == 1
     assert counted(notes, "rows in no split, left out") == rows.left_out
     assert sum(rows.splits.values()) + rows.set_aside + rows.left_out == rows.rows == 300

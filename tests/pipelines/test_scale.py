@@ -133,7 +133,7 @@ def test_assets_of_quite_different_sizes_keep_their_own_scale(fleet):
     words = "the scale of 3 of 6 assets is under prepare.scale.min_divisor (1 times the usual one)"
     assert [note.split(", so they")[0] for note in fleet.manifest.notes] == [f"x{k}: {words}" for k in range(3)]
     checked = check_job(load_job(str(fleet.write_job()), ["prepare.scale.min_divisor=1"]))
-    assert list(checked.prediction.notes) == fleet.manifest.notes
+    assert list(checked.rehearsal.notes) == fleet.manifest.notes
 
 
 def test_a_nearly_constant_sensor_of_one_asset_does_not_blow_up(fleet):

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 import yaml
-from fleets import Fleet
 
 from beamfeed.pipelines.predict import main as predict
 from beamfeed.pipelines.score import main
 from beamfeed.trainer.main import main as train
+from tests.fleets import Fleet
 
 
 def make_series(rows: int, seed: int) -> pa.Table:
@@ -65,7 +65,7 @@ def test_a_fault_is_found(fleet, tmp_path):
     assert 190 <= begin <= 202
     assert 237 <= end <= 250
     assert worst["columns"].startswith("x1 ")
-    assert {"score", "pca_residual", "nearest"} & set(worst["by"].split(","))
+    assert {"score", "pca_q", "nearest"} & set(worst["by"].split(","))
     rows = ds.dataset(tmp_path / "out" / "rows").to_table().to_pandas()
     assert rows.groupby("asset")["row"].apply(list).to_dict() == {"m0": list(range(400)), "m9": list(range(400))}
     assert rows["flagged"].sum() == found["rows"].sum()

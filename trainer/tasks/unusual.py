@@ -13,13 +13,13 @@ CENTERS = 64  # of k-means
 COMPONENTS = 8  # where a model has no encoder that says how many
 MOST_COMPONENTS = 64
 LEAST_VARIANCE = 1e-6  # of a component, as a part of that of the first: less is rounding
-PCA_RESIDUAL, PCA_T2, NEAREST = "pca_residual", "pca_t2", "nearest"
+PCA_Q, PCA_T2, NEAREST = "pca_q", "pca_t2", "nearest"
 
 
 class Unusual:
     """The measures.
 
-    pca_residual: the mean square of what is left of a window without its principal components (the statistic Q).
+    pca_q: the mean square of what is left of a window without its principal components (the statistic Q).
     pca_t2: Hotelling's T squared of the components, the sum of s^2 / variance over their scores s (Jackson 1991,
     "A User's Guide to Principal Components", section 1.7). nearest: the distance to the nearest of `CENTERS` centres.
 
@@ -56,7 +56,7 @@ class Unusual:
         squares = tf.reduce_sum(tf.square(self._centers), axis=1) - 2 * products
         nearest = tf.gather(self._centers, tf.argmin(squares, axis=1))
         return {
-            PCA_RESIDUAL: tf.reduce_mean(tf.square(left), axis=1),
+            PCA_Q: tf.reduce_mean(tf.square(left), axis=1),
             PCA_T2: tf.reduce_sum(tf.square(scores) * self._weights, axis=1),
             NEAREST: tf.norm(vectors - nearest, axis=1),
         }

@@ -176,7 +176,7 @@ def test_fewer_rows_than_a_window_make_none(served, signatures):
         "latent": (0, 2),
         "reconstruction": (0, LENGTH, 3),
         "reconstruction_raw": (0, LENGTH, 3),
-        **dict.fromkeys(("nearest", "pca_residual", "pca_t2", "score"), (0,)),
+        **dict.fromkeys(("nearest", "pca_q", "pca_t2", "score"), (0,)),
         "start": (0,),
     }
 

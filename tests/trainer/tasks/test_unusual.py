@@ -21,7 +21,7 @@ def test_measures():
     scores = pca.transform(new)
     np.testing.assert_allclose(found["pca_t2"], (scores**2 / pca.transform(seen).var(axis=0)).sum(axis=1), rtol=1e-3)
     left = new - pca.inverse_transform(scores)
-    np.testing.assert_allclose(found["pca_residual"], (left**2).mean(axis=1), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found["pca_q"], (left**2).mean(axis=1), rtol=1e-3, atol=1e-5)
     assert unusual.centers.shape == (CENTERS, 12)
     apart = pairwise_distances(new, unusual.centers).min(axis=1)
     np.testing.assert_allclose(found["nearest"], apart, rtol=1e-3, atol=1e-3)

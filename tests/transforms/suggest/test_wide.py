@@ -51,7 +51,7 @@ def test_how_the_columns_are_written(folder, names, wide, time):
     assert "Left out: Code." in text
     checked = check_job(found)
     assert not checked.problems
-    assert len(checked.prediction.assets) == 12
+    assert len(checked.rehearsal.assets) == 12
 
 
 @pytest.mark.parametrize(

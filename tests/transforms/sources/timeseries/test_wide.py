@@ -84,8 +84,8 @@ def test_check_foretells_the_run_and_lists_no_time_as_left_out(fleet):
     del fleet.job["train"]
     checked = check_job(parse_job(fleet.write_job().read_text()))
     assert not checked.problems
-    assert checked.prediction.overview.left_out == ("place",)
-    assert checked.prediction.overview.times.first == "2024-01-30 00:00:00"
+    assert checked.rehearsal.overview.left_out == ("place",)
+    assert checked.rehearsal.overview.times.first == "2024-01-30 00:00:00"
     assert fleet.preprocess() == 0
     assert {name: one.windows for name, one in checked.manifest.splits.items()} == {
         name: one.windows for name, one in fleet.manifest.splits.items()
@@ -118,7 +118,7 @@ def test_files_may_have_other_times_and_one_without_any_is_set_aside(fleet):
     write(fleet, "c.csv", pa.table({"machine": ["x"], "place": ["y"], "level of it": [1.5]}))
     fleet.job["limits"] = {"max_rejected_fraction": 0.9}
     checked = check_job(parse_job(fleet.write_job().read_text()))
-    assert [str(one.reason) for one in checked.prediction.rejects] == [
+    assert [str(one.reason) for one in checked.rehearsal.rejects] == [
         "no column matches source.reshape.wide; the file has machine, place, level of it"
     ]
 
@@ -128,10 +128,10 @@ def test_names_that_are_years_count_or_are_times(fleet):
     write(use(fleet, ["19*", "20*"]), "a.csv", wide_table(names, values()))
     del fleet.job["prepare"]["max_gap"]
     checked = check_job(parse_job(fleet.write_job().read_text()))
-    assert (checked.prediction.overview.times.first, checked.prediction.overview.times.step) == ("1980", "1")
+    assert (checked.rehearsal.overview.times.first, checked.rehearsal.overview.times.step) == ("1980", "1")
     fleet.job["source"]["time"] = {"column": "day", "format": "%Y"}
     checked = check_job(parse_job(fleet.write_job().read_text()))
-    assert checked.prediction.overview.times.first == "1980-01-01 00:00:00"
+    assert checked.rehearsal.overview.times.first == "1980-01-01 00:00:00"
 
 
 def test_columns_that_count_and_a_label_of_the_row(fleet):
