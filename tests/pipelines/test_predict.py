@@ -134,6 +134,25 @@ def test_times_that_are_not_even(tmp_path):
     assert table["until"].to_list() == times[table["start"] + 7].tolist()
 
 
+def test_forecasts(tmp_path):
+    fleet = Fleet(tmp_path)
+    for number in range(4):
+        fleet.write(f"m{number}.parquet", make_table(120, seed=number))
+    fleet.job["label"] = {"ahead": {"rows": 3, "columns": ["x0"]}}
+    fleet.job["train"] |= EPOCH | {"model": {"name": "dlinear"}, "task": {"name": "forecast"}}
+    assert fleet.preprocess() == 0
+    trained(fleet.job, fleet.folder)
+    of_dataset = sorted_by(predict(fleet.folder, tmp_path / "dataset"), "asset", "start")
+    of_files = sorted_by(predict(fleet.folder, tmp_path / "files", "--files", fleet.files), "asset", "start")
+    assert (of_dataset["until"] == of_dataset["time"] + 7).all()  # of what the model gets, not of what it tells
+    assert np.stack(of_dataset["forecast_x0"]).shape == (len(of_dataset), 3)
+    # Of files also the last windows, behind which there is nothing.
+    assert len(of_files) == 4 * ((120 - 8) // 2 + 1)
+    both = of_dataset.drop(columns="label").merge(of_files, on=["asset", "start", "time", "until"])
+    assert len(both) == len(of_dataset)
+    np.testing.assert_allclose(np.stack(both["forecast_x0_x"]), np.stack(both["forecast_x0_y"]), rtol=1e-5, atol=1e-6)
+
+
 def test_tables(lake, tmp_path):
     of_dataset = sorted_by(predict(lake.folder, tmp_path / "dataset"), "row")
     assert set(of_dataset["label"]) == {"0", "1"}

@@ -131,7 +131,8 @@ class Predictions(Format):
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
         model = load(self._model)
-        fields = Fields.of([item.field for item in export.fields], export.manifest.windows, targets=True)
+        named = [field for field in export.manifest.fields if field.name in export.names]
+        fields = Fields.of(named, export.manifest.windows, targets=True)
         batches = (batch for part in items for batch in predict(model, part, fields, None))
         write_told(target(export, shard, self.suffix), batches, self.content)
 
