@@ -92,7 +92,9 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
         return 0
     for name in plan.job.after:
         program = {"predict": options.PREDICT, "score": options.SCORE}[name]
-        code = run_together(name, [start(program, {"job": plan.job_path, "set": plan.overrides, "json": args.json})])
+        code = run_together(
+            name, [start(program, {"job": plan.job_path, "set": list(plan.overrides), "json": args.json})]
+        )
         if code:
             return code
     return 0

@@ -76,7 +76,7 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     (tmp_path / "new.csv").write_text("\n".join([head, *lines[900:], *odd]) + "\n")
     out = tmp_path / "predictions"
     said = predict(tmp_path, out, "--files", tmp_path / "new.csv", "--keep", "good,kind,income,day")
-    assert "set aside: 1 file and 2 rows" in said
+    assert "set aside: 2 rows" in said
     scored = pq.read_table(out).sort_by("row").to_pylist()
     assert [row["row"] for row in scored] == list(range(300))
     rejects = [json.loads(line) for line in (out / "_rejects.jsonl").read_text().splitlines()]

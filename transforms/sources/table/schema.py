@@ -119,7 +119,7 @@ class TableSchema:
     @property
     def csv_types(self) -> dict[str, pa.DataType]:
         """The types that the columns of a text are parsed as; times are read from text."""
-        types: dict[str, pa.DataType] = dict.fromkeys(self.partitions, pa.string())
+        types: dict[str, pa.DataType] = dict.fromkeys((*(self.kept or ()), *self.partitions), pa.string())
         types |= {label.column: label.type for label in self.labels}
         types |= {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.numbers}
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
