@@ -93,7 +93,8 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     for name in plan.job.after:
         program = {"predict": options.PREDICT, "score": options.SCORE}[name]
         code = run_together(
-            name, [start(program, {"job": plan.job_path, "set": list(plan.overrides), "json": args.json})]
+            name,
+            [start(program, {"job": plan.job_path, "set": list(plan.overrides), "json": args.json, "force": True})],
         )
         if code:
             return code

@@ -26,7 +26,7 @@ Content = Mapping[str, Any]
 def write_once(
     out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool
 ) -> tuple[dict[str, Any], bool]:
-    """Writes a folder, unless it is there already; goes on where the same was begun.
+    """Writes a folder, unless it is there already; what did not end is written anew.
 
     Args:
       out: the folder.
@@ -81,19 +81,19 @@ def _check(out: str) -> None:
 
 
 def _make_room(out: str, content: Content, *, force: bool) -> None:
-    """Empties the folder of what did not end, or with `force` of anything; what is there of the same stays.
+    """Empties the folder of what did not end, or with `force` of anything.
 
     Raises:
       UserError: if it holds another one and there is no `force`.
     """
     told = read_told(out)
-    if told is not None and told.get("complete") and not force:
+    same = told is not None and {key: told.get(key) for key in content} == content  # it ended before _SUCCESS
+    if told is not None and told.get("complete") and not same and not force:
         another = f"{told['to']} of {told.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
-    if told is None or told.get("complete") or {key: told.get(key) for key in content} != content:
-        for name in storage.list_folder(out):
-            if name not in (LOCK, TOLD):
-                storage.remove_tree(storage.join(out, name))
+    for name in storage.list_folder(out):
+        if name not in (LOCK, TOLD):
+            storage.remove_tree(storage.join(out, name))
     storage.write_text(storage.join(out, TOLD), json.dumps({**content, "complete": False}) + "\n")
 
 

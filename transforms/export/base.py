@@ -133,10 +133,6 @@ class Format:
         """
         return list(shards)
 
-    def is_written(self, export: Export, shard: ShardExport) -> bool:
-        """Whether a shard's file is there, of the same export, which did not end."""
-        return bool(self.suffix) and storage.exists(target(export, shard, self.suffix))
-
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
         """Writes a shard's items, so that a second time does no harm and a reader sees no part."""
         raise NotImplementedError

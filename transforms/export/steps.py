@@ -95,8 +95,7 @@ class WriteShard(beam.DoFn):
         self._items = beam.metrics.Metrics.counter("beamfeed", "items_exported")
 
     def process(self, shard: ShardExport) -> Iterator[ShardExport]:
-        if not self._form.is_written(self._export, shard):
-            self._form.write(self._export, shard, read_items(self._export, shard))
+        self._form.write(self._export, shard, read_items(self._export, shard))
         self._items.inc(shard.items)
         yield shard
 

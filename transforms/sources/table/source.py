@@ -202,7 +202,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Table":
         schema = self._schema
-        there = [*read_schema(files[0].path, schema.text).names, *sorted(schema.of_path)]
+        there = [] if not names else [*read_schema(files[0].path, schema.text).names, *sorted(schema.of_path)]
         for name in names:
             if name not in there:
                 has = ", ".join(there)
