@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.errors import UserError
 from beamfeed.transforms.export.items import Items
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
@@ -55,6 +54,8 @@ def key_columns(
         assert times[0].time is not None
         for name, row in (("time", 0), ("until", length - 1)):
             ticks = _ticks(items, row, [values[field.name] for field in times], place)
+            if name in columns:  # a label that is called so
+                columns[f"{name}_"] = columns.pop(name)
             columns[name] = _times(ticks, times[0].time)
     return columns
 
@@ -161,19 +162,10 @@ def _lists(flat: pa.Array, width: int) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, width)
 
 
-def join(*groups: Columns) -> pa.RecordBatch:
-    """The columns of several groups side by side.
-
-    Raises:
-      UserError: if two have the same name.
-    """
-    joined: Columns = {}
-    for group in groups:
-        for name, column in group.items():
-            if name in joined:
-                raise UserError(f"two columns of the predictions would be called {name!r}; leave it out of --keep")
-            joined[name] = column
-    return pa.RecordBatch.from_pydict(joined)
+def join(keys: Columns, answers: Columns) -> pa.RecordBatch:
+    """Both side by side; a key, or a label, that is called as an answer gets a `_` behind its name."""
+    renamed = {f"{name}_" if name in answers else name: column for name, column in keys.items()}
+    return pa.RecordBatch.from_pydict({**renamed, **answers})
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:

@@ -27,6 +27,8 @@ def job_of_files(job: Job, files: Sequence[str], manifest: Manifest, raw: RawVal
         source["features"] = manifest.features
     source |= {name: {} for name in ("outputs", "weights") if name in fields}
     source |= {name: None for name in ("key",) if name in fields}
+    if "time" in fields and not fields["time"].is_required():  # of tables, which are split by it alone
+        source["time"] = None
     everything = {"train": 0.0, "eval": 0.0, "test": 1.0}
     nothing = dict.fromkeys(("column", "eval_from", "test_from", "train_from", "gap"))
     split = {**everything, **nothing, "by": job.source.split_by[0], "stratify": False}

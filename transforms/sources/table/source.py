@@ -214,7 +214,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         for run in read_runs(work.path, work.runs):
             for rows in by_bytes(run, PART_BYTES):
                 place = {"file": pa.repeat(piece.path, rows.num_rows), "row": rows.column(ROW_NUMBER)}
-                place |= {name: rows.column(kept_name(name)) for name in kept}
+                place |= {f"{name}_" if name in place else name: rows.column(kept_name(name)) for name in kept}
                 fields = transform({name: rows.column(name) for name in transform.inputs})
                 one, every = np.zeros(1, np.int64), np.array([rows.num_rows])
                 yield RecordBlock(work.unit.asset.name, one, every, fields, pa.RecordBatch.from_pydict(place))
