@@ -8,7 +8,8 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from beamfeed.contract import storage
@@ -106,6 +107,10 @@ def predict_dataset(
 
         look_for_devices()
     names = tuple(field.name for field in manifest.fields if field.role != "weight" and field.stored != "steps")
+    if unread := [one.name for one in manifest.fields if one.role == "input" and one.name not in names]:
+        raise UserError(
+            f"dataset {manifest.name}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict"
+        )
     export = Export(job.output.path, manifest, splits, "windows", names, "predictions", out)
     form = Predictions(Exported.at(RunLayout(job.train.workdir).saved_model))
 
@@ -132,6 +137,14 @@ def predict_files(
         from beamfeed.transforms.sources.checking import REJECTS as REJECTED
 
         look_for_devices()
+    differ = [key for key in ("length", "stride") if getattr(job.frame, key) != getattr(manifest.windows, key)]
+    if differ:
+        key = differ[0]
+        of_job, of_dataset = (getattr(frame, key) for frame in (job.frame, manifest.windows))
+        raise UserError(
+            f"windows.{key}: is {of_job} in the job and {of_dataset} in the dataset, forecast rows counted; predict "
+            "with the job that the model was trained with"
+        )
     raw = read_raw_values(manifest.data_layout(job.output.path).raw_values)
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()
@@ -153,8 +166,7 @@ def predict_files(
 
     def write() -> None:
         layout, progress = predictions.layout, Progress(None)
-        storage.remove_tree(layout.root)
-        with opened(args.beam_options, ending, log) as pipeline:
+        with removed_after(layout.root), opened(args.beam_options, ending, log) as pipeline:
             listed = source.listed(files, layout.scratch)
             write_listing(layout, listed)
             job_steps = PreprocessPipeline(source, layout, content["fingerprint"], len(files), progress)
@@ -168,10 +180,20 @@ def predict_files(
                 beam.pvalue.AsList(checked.rejects),
                 beam.pvalue.AsList(checked.notes),
                 beam.pvalue.AsList(job_steps.join_splits(checked.accepted, named)[REJECTED]),
-                beam.pvalue.AsList(written),
+                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda one: one.total)),
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force)
+
+
+@contextmanager
+def removed_after(folder: str) -> Iterator[None]:
+    """A folder of what is needed on the way goes before and after, also where this fails."""
+    storage.remove_tree(folder)
+    try:
+        yield
+    finally:
+        storage.remove_tree(folder)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

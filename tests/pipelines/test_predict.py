@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -19,7 +20,7 @@ from tests.fleets import Fleet, make_table
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
 
-EPOCH = {"epochs": 1, "feed": {"batch_size": 16}}
+EPOCH = {"epochs": 1, "feed": {"batch_size": 16}, "review": {"baselines": "none"}}
 
 
 def trained(job: dict, folder: Path) -> Path:
@@ -132,6 +133,23 @@ def test_times_that_are_not_even(tmp_path):
     assert table["start"].to_list() == list(range(0, 300 - 8 + 1, 2))
     assert table["time"].to_list() == times[table["start"]].tolist()
     assert table["until"].to_list() == times[table["start"] + 7].tolist()
+
+
+def test_windows_of_another_job_are_refused(fleet, tmp_path, capsys):
+    arguments = ["--job", str(fleet.folder / "job.yaml"), "--files", str(fleet.files), "--out", str(tmp_path / "x")]
+    assert main([*arguments, "--set", "windows.stride=1"]) == 2
+    assert "windows.stride: is 1 in the job and 2 in the dataset" in capsys.readouterr().err
+
+
+def test_names_that_are_taken(lake, tmp_path):
+    """A kept column that is called as a place stays beside it."""
+    new = tmp_path / "new.parquet"
+    rows = make_rows(10, 5).drop(columns=["fraud", "when"]).assign(file="mine", when=pd.Timestamp("2024-02-29"))
+    rows.to_parquet(new, index=False)
+    found = predict(lake.folder, tmp_path / "out", "--files", new, "--keep", "file").to_pandas()
+    assert set(found["file"]) == {str(new)}
+    assert set(found["file_"]) == {"mine"}
+    assert not (tmp_path / "out" / "_working").exists()
 
 
 def test_forecasts(tmp_path):
@@ -273,6 +291,10 @@ def test_again(lake, tmp_path, capsys):
         (
             ["--files", "{folder}/lake", "--out", "{tmp}/x", "--keep", "amuont"],
             "--keep: 'amuont' is not a column; did you mean 'amount'?",
+        ),
+        (
+            ["--files", "{folder}/lake", "--out", "{tmp}/x", "--set", "windows.length=2"],
+            "windows",  # which a table has none of
         ),
         (["--files", "{tmp}/none*.csv", "--out", "{tmp}/x"], "no file matches"),
         (["--set", "train.workdir={tmp}/none"], "holds no trained model; train first"),

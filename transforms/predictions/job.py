@@ -32,8 +32,11 @@ def job_of_files(job: Job, files: Sequence[str], manifest: Manifest, raw: RawVal
     everything = {"train": 0.0, "eval": 0.0, "test": 1.0}
     nothing = dict.fromkeys(("column", "eval_from", "test_from", "train_from", "gap"))
     split = {**everything, **nothing, "by": job.source.split_by[0], "stratify": False}
+    labels = [label.column for label in job.label]  # which new files need not have
+    partitions = [column for column in job.output.partition_by if column not in labels]
     return job.model_copy(
         update={
+            "output": job.output.model_copy(update={"partition_by": partitions}),
             "source": job.source.model_copy(update=source),
             "split": job.split.model_copy(update=split),
             "label": [],

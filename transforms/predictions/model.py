@@ -1,5 +1,6 @@
 """An exported model in a worker: loaded once in a process, for all threads."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -22,8 +23,8 @@ from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
 TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of itself; each has one of them
-CALL_BYTES = 4 << 20  # of what a model is given at a time, as it is stored
-CALL_WINDOWS = 64, 16_384  # at least and at most
+CALL_BYTES = 4 << 20  # of what a model is given at a time, decoded
+CALL_WINDOWS = 16, 16_384  # at least and at most
 _LOADING = threading.Lock()
 
 
@@ -98,6 +99,12 @@ class Model:
             if told in self._signatures
             for name, value in self._signatures[told]().items()
         }
+
+    @property
+    def input_bytes(self) -> int:
+        """Of what it gets of a window, once that is decoded; an axis of any length counts as 1."""
+        specs = self._signatures["preprocessed"].structured_input_signature[1].values()
+        return sum(spec.dtype.size * math.prod(size or 1 for size in spec.shape[1:]) for spec in specs)
 
     @property
     def transform(self) -> "Graph | None":

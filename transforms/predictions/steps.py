@@ -65,12 +65,6 @@ class Fields:
         whole = self.windows.length
         return max((field.rows_of(whole)[1] for field in self.inputs if field.per == "row"), default=whole)
 
-    @property
-    def input_bytes(self) -> int:
-        """About how many bytes a window's inputs have."""
-        items = item_fields(self.inputs, self.windows, "windows")
-        return sum(item.of_one * (item.field.bytes or 64 * item.field.width) for item in items)
-
 
 def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
     """The answers for some windows, in order, some at a time.
@@ -81,7 +75,7 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
       fields: of them.
       place: see `RecordBlock`, of the block that they are of.
     """
-    for part in calls_of(items.count, fields.input_bytes):
+    for part in calls_of(items.count, model.input_bytes):
         values = {name: _part(value, part, items.count) for name, value in items.values.items()}
         some = Items(part.stop - part.start, values, items.row[part], items.in_record[part])
         answers = model.answer(values, fields.inputs)
@@ -94,9 +88,11 @@ def _part(values: Values, part: slice, count: int) -> Values:
     if not isinstance(values, Ragged):
         width = len(values) // count
         return values[part] if width == 1 else values[part.start * width : part.stop * width]
+    of_one = len(values) // count
+    some = slice(part.start * of_one, part.stop * of_one)
     edges = values.edges
-    first, end = int(edges[part.start]), int(edges[part.stop])
-    return Ragged(values.values[first:end], values.lengths[part])
+    first, end = int(edges[some.start]), int(edges[some.stop])
+    return Ragged(values.values[first:end], values.lengths[some])
 
 
 def write_told(path: str, batches: Iterable[pa.RecordBatch], content: Mapping[str, object]) -> None:
@@ -146,6 +142,11 @@ class Written:
 
     name: str
     counts: Counter[str]
+
+    @property
+    def total(self) -> tuple[str, int]:
+        """Its name, and how many it has in all."""
+        return self.name, self.counts.total()
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ class PredictShard(beam.DoFn):
 
 def publish(
     _: None, predictions: FilePredictions, fleet: Fleet, rejects: list[Reject], notes: list[str],
-    empty: list[tuple[Reject, int]], written: list[Written],
+    empty: list[tuple[Reject, int]], written: list[tuple[str, int]],
 ) -> None:  # fmt: skip
     """Says that all is there.
 
@@ -249,9 +250,8 @@ def publish(
         "complete": True,
         "counts": checked.final.counts.model_dump(),
         "notes": sorted(notes),
-        "items": {"all": sum(one.counts.total() for one in written)},
-        "files": sorted(one.name for one in written if one.counts),
+        "items": {"all": sum(count for _, count in written)},
+        "files": sorted(name for name, count in written if count),
     }
     storage.write_text(storage.join(predictions.out, TOLD), json.dumps(told, indent=1) + "\n")
     storage.write_text(storage.join(predictions.out, SUCCESS), "")
-    storage.remove_tree(predictions.layout.root)

@@ -204,6 +204,10 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         schema = self._schema
         there = [] if not names else [*read_schema(files[0].path, schema.text).names, *sorted(schema.of_path)]
         for name in names:
+            if name in schema.partitions:
+                raise UserError(
+                    f"--keep: {name!r} is a column of output.partition_by, which the folders of the output tell"
+                )
             if name not in there:
                 has = ", ".join(there)
                 raise UserError(f"--keep: {name!r} is not a column{near_miss(name, there)} (the files have: {has})")
