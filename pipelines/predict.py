@@ -142,8 +142,8 @@ def predict_files(
         key = differ[0]
         of_job, of_dataset = (getattr(frame, key) for frame in (job.frame, manifest.windows))
         raise UserError(
-            f"windows.{key}: is {of_job} in the job and {of_dataset} in the dataset, forecast rows counted; predict "
-            "with the job that the model was trained with"
+            f"windows.{key}: is {of_job} in the job and {of_dataset} in the dataset, the rows to predict "
+            "included; predict with the job that the model was trained with"
         )
     raw = read_raw_values(manifest.data_layout(job.output.path).raw_values)
     reading: Job = job_of_files(job, args.files, manifest, raw)
