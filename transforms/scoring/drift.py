@@ -1,0 +1,306 @@
+"""How far the rows of one summary are from those of another, column by column. Pure.
+
+The statistic is the population stability index (Siddiqi 2006, "Credit Risk Scorecards"; Kullback and Leibler's
+divergence both ways): PSI = sum over bins of (q - p) * ln(q / p), p and q the shares of the reference and of the
+current rows. Bins of numbers are between tenths of the reference, of texts its values; missing is one more. Usual
+words: under 0.1 stable, over 0.25 another population. A normal column whose mean moves by d deviations has d ** 2.
+
+PSI is above 0 by chance alone: of independent rows by (bins - 1) * (1 / n + 1 / m) on average (Yurdakul 2018,
+"Statistical Properties of Population Stability Index"), and of rows that come from few assets by far more, as the rows
+of an asset are alike. So it is set beside `noise`: what it would seldom exceed if the same assets were dealt to both
+sides at random.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from beamfeed.transforms.scoring.summary import Summary, codes_of
+
+BINS = 10
+ATOM = 0.05  # a value that so many rows have is a bin of its own
+THRESHOLD = 0.2
+FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
+LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
+RUNS = 40  # of a side, then
+MOST_VALUES = 50  # of a column of texts are bins; the others are one together
+_DEALS = 200  # random ones that tell the noise
+_EMPTY = 0.5  # rows that are added to each bin, as one may have none
+
+
+@dataclass(frozen=True)
+class Side:
+    """A column on one side.
+
+    Attributes:
+      rows: in all.
+      missing: the share of rows without a value; NaN of no rows.
+      mean, std, low, high: of numbers; NaN where there is no value.
+    """
+
+    rows: int
+    missing: float
+    mean: float = math.nan
+    std: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a column is from what it was.
+
+    Attributes:
+      name: of the column.
+      psi: see above; NaN where it is not compared, as a side has no rows or a text too many values.
+      noise: what `psi` exceeds by chance in one of a hundred comparisons, in any column.
+      distance: of numbers that of Kolmogorov and Smirnov, the largest difference of the shares of values up to any;
+        of texts the largest difference of the share of a value (L-infinity).
+      reference, current: the sides.
+      edges: of numbers, float64 `[bins - 1]`; a bin is from above one up to the next.
+      labels: of texts, the values of bins.
+      shares: float64 `[2, bins + 1]`, of the rows of both sides; the last bin is missing ones.
+      new: values of texts that the reference has not, with their shares of the current rows; the largest first.
+      gone: likewise.
+    """
+
+    name: str
+    psi: float
+    noise: float
+    distance: float
+    reference: Side
+    current: Side
+    edges: np.ndarray
+    labels: tuple[str, ...]
+    shares: np.ndarray
+    new: tuple[tuple[str, float], ...] = ()
+    gone: tuple[tuple[str, float], ...] = ()
+
+    def over(self, threshold: float) -> bool:
+        """Whether it is an alarm: from the threshold on, and more than chance gives."""
+        return self.psi >= threshold and self.psi > self.noise
+
+
+def psi(counts: np.ndarray) -> np.ndarray:
+    """The population stability index, float64 `[...]`, of counts `[..., 2, bins]`. Bins that both lack do not count."""
+    counts = np.asarray(counts, np.float64)
+    filled = counts.sum(axis=-2, keepdims=True) > 0
+    smooth = np.where(filled, counts + _EMPTY, 0)
+    shares = smooth / np.maximum(smooth.sum(axis=-1, keepdims=True), _EMPTY)
+    p, q = np.where(filled, shares, 1)[..., 0, :], np.where(filled, shares, 1)[..., 1, :]
+    found: np.ndarray = ((q - p) * np.log(q / p)).sum(axis=-1)
+    return found
+
+
+def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none."""
+    if not len(one) or not len(other):
+        return math.nan
+    one, other = np.sort(one), np.sort(other)
+    every = np.concatenate([one, other])
+    shares = (np.searchsorted(side, every, side="right") / len(side) for side in (one, other))
+    return float(np.abs(np.subtract(*shares)).max())
+
+
+def edges_of(values: np.ndarray) -> np.ndarray:
+    """Where bins end, float64, rising: at tenths of the values; a frequent value has a bin of its own.
+
+    Args:
+      values: float32 `[n]` without NaN.
+    """
+    if not len(values):
+        return np.empty(0)
+    at = np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf").astype(np.float32)
+    edges, ordered = np.unique(at), np.sort(values)
+    counts = np.searchsorted(ordered, edges, side="right") - np.searchsorted(ordered, edges, side="left")
+    atoms = edges[counts >= max(2, ATOM * len(values))]
+    return np.unique(np.concatenate([edges, np.nextafter(atoms, np.float32(-np.inf))])).astype(np.float64)
+
+
+def compare(reference: Summary, current: Summary) -> list[Drift]:
+    """The drift of each column that both have, in the order of the reference."""
+    both = [name for name in reference.columns.names if name in current.columns.names]
+    kinds = [set(side.columns.numbers) for side in (reference, current)]
+    names = [name for name in both if (name in kinds[0]) == (name in kinds[1])]
+    deals: dict[bytes, np.ndarray] = {}
+    return [_compare(name, reference, current, len(names), deals) for name in names]
+
+
+def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: dict[bytes, np.ndarray]) -> Drift:
+    (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
+    is_number = name in reference.columns.numbers
+    edges = np.empty(0)
+    labels: tuple[str, ...] = ()
+    new: tuple[tuple[str, float], ...] = ()
+    gone: tuple[tuple[str, float], ...] = ()
+    if is_number:
+        edges = edges_of(one[~np.isnan(one)])
+        bins = len(edges) + 2
+        codes = [_binned(values, edges) for values in (one, other)]
+        exact = np.stack([np.bincount(part, minlength=bins) for part in codes])
+        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
+    else:
+        counted = [_counts(side, name) for side in (reference, current)]
+        labels = _labels(*counted)
+        exact = np.stack(
+            [_exact(values, labels, side, name) for values, side in zip(counted, (reference, current), strict=True)]
+        )
+        order = codes_of(labels)
+        codes = [_placed(values, order) for values in (one, other)]
+        shares = [_shares(values, side, name) for values, side in zip(counted, (reference, current), strict=True)]
+        new, gone = _only(shares[1], shares[0]), _only(shares[0], shares[1])
+        every = set(shares[0]) | set(shares[1])
+        distance = max((abs(shares[1].get(value, 0.0) - shares[0].get(value, 0.0)) for value in every), default=0.0)
+    before, now = _side(reference, name), _side(current, name)
+    both = exact / np.maximum(1, exact.sum(axis=1, keepdims=True))
+    compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
+    if not compared:
+        return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
+    if reference.columns.by_asset and current.columns.by_asset:
+        dealt = _dealt_units(codes, [one_places, other_places], exact.shape[1], deals)
+    else:
+        dealt = _dealt_rows(exact)
+    found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
+    return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
+
+
+def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The bin of each value, that after the last where it is missing."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="left"))
+
+
+def _placed(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The bin of each text: those in order, then one for all others, then missing."""
+    by_code = np.argsort(order, kind="stable")
+    at = np.minimum(np.searchsorted(order[by_code], codes), max(0, len(order) - 1))
+    known = order[by_code][at] == codes if len(order) else np.zeros(len(codes), bool)
+    bins = np.where(known, by_code[at] if len(order) else 0, len(order))
+    return np.where(np.isnan(codes), len(order) + 1, bins)
+
+
+def _counts(summary: Summary, name: str) -> dict[str, int]:
+    return dict(summary.counts[summary.columns.texts.index(name)].items())
+
+
+def _is_over(reference: Summary, current: Summary, name: str) -> bool:
+    return any(side.counts[side.columns.texts.index(name)].over for side in (reference, current))
+
+
+def _labels(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[str, ...]:
+    """The values that are bins: the most frequent of each side."""
+    totals = [max(1, sum(side.values())) for side in (one, other)]
+    shares = {value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1]) for value in {*one, *other}}
+    return tuple(sorted(shares, key=lambda value: (-shares[value], value))[:MOST_VALUES])
+
+
+def _exact(counts: Mapping[str, int], labels: Sequence[str], summary: Summary, name: str) -> np.ndarray:
+    """int64 `[labels + 2]`: rows of each value, of all others, and without one."""
+    of_labels = [counts.get(label, 0) for label in labels]
+    missing = summary.missing[summary.columns.texts.index(name)]
+    return np.array([*of_labels, sum(counts.values()) - sum(of_labels), missing], np.int64)
+
+
+def _shares(counts: Mapping[str, int], summary: Summary, name: str) -> dict[str, float]:
+    """Of all rows, those with each value."""
+    return {value: count / max(1, summary.rows) for value, count in counts.items()}
+
+
+def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    only = ((value, share) for value, share in shares.items() if value not in others)
+    return tuple(sorted(only, key=lambda item: (-item[1], item[0])))
+
+
+def _side(summary: Summary, name: str) -> Side:
+    rows = summary.rows
+    if name in summary.columns.texts:
+        missing = summary.missing[summary.columns.texts.index(name)]
+        return Side(rows, missing / rows if rows else math.nan)
+    at, moments = summary.columns.numbers.index(name), summary.moments
+    share = 1 - moments.count[at] / rows if rows else math.nan
+    if not moments.count[at]:
+        return Side(rows, share)
+    return Side(rows, share, float(moments.mean()[at]), float(moments.std()[at]), moments.low[at], moments.high[at])
+
+
+def _dealt_rows(counts: np.ndarray) -> np.ndarray:
+    """int64 `[deals, 2, bins]`: all rows, dealt to two sides of these sizes at random, each for itself."""
+    random = np.random.default_rng(0)
+    total, first = counts.sum(axis=0), int(counts[0].sum())
+    one = random.multivariate_hypergeometric(total, first, size=_DEALS, method="marginals")
+    return np.stack([one, total - one], axis=1)
+
+
+def _dealt_units(
+    codes: Sequence[np.ndarray], places: Sequence[np.ndarray], bins: int, deals: dict[bytes, np.ndarray]
+) -> np.ndarray:
+    """Likewise, float64, where what is dealt is whole assets, or runs of their rows where assets are few.
+
+    Of an asset that is on both sides, the runs are dealt among themselves: how it differs from other assets is on both
+    sides, and no noise.
+
+    Args:
+      codes: the bin of each sampled row, of both sides.
+      places: of these rows, see `Summary`.
+      bins: in all.
+      deals: those of before, as columns that are sampled together have the same.
+    """
+    key = b"".join(place.tobytes() for place in places)
+    units = [_units(place) for place in places]
+    if key not in deals:
+        deals.clear()
+        deals[key] = _deal([np.unique(unit[:, 0] * (1 << 20) + unit[:, 1]) >> 20 for unit in units])
+    counts = []
+    for part, unit in zip(codes, units, strict=True):
+        numbers = np.unique(unit[:, 0] * (1 << 20) + unit[:, 1], return_inverse=True)[1]
+        of_side = np.zeros((numbers.max(initial=-1) + 1, bins))
+        np.add.at(of_side, (numbers, part), 1)
+        counts.append(of_side)
+    every = np.concatenate(counts)
+    first = deals[key].astype(np.float64) @ every
+    return np.stack([first, every.sum(axis=0) - first], axis=1)
+
+
+def _units(places: np.ndarray) -> np.ndarray:
+    """int64 `[n, 2]`: the asset of each row, and its run of rows there: 0, unless assets are few."""
+    assets, numbers = np.unique(places[:, 0], return_inverse=True)
+    runs = np.zeros(len(places), np.int64)
+    if 0 < len(assets) < LEAST_ASSETS:
+        for number in range(len(assets)):
+            mine = np.flatnonzero(numbers == number)
+            many = max(1, round(RUNS * len(mine) / len(places)))
+            ranks = np.argsort(np.argsort(places[mine, 1], kind="stable"), kind="stable")
+            runs[mine] = ranks * many // max(1, len(mine))
+    return np.stack([places[:, 0].astype(np.int64), runs], axis=1)
+
+
+def _deal(assets: Sequence[np.ndarray]) -> np.ndarray:
+    """Bool `[deals, units]`: which units a deal gives to the first side: as many as it had.
+
+    Args:
+      assets: the asset of each unit, of both sides.
+    """
+    one, other = assets
+    shared = np.intersect1d(one, other)
+    strata = np.concatenate([np.where(np.isin(side, shared), side, -1) for side in assets])
+    is_first = np.arange(len(strata)) < len(assets[0])
+    order = np.argsort(strata, kind="stable")
+    _, begins, sizes = np.unique(strata[order], return_index=True, return_counts=True)
+    firsts = np.add.reduceat(is_first[order].astype(np.int64), begins) if len(order) else np.empty(0, np.int64)
+    rank = np.arange(len(order)) - np.repeat(begins, sizes)
+    takes = rank < np.repeat(firsts, sizes)
+    random, deals = np.random.default_rng(0), np.zeros((_DEALS, len(strata)), bool)
+    for deal in deals:
+        deal[np.lexsort((random.random(len(strata)), strata))] = takes
+    return deals
+
+
+def _quantile(values: np.ndarray, risk: float) -> float:
+    """What the values exceed with this probability, taken as a * chi2(k) of their mean and variance (Satterthwaite)."""
+    from scipy.stats import chi2
+
+    mean, variance = float(values.mean()), float(values.var())
+    if variance <= 0:
+        return mean
+    return float(variance / (2 * mean) * chi2.ppf(1 - risk, 2 * mean**2 / variance))
