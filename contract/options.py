@@ -242,6 +242,20 @@ SCORE = Program(
     ),
     before=BEFORE,
 )
+REPORT = Program(
+    "beamfeed.pipelines.report",
+    "Tells of a dataset, and of the model that was trained on it, in one HTML file.",
+    "out/data --job job.yaml",
+    (_DATASET, JSON),
+    (
+        option("--job", metavar="JOB", help="also tell of this job file's model"),
+        SET,
+        option(
+            "--out", metavar="FILE", help="the file to write; left out, report.html in train.workdir, or DATASET-report.html"
+        ),
+    ),
+    before=BEFORE,
+)
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",
     "Writes a dataset in another format. Options of Apache Beam may follow a lone --",

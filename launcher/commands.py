@@ -12,6 +12,7 @@ from beamfeed.contract import options
 from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
@@ -23,7 +24,6 @@ from beamfeed.contract.verbosity import note
 from beamfeed.launcher import verbs
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.completion import completion_script
-from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.estimate import read_prices
 from beamfeed.launcher.parser import COMMANDS, build_parser
@@ -91,11 +91,9 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     if train is None or TRAIN not in plan.asked or read_result(train.workdir) is None:
         return 0
     for name in plan.job.after:
-        program = {"predict": options.PREDICT, "score": options.SCORE}[name]
-        code = run_together(
-            name,
-            [start(program, {"job": plan.job_path, "set": list(plan.overrides), "json": args.json, "force": True})],
-        )
+        program = {"predict": options.PREDICT, "score": options.SCORE, "report": options.REPORT}[name]
+        named = {"job": plan.job_path, "set": list(plan.overrides), "dataset": plan.job.output.path}
+        code = run_together(name, [start(program, {**named, "json": args.json, "force": True})])
         if code:
             return code
     return 0
@@ -334,6 +332,14 @@ def score(args: argparse.Namespace) -> int:
     return run_together("score", [start(options.SCORE, vars(args))])
 
 
+def report(args: argparse.Namespace) -> int:
+    """Reports on a dataset and its model, in a fresh process: it draws."""
+    dataset, job = find_dataset(args.dataset, () if args.job else args.set)
+    job = args.job or job
+    named = {"dataset": dataset, "job": job, "set": args.set if job else []}
+    return run_together("report", [start(options.REPORT, {**vars(args), **named})])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -349,6 +355,7 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "schema": schema,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "report": report,
+    "schema": schema,
     "completion": completion,
 }  # fmt: skip

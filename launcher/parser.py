@@ -128,6 +128,11 @@ COMMANDS = {
         "beamfeed score job.yaml --predictions out/new",
         (JOB, SET, *options.SCORE.options),
     ),
+    "report": Command(
+        "tell of a dataset, and of the model that was trained on it, in one HTML file",
+        "beamfeed report job.yaml",
+        (DATASET_OR_JOB, *options.REPORT.options),
+    ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
         "print a shell's completion script for commands and options",

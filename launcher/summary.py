@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.facts import REASONS, Facts
+from beamfeed.contract.dataset.findings import drifts, findings
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Measured, Review
 from beamfeed.contract.text import size_text, table
-from beamfeed.launcher.data_facts import REASONS, Facts
-from beamfeed.launcher.findings import drifts, findings
 
 Row = tuple[str, ...]
 SHOWN = 5  # assets, or notes

@@ -51,8 +51,9 @@ class Job(Section):
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")
     launch: Launch = Launch()
-    after: list[Literal["predict", "score"]] = Field(
-        default=[], description="What follows when the model is trained, in this order: predict its dataset, score it."
+    after: list[Literal["predict", "score", "report"]] = Field(
+        default=[],
+        description="What follows when the model is trained, in this order: predict its dataset, score it, report.",
     )
 
     @property

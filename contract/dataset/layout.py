@@ -217,6 +217,11 @@ class RunLayout:
         return self._name("scores")
 
     @property
+    def report_page(self) -> str:
+        """What `beamfeed report` tells of the dataset and the model."""
+        return self._name("report.html")
+
+    @property
     def report(self) -> str:
         """The picture of losses, windows and errors."""
         return self._name("report.png")

@@ -7,14 +7,14 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.findings import drifts, findings
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Review, SplitReview
 from beamfeed.contract.storage import write_text
 from beamfeed.launcher.commands import named_again
-from beamfeed.launcher.data_facts import read_facts
-from beamfeed.launcher.findings import drifts, findings
 from beamfeed.launcher.summary import size_text, summary
 
 JOB = parse_job(

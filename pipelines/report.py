@@ -1,0 +1,186 @@
+"""Entry point of `beamfeed report`: a dataset and what a model made of it, as one HTML file.
+
+    python -m beamfeed.pipelines.report DATASET [--job job.yaml] [--out FILE.html]
+
+One process; it reads a bounded part of the shards, and of predictions and scores a few columns.
+Exit codes: 0 done, 1 failed, 2 a mistake of the user's.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.facts import read_facts
+from beamfeed.contract.dataset.findings import drifts, findings
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.raw_rows import read_raw_rows
+from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.review import read_review
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.events import emit_event
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import REPORT
+from beamfeed.contract.text import size_text
+from beamfeed.contract.verbosity import note
+from beamfeed.pipelines.export_folder import read_told
+from beamfeed.pipelines.preprocess import run_program
+
+with heavy_imports():
+    from beamfeed.transforms.reporting.answers import answers_of, answers_section
+    from beamfeed.transforms.reporting.errors import best_and_worst
+    from beamfeed.transforms.reporting.features import distributions
+    from beamfeed.transforms.reporting.intake import came_out, overview, went_in
+    from beamfeed.transforms.reporting.latent import latent_space
+    from beamfeed.transforms.reporting.page import Command, Section, Words, page
+    from beamfeed.transforms.reporting.sample import Sample
+    from beamfeed.transforms.reporting.samples import samples
+    from beamfeed.transforms.reporting.scales import names_of_categories, read_stats, scales_of
+    from beamfeed.transforms.reporting.tables import Predictions
+    from beamfeed.transforms.reporting.timelines import Scores, timelines
+    from beamfeed.transforms.reporting.training import Run, training
+    from beamfeed.transforms.reporting.training import overview as overview_of_run
+
+FIRST_REJECTS, REJECTS_BYTES = 40, 1 << 20
+
+
+def run(args: argparse.Namespace) -> None:
+    """Reports.
+
+    Raises:
+      UserError, JobFailed
+    """
+    job = load_as(TrainingJob, args.job, args.set) if args.job else None
+    dataset = args.dataset.rstrip("/") or "/"
+    manifest = read_manifest(dataset)
+    trained, why = run_of(job, manifest, args) if job is not None else (None, "")
+    out = args.out or (RunLayout(trained.workdir).report_page if trained else f"{dataset}-report.html")
+    if not out.endswith((".html", ".htm")):
+        raise UserError(f"--out {out}: must be the name of a file that ends in .html")
+    sections = [*of_dataset(dataset, manifest, job)]
+    if why:
+        sections.append(Section("The model", [Words(why)]))
+    if job is not None and trained is not None:
+        sections[0].parts.append(overview_of_run(trained))
+        sections += of_model(dataset, manifest, job, trained, args)
+    about = f"Dataset {dataset}, {manifest.fingerprint[:12]}" + (f"; model {trained.workdir}" if trained else "")
+    written = page(f"{manifest.name}: {'data and model' if trained else 'data'}", about, sections)
+    try:
+        storage.write_bytes(out, written)
+    except IsADirectoryError:
+        raise UserError(f"--out {out}: is a folder, it must be the name of a file") from None
+    if args.json:
+        emit_event("report", path=out, bytes=len(written))
+        return
+    note(f"{out}: {size_text(len(written))}", sys.stdout)
+
+
+def run_of(job: TrainingJob, manifest: Manifest, args: argparse.Namespace) -> tuple[Run | None, str]:
+    """The training run of a job; None where there is none of this dataset, and why."""
+    layout = RunLayout(job.train.workdir)
+    result = read_result(layout.workdir)
+    again = named(args)
+    if result is None:
+        return None, f"{layout.workdir} holds no trained model: beamfeed train {again}"
+    try:
+        data = json.loads(storage.read_text(layout.run)).get("data")
+    except (OSError, ValueError):
+        data = None
+    if data != manifest.fingerprint:
+        return None, f"The model in {layout.workdir} was trained on another dataset: beamfeed train {again} --restart"
+    review = read_review(layout.workdir, result.fingerprint)
+    floor = read_result(layout.floor) if job.train.floor else None
+    lines = []
+    try:
+        lines = [json.loads(line) for line in storage.read_text(layout.metrics).splitlines() if line]
+    except (OSError, ValueError):
+        pass
+    return Run(layout.workdir, result, lines, review, floor, findings(result, review, again)), ""
+
+
+def named(args: argparse.Namespace) -> str:
+    """The job, with its overrides, on a command line."""
+    return shlex.join([args.job, *(part for one in args.set for part in ("--set", one))])
+
+
+def of_dataset(dataset: str, manifest: Manifest, job: TrainingJob | None) -> list[Section]:
+    """What is told of the dataset."""
+    facts, stats = read_facts(dataset, manifest), read_stats(dataset, manifest)
+    sample, raw = Sample(dataset, manifest), read_raw_rows(manifest.data_layout(dataset).raw_rows)
+    sections = [
+        Section("At a glance", [overview(manifest, facts)]),
+        went_in(manifest, facts, stats, first_rejects(facts.rejects)),
+        came_out(manifest, drifts(manifest)),
+    ]
+    scales, names = scales_of(manifest, stats, raw, job), names_of_categories(dataset, manifest)
+    sections += attempt("Features in train, eval and test", lambda: distributions(sample, scales, names))
+    sections += attempt("Samples", lambda: samples(sample, manifest, raw))
+    return sections
+
+
+def first_rejects(path: str | None) -> list[Mapping[str, Any]]:
+    """Some of what was set aside."""
+    if path is None:
+        return []
+    with storage.open_input(path) as file:
+        lines = file.read(REJECTS_BYTES).decode(errors="replace").splitlines()[:FIRST_REJECTS]
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def attempt(title: str, make: Callable[[], Section | None]) -> list[Section]:
+    """A section, or why there is none: a damaged shard does not take the rest of the report."""
+    try:
+        section = make()
+    except (UserError, JobFailed) as error:
+        return [Section(title, [Words(f"They cannot be read: {error}")])]
+    return [] if section is None else [section]
+
+
+def of_model(dataset: str, manifest: Manifest, job: TrainingJob, trained: Run, args: argparse.Namespace) -> list[Section]:
+    """What is told of the model."""
+    layout, again = RunLayout(trained.workdir), named(args)
+    sections = [training(trained)]
+    told = read_told(layout.predictions)
+    if told is None or not told.get("complete") or told.get("fingerprint") != manifest.fingerprint:
+        missing = Command("There are no predictions of the dataset yet. They show the best and worst, the latent space "
+                          "and how answers compare with what is true:", command=f"beamfeed predict {again}")  # fmt: skip
+        return [*sections, Section("Predictions", [missing])]
+    predictions = Predictions(layout.predictions, told)
+    if not predictions.splits:
+        return sections
+    answers = answers_of(job.train.task, manifest, predictions.schema())
+    sections += [one for answer in answers for one in attempt("Answers", lambda a=answer: answers_section(a, predictions))]
+    sample = Sample(dataset, manifest)
+    for answer in answers:
+        sections += attempt("Best and worst", lambda a=answer: best_and_worst(a, predictions, sample, manifest))
+    error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
+    sections += attempt("The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else []))
+    scored = read_told(layout.scores)
+    if scored is not None and scored.get("complete") and scored.get("model_crc32c") == told.get("model_crc32c"):
+        sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
+    elif {"score", "time", "asset"} <= set(predictions.schema().names):
+        words = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
+        sections.append(Section("The oddest assets", [Command(words, command=f"beamfeed score {again}")]))
+    return sections
+
+
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+    """Reports and returns the exit code."""
+    return REPORT.run(run, argv)
+
+
+if __name__ == "__main__":
+    run_program(lambda ending: main(ending=ending))

@@ -1,0 +1,233 @@
+"""How each feature is spread in train against eval and test, those that drift most first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.transforms.reporting.figures import COLORS, LINES, draw, edges_of, shares
+from beamfeed.transforms.reporting.page import Picture, Pictures, Section, Table, Words
+from beamfeed.transforms.reporting.sample import Sample
+from beamfeed.transforms.scoring.drift import THRESHOLD, Drift, compare
+from beamfeed.transforms.scoring.summary import Columns, Summary
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
+
+DRAWN = 24  # features
+PARTS = 16  # of a value without names that are features by themselves
+BARS = 12  # values of a category
+MOST_FEATURES = 500
+Scales = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of a dataset's inputs.
+
+    Attributes:
+      name: of the column.
+      field: that it is of.
+      at: its place there; None where it is the mean of all.
+      is_category: whether its numbers stand for categories.
+    """
+
+    name: str
+    field: Field
+    at: int | None
+    is_category: bool
+
+
+def features_of(manifest: Manifest) -> list[Feature]:
+    """The features of which numbers can be drawn; encoded images and strings have none."""
+    found = []
+    for field in manifest.fields:
+        if field.role != "input" or field.stored == "steps" or field.dtype == "bytes":
+            continue
+        width = field.width
+        if field.is_ragged or (field.sizes and not field.columns) or (not field.columns and width > PARTS):
+            found.append(Feature(f"{field.name}, mean of each", field, None, False))
+            continue
+        width = len(field.columns) or width
+        names = field.columns or ([field.name] if width == 1 else [f"{field.name}[{at}]" for at in range(width)])
+        found += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(names)]
+    return found[:MOST_FEATURES]
+
+
+def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
+    """A feature of the rows of a block, float32 `[rows]`; of one per window or record, of these."""
+    values = block.values[feature.field.name]
+    if isinstance(values, Ragged):
+        entries = np.asarray(values.values, np.float64).reshape(int(values.lengths.sum()), -1).mean(axis=1)
+        edges = values.edges
+        total = np.concatenate([[0.0], np.cumsum(entries)])
+        return ((total[edges[1:]] - total[edges[:-1]]) / np.maximum(1, values.lengths)).astype(np.float32)
+    numbers = np.abs(values) if np.iscomplexobj(values) else np.asarray(values)
+    if feature.at is None:
+        return numbers.reshape(len(numbers), -1).mean(axis=1, dtype=np.float64).astype(np.float32)
+    if feature.field.columns and numbers.ndim > 2:  # the mean over its other axes
+        return numbers.reshape(len(numbers), -1, len(feature.field.columns))[:, :, feature.at].mean(axis=1)
+    return numbers.reshape(len(numbers), -1)[:, feature.at].astype(np.float32)
+
+
+def summaries(sample: Sample, features: Sequence[Feature]) -> tuple[dict[SplitName, Summary], dict[str, dict[str, Any]]]:
+    """Of some rows of each split the summary that drift is told of, and the values, float32, by feature and split.
+
+    Raises:
+      UserError, JobFailed: if a shard is damaged.
+    """
+    manifest = sample.manifest
+    per_row = [one for one in features if one.field.per == "row"]
+    numbers = [one for one in per_row if not one.is_category]
+    texts = [one for one in per_row if one.is_category]
+    assets = next((one for one in manifest.fields if one.name == "asset" and one.per == "record"), None)
+    columns = Columns(tuple(one.name for one in numbers), tuple(one.name for one in texts), assets is not None)
+    found: dict[SplitName, Summary] = {}
+    drawn: dict[str, dict[str, list[np.ndarray]]] = {one.name: {} for one in features}
+    for split in [split for split, info in manifest.splits.items() if info.windows]:
+        summary, rows_before = Summary.zero(columns), 0
+        for block in sample.blocks(split):
+            values = {one.name: values_of(block, one) for one in features}
+            for name, of_feature in values.items():
+                drawn[name].setdefault(split, []).append(of_feature)
+            rows = len(next((values[one.name] for one in per_row), np.empty(0)))
+            if not rows:
+                continue
+            places, positions = _places(block, assets is not None, rows, rows_before)
+            summary = summary.extend(
+                np.stack([values[one.name] for one in numbers], axis=1) if numbers else np.empty((rows, 0), np.float32),
+                {one.name: pa.array(values[one.name].astype(np.int64)).cast(pa.string()) for one in texts},
+                places,
+                positions,
+            )
+            rows_before += rows
+        found[split] = summary
+    return found, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
+
+
+def _places(block: RecordBlock, by_asset: bool, rows: int, before: int) -> tuple[pa.Array, np.ndarray]:
+    """Whose each row is, and its position there."""
+    if not by_asset or "start" not in block.values or rows != int(block.rows.sum()):
+        return pa.repeat("", rows), before + np.arange(rows)
+    of = np.repeat(np.arange(len(block)), block.rows)
+    positions = np.asarray(block.values["start"])[of] + np.arange(rows) - np.repeat(block.first, block.rows)
+    return block.values["asset"].cast(pa.string()).take(pa.array(of)), positions.astype(np.int64)
+
+
+def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Section | None:
+    """The section; None where the dataset has no feature of numbers.
+
+    Args:
+      sample: of the dataset.
+      scales: of each column that was scaled in one way, the offset and divisor that give it back; others are drawn as
+        the model gets them.
+      names: of each column of categories, what its numbers stand for.
+
+    Raises:
+      UserError, JobFailed: if a shard is damaged.
+    """
+    features = features_of(sample.manifest)
+    if not features:
+        return None
+    of_splits, values = summaries(sample, features)
+    if not of_splits:
+        return None
+    drifts: dict[str, dict[str, Drift]] = {}
+    if "train" in of_splits:
+        for split, summary in of_splits.items():
+            if split != "train":
+                for drift in compare(of_splits["train"], summary):
+                    drifts.setdefault(drift.name, {})[split] = drift
+
+    def far(name: str) -> float:
+        return max((excess(one) for one in drifts.get(name, {}).values()), default=0.0)
+
+    ordered = sorted(features, key=lambda one: -far(one.name))
+    shown = ordered[:DRAWN]
+    rows = ", ".join(f"{summary.rows:,} of {split}" for split, summary in of_splits.items())
+    more = f" The {DRAWN} that differ most of {len(features):,} are drawn." if len(features) > DRAWN else ""
+    known = [one for one in features if one.name in scales]
+    scaled = (
+        "" if len(known) == len(features) else
+        " They are drawn as the model gets them." if not known else " Those without a known scale, as the model gets them."
+    )  # fmt: skip
+    section = Section("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
+    alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(THRESHOLD)]
+    if drifts:
+        section.parts.append(
+            Words(
+                "PSI, the population stability index, over tenths of the training rows: under 0.1 a feature is stable, "
+                f"over 0.25 it is another one. Beside it what chance gives, with as few assets. Over {THRESHOLD:g} and "
+                f"over chance: {', '.join(f'{name} on {split}' for name, split in alarms[:12]) or 'none'}"
+                + (f", and {len(alarms) - 12:,} more." if len(alarms) > 12 else ".")
+            )
+        )
+    section.parts.append(
+        Pictures([_picture(one, values[one.name], drifts.get(one.name, {}), scales, names) for one in shown])
+    )
+    splits = [split for split in of_splits if split != "train"]
+    if drifts:
+        head = ("feature", *(f"{word} {split}" for split in splits for word in ("PSI", "chance", "KS", "mean moved by")))
+        table = [
+            (one.name, *(cell for split in splits for cell in _cells(drifts[one.name][split])))
+            for one in ordered
+            if one.name in drifts
+        ]
+        section.parts.append(Table(head, table, "Drift from train", folded=True))
+    return section
+
+
+def excess(drift: Drift) -> float:
+    """By how much a drift is more than what chance gives; 0 where it is not compared."""
+    return 0.0 if not np.isfinite(drift.psi) else max(0.0, drift.psi - drift.noise) + 1e-3 * drift.psi
+
+
+def _cells(drift: Drift) -> tuple[object, ...]:
+    moved = (drift.current.mean - drift.reference.mean) / drift.reference.std if drift.reference.std else float("nan")
+    numbers = (drift.psi, drift.noise, drift.distance)
+    return (*(float(one) if np.isfinite(one) else None for one in numbers),
+            f"{moved:+.2f} deviations" if np.isfinite(moved) else "")  # fmt: skip
+
+
+def _picture(
+    feature: Feature, of_splits: Mapping[str, np.ndarray], drifts: Mapping[str, Drift], scales: Scales,
+    names: Mapping[str, Sequence[str]],
+) -> Picture:  # fmt: skip
+    told = "; ".join(
+        f"{split}: PSI {one.psi:.2f}" + (f" (chance {one.noise:.2f})" if one.noise > 0.1 else "")
+        for split, one in drifts.items()
+        if np.isfinite(one.psi)
+    )
+    caption = f"{feature.name}\n{told}" if told else feature.name
+    if feature.is_category:
+        return draw(lambda axes: _bars(axes, of_splits, names.get(feature.name, ())), caption, height=2.0)
+    offset, divisor = scales.get(feature.name, (0.0, 1.0))
+    return draw(lambda axes: _lines(axes, {s: v * divisor + offset for s, v in of_splits.items()}), caption, height=1.9)
+
+
+def _lines(axes: Any, of_splits: Mapping[str, np.ndarray]) -> None:
+    edges = edges_of(list(of_splits.values()))
+    for split, values in of_splits.items():
+        axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split, linewidth=1.3,
+                    fill=split == "train", alpha=0.35 if split == "train" else 1)  # fmt: skip
+    axes.set_yticks([])
+    axes.legend()
+
+
+def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
+    counts = {split: np.bincount(values.astype(np.int64).clip(0)) for split, values in of_splits.items()}
+    size = max(map(len, counts.values()))
+    parts = {split: np.pad(one, (0, size - len(one))) / max(1, one.sum()) for split, one in counts.items()}
+    order = np.argsort(-sum(parts.values()), kind="stable")[:BARS]
+    width = 0.8 / len(parts)
+    for number, (split, part) in enumerate(parts.items()):
+        axes.bar(np.arange(len(order)) + (number - (len(parts) - 1) / 2) * width, part[order], width,
+                 color=COLORS[split], label=split)  # fmt: skip
+    labels = [str(names[at])[:10] if at < len(names) else str(at) for at in order]
+    axes.set_xticks(range(len(order)), labels, rotation=45, ha="right")
+    axes.grid(visible=False, axis="x")
+    axes.set_yticks([])
+    axes.legend()

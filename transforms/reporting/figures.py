@@ -1,0 +1,80 @@
+"""Figures as SVG, drawn without a display, in one style; names in them are plain text."""
+
+import io
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from beamfeed.transforms.reporting.page import Picture
+
+WIDTH, HEIGHT = 3.6, 2.3  # inches of a plain one, 72 dots each: a telephone's width
+WIDE = 9.4
+DPI = 180  # of points that are many
+# Okabe and Ito: told apart by most who do not see all colours.
+COLORS = {"train": "#0072B2", "eval": "#E69F00", "test": "#009E73"}
+MARKED, QUIET = "#D55E00", "#6b7585"
+MANY = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+LINES = {"train": "-", "eval": "--", "test": ":"}
+LETTERS = 22  # of a name in a figure
+STYLE = {
+    "font.family": "sans-serif", "font.size": 8, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.edgecolor": QUIET, "axes.linewidth": 0.8, "axes.labelcolor": "#3c4654", "xtick.color": "#3c4654",
+    "ytick.color": "#3c4654", "axes.grid": True, "grid.color": "#e6e9ee", "axes.axisbelow": True,
+    "legend.frameon": False, "legend.fontsize": 7.5, "lines.linewidth": 1.4, "svg.fonttype": "none",
+    "svg.hashsalt": "beamfeed", "text.parse_math": False, "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-4, 5), "path.simplify_threshold": 0.5,
+}  # fmt: skip
+
+
+def draw(
+    how: Callable[[Any], None], caption: str = "", *, wide: bool = False, height: float = HEIGHT, width: float = WIDTH
+) -> Picture:
+    """A picture of one set of axes.
+
+    Args:
+      how: draws on matplotlib's axes.
+      caption: of the picture.
+      wide: whether it takes the whole width.
+      height, width: in inches; a wide one has its own width.
+    """
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Glyph")  # the reader's fonts have it
+        figure = Figure(figsize=(WIDE if wide else width, height), layout="constrained")
+        how(figure.subplots())
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+    return Picture(buffer.getvalue(), caption, wide=wide)
+
+
+def short(name: object) -> str:
+    """A name that fits into a figure."""
+    plain = "".join(letter if letter.isprintable() else "�" for letter in str(name))
+    return plain if len(plain) <= LETTERS else f"{plain[: LETTERS - 1]}…"
+
+
+def edges_of(parts: list[np.ndarray], bins: int = 40) -> np.ndarray:
+    """Edges of a histogram that fits several sets of numbers: what is far out goes into the last bins."""
+    numbers = np.concatenate([part[np.isfinite(part)] for part in parts]) if parts else np.zeros(0)
+    if not len(numbers):
+        return np.linspace(0, 1, bins + 1)
+    low, high = np.quantile(numbers, [0.005, 0.995])
+    if not high > low:
+        low, high = numbers.min(), numbers.max()
+    if not high > low:
+        around = max(abs(float(low)) / 100, 0.5)
+        low, high = low - around, high + around
+    return np.linspace(low, high, bins + 1)
+
+
+def shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The share of the numbers in each bin, what is outside in the first and last one."""
+    known = values[np.isfinite(values)]
+    counts, _ = np.histogram(np.clip(known, edges[0], edges[-1]), edges)
+    return counts / max(1, len(known))

@@ -1,0 +1,135 @@
+"""What went into a dataset, and what came out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beamfeed.contract.dataset.facts import Facts
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.text import size_text
+from beamfeed.transforms.reporting import page
+from beamfeed.transforms.reporting.page import Items, Section, Table, Words
+
+MOST_CLASSES = 30
+
+
+def overview(manifest: Manifest, facts: Facts) -> page.Facts:
+    """The numbers that are seen first."""
+    counts = manifest.counts
+    windows = sum(split.windows for split in manifest.splits.values())
+    size = sum(split.bytes for split in manifest.splits.values())
+    aside = [
+        f"{count:,} {noun}{'s' * (count > 1)}"
+        for noun, count in (
+            ("asset", counts.rejected_assets), ("file", counts.rejected_files), ("row", counts.rejected_rows)
+        )
+        if count
+    ]  # fmt: skip
+    missing = sum(facts.missing.values())
+    found = [
+        ("files", f"{counts.files:,}", ""),
+        ("assets", f"{counts.assets:,}", ""),
+        ("rows read", f"{counts.rows_read:,}", ""),
+        ("set aside", aside[0] if aside else "nothing", ", ".join(aside[1:])),
+        ("missing values", f"{missing / facts.cells:.2%}" if facts.cells else "–", "of the cells of training rows"),
+    ]
+    if manifest.noun != "row" or windows != counts.rows_read:
+        found.append((f"{manifest.noun}s", f"{windows:,}", ""))
+    return page.Facts([*found, ("size", size_text(size), "of all shards")])
+
+
+def went_in(manifest: Manifest, facts: Facts, stats: Mapping[str, Any], rejects: Sequence[Mapping[str, Any]]) -> Section:
+    """Files, rejects by reason, missing values.
+
+    Args:
+      manifest: of the dataset.
+      facts: of it.
+      stats: what stats.json holds.
+      rejects: some of what was set aside.
+    """
+    section = Section("What went in")
+    if manifest.source:
+        section.parts.append(Words(f"Read from {', '.join(manifest.source)}"))
+    if manifest.notes:
+        section.parts.append(Items(manifest.notes))
+    if facts.reasons:
+        rows = [(reason, count) for reason, count in facts.reasons]
+        section.parts.append(Table(("reason, as it was first said", "times"), rows, "Set aside, by reason"))
+        where = [(reject.get("file") or reject.get("asset") or "", reject.get("place", ""), reject.get("reason", ""))
+                 for reject in rejects]  # fmt: skip
+        section.parts.append(Table(("where", "place", "reason"), where, "The first that were set aside", folded=True))
+    else:
+        section.parts.append(Words("Nothing was set aside."))
+    features = {name: one for name, one in (stats.get("features") or {}).items() if isinstance(one, dict)}
+    if facts.missing:
+        rows = [
+            (name, count, f"{count / max(1, count + features.get(name, {}).get('count', 0)):.2%}")
+            for name, count in facts.missing.items()
+        ]
+        section.parts.append(Table(("column", "missing", "share"), rows, "Missing values in training rows"))
+    elif facts.cells:
+        section.parts.append(Words("No value is missing in training rows."))
+    constant = [name for name, one in features.items() if one.get("constant")]
+    if constant:
+        section.parts.append(Words(f"Constant in training rows: {', '.join(constant)}"))
+    numbers = [
+        (name, one["mean"], one["std"], one["min"], one["max"])
+        for name, one in features.items()
+        if all(isinstance(one.get(key), int | float) for key in ("mean", "std", "min", "max"))
+    ]
+    if numbers:
+        head = ("column", "mean", "deviation", "least", "most")
+        section.parts.append(Table(head, numbers, "Numbers of training rows, in the units of the files", folded=True))
+    other = {key: value for key, value in stats.items() if key != "features" and not isinstance(value, dict | list)}
+    other |= {
+        f"{key} {name}": one
+        for key, value in stats.items()
+        if key != "features" and isinstance(value, dict)
+        for name, one in value.items()
+        if not isinstance(one, dict | list)
+    }
+    if not features and other:
+        section.parts.append(Table(("of the files", ""), list(other.items())))
+    return section
+
+
+def came_out(manifest: Manifest, drifts: Sequence[str]) -> Section:
+    """Splits, shards, and targets in each.
+
+    Args:
+      manifest: of the dataset.
+      drifts: targets that differ between splits, a sentence each.
+    """
+    section = Section("What came out")
+    head = ("split", "assets", f"{manifest.noun}s", "records", "shards", "size")
+    rows = [
+        (name, split.assets, split.windows, split.records, len(split.shards), size_text(split.bytes))
+        for name, split in manifest.splits.items()
+    ]
+    section.parts.append(Table(head, rows))
+    frame = manifest.windows
+    if frame.length > 1:
+        ahead = f", of which {manifest.rows_ahead} are predicted" if manifest.rows_ahead else ""
+        section.parts.append(Words(f"A window has {frame.length} rows{ahead}; one begins every {frame.stride}."))
+    section.parts += [Words(line, "plain") for line in drifts]
+    splits = [name for name, split in manifest.splits.items() if split.windows]
+    for name in {name: None for split in manifest.splits.values() for name in split.targets}:
+        classes = manifest.field(name).classes
+        told = {split: manifest.splits[split].targets.get(name) for split in splits}
+        counts = {split: target.counts for split, target in told.items() if target is not None and sum(target.counts)}
+        if classes and counts:
+            order = sorted(range(len(classes)), key=lambda at: -sum(one[at] for one in counts.values()))
+            shares = [
+                (classes[at], *(text for one in counts.values() for text in (one[at], f"{one[at] / sum(one):.2%}")))
+                for at in order
+            ]
+            shown = [(name, *(text for split in counts for text in (split, "share")))]
+            section.parts.append(Table(shown[0], shares, f"Classes of {name}"))
+        else:
+            numbers = [
+                (split, target.mean, target.std, target.min, target.max)
+                for split, target in told.items()
+                if target is not None and target.mean is not None
+            ]
+            if numbers:
+                section.parts.append(Table(("split", "mean", "deviation", "least", "most"), numbers, f"Target {name}"))
+    return section

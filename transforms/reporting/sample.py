@@ -1,0 +1,180 @@
+"""Some records of a dataset, from all over it, and single windows by their number: a bounded part of its shards."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.blocks import read_blocks
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
+from beamfeed.transforms.export.decode import Decoder
+from beamfeed.transforms.export.items import Items, cut_items, item_fields
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
+
+SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning
+BLOCKS = 48  # of a split
+BYTES = 16 << 20  # of a split
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block is: a number of a shard, and bytes and windows in it."""
+
+    shard: int
+    first: int
+    bytes: int
+    first_window: int
+    windows: int
+
+
+class _Part:
+    """Some bytes of an open file."""
+
+    def __init__(self, file: object, size: int):
+        self._file, self._left = file, size
+
+    def read(self, size: int) -> bytes:
+        chunk: bytes = self._file.read(min(size, self._left))  # type: ignore[attr-defined]
+        self._left -= len(chunk)
+        return chunk
+
+
+class Sample:
+    """Reads some of a dataset.
+
+    Args:
+      dataset: its folder.
+      manifest: of it.
+      seed: of what is chosen.
+    """
+
+    def __init__(self, dataset: str, manifest: Manifest, seed: int = 0):
+        self.dataset, self.manifest, self._seed = dataset, manifest, seed
+        self.fields: list[Field] = [field for field in manifest.fields if field.stored != "steps"]
+        self._places: dict[str, list[Place]] = {}
+
+    def blocks(self, split: SplitName) -> Iterator[RecordBlock]:
+        """Blocks of records of a split, chosen by chance: at most BLOCKS of them, of about BYTES.
+
+        Raises:
+          UserError, JobFailed: if the index or a shard is damaged.
+        """
+        places, rng = self.places(split), np.random.default_rng(self._seed)
+        shards = sorted({place.shard for place in places})
+        most = SHARDS if self.manifest.compression == "none" else PACKED_SHARDS
+        chosen = set(rng.permutation(shards)[:most].tolist())
+        places = [place for place in places if place.shard in chosen]
+        some, size = [], 0
+        for at in rng.permutation(len(places))[:BLOCKS]:
+            size += places[at].bytes
+            if some and size > BYTES:
+                break
+            some.append(places[at])
+        yield from (block for _, block in self.read(split, some))
+
+    def places(self, split: SplitName) -> list[Place]:
+        """Where the blocks of a split are, in order."""
+        if split not in self._places:
+            table = read_blocks(self.dataset, self.manifest, split)
+            shard, size, windows = (table[name].to_numpy() for name in ("shard", "bytes", "windows"))
+            first, first_window = (_begins(shard, values) for values in (size, windows))
+            columns = (shard, first, size, first_window, windows)
+            self._places[split] = [Place(*row) for row in zip(*(part.tolist() for part in columns), strict=True)]
+        return self._places[split]
+
+    def read(self, split: SplitName, places: Iterable[Place]) -> Iterator[tuple[Place, RecordBlock]]:
+        """The blocks at these places, by shard and place.
+
+        Raises:
+          JobFailed: if a shard is damaged, or does not hold what the fields say.
+        """
+        paths = self.manifest.shard_paths(self.dataset, split)
+        decoder = Decoder(self.fields, self.manifest.windows)
+        ordered = sorted(places, key=lambda place: (place.shard, place.first))
+        for shard, of_shard in groupby(ordered, lambda place: place.shard):
+            try:
+                with storage.open_input(paths[shard]) as opened:
+                    file = unpacked(opened, self.manifest.compression)
+                    for place in of_shard:
+                        file.seek(place.first)  # type: ignore[attr-defined]
+                        records = [record for some in read_frames(_Part(file, place.bytes)) for record in some]
+                        yield place, decoder.decode(records)
+            except JobFailed as failed:
+                raise JobFailed(f"{paths[shard]}: {failed.reason}") from None
+            except Damaged as damaged:
+                raise JobFailed(f"{paths[shard]}: damaged: {damaged}") from None
+            except (OSError, EOFError) as error:
+                raise JobFailed(f"{paths[shard]}: cannot be read: {first_line(error)}") from None
+
+    def windows(self, split: SplitName, numbers: Sequence[tuple[int, int]]) -> list["Window"]:
+        """Single windows.
+
+        Args:
+          split: that they are of.
+          numbers: of each, its shard and its number in it.
+        """
+        by_place: dict[Place, list[int]] = {}
+        for at, (shard, number) in enumerate(numbers):
+            for place in self.places(split):
+                if place.shard == shard and place.first_window <= number < place.first_window + place.windows:
+                    by_place.setdefault(place, []).append(at)
+        found: dict[int, Window] = {}
+        for place, block in self.read(split, by_place):
+            wanted = {numbers[at][1] - place.first_window: at for at in by_place[place]}
+            found |= {wanted[number]: window for number, window in self.cut(block, wanted)}
+        return [found[at] for at in sorted(found)]
+
+    def cut(self, block: RecordBlock, numbers: Iterable[int]) -> Iterator[tuple[int, "Window"]]:
+        """Windows of a block, by their numbers in it."""
+        fields = item_fields(self.fields, self.manifest.windows, "windows")
+        wanted, before = set(numbers), 0
+        for items in cut_items(block, fields, self.manifest.windows, "windows"):
+            for number in sorted(wanted):
+                if before <= number < before + items.count:
+                    yield number, Window({name: _one(items, name, number - before) for name in items.values})
+            before += items.count
+            if wanted and max(wanted) < before:
+                return
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window.
+
+    Attributes:
+      values: by name of the field, its value: numbers `[rows, *shape]` or `shape`; of strings a list of bytes.
+    """
+
+    values: Mapping[str, np.ndarray | list[bytes]]
+
+
+def _begins(shard: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where each block begins in its shard, of how large all are, int64 `[blocks]`."""
+    before = np.cumsum(values) - values
+    edges = np.flatnonzero(np.diff(shard, prepend=-1))
+    return before - np.repeat(before[edges], np.diff(np.append(edges, len(shard))))
+
+
+def _one(items: Items, name: str, number: int) -> np.ndarray | list[bytes]:
+    values: Values = items.values[name]
+    if isinstance(values, Ragged):
+        of_one = len(values) // items.count
+        edges = values.edges
+        values = values.values[edges[number * of_one] : edges[(number + 1) * of_one]]
+    elif isinstance(values, np.ndarray):
+        return values[number]
+    else:
+        width = len(values) // items.count
+        values = values[number * width : (number + 1) * width]
+    return values if isinstance(values, np.ndarray) else _strings(values)
+
+
+def _strings(values: pa.Array) -> list[bytes]:
+    return [value or b"" for value in values.cast(pa.binary()).to_pylist()]
