@@ -251,7 +251,9 @@ REPORT = Program(
         option("--job", metavar="JOB", help="also tell of this job file's model"),
         SET,
         option(
-            "--out", metavar="FILE", help="the file to write; left out, report.html in train.workdir, or DATASET-report.html"
+            "--out",
+            metavar="FILE",
+            help="the file to write; left out, report.html in train.workdir, or DATASET-report.html",
         ),
     ),
     before=BEFORE,

@@ -18,9 +18,9 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.findings import drifts, findings
-from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.layout import TOLD, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.dataset.raw_rows import read_raw_rows
+from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.ending import Ending
@@ -41,7 +41,7 @@ with heavy_imports():
     from beamfeed.transforms.reporting.latent import latent_space
     from beamfeed.transforms.reporting.page import Command, Section, Words, page
     from beamfeed.transforms.reporting.sample import Sample
-    from beamfeed.transforms.reporting.samples import samples
+    from beamfeed.transforms.reporting.samples import Wording, samples
     from beamfeed.transforms.reporting.scales import names_of_categories, read_stats, scales_of
     from beamfeed.transforms.reporting.tables import Predictions
     from beamfeed.transforms.reporting.timelines import Scores, timelines
@@ -64,12 +64,15 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or (RunLayout(trained.workdir).report_page if trained else f"{dataset}-report.html")
     if not out.endswith((".html", ".htm")):
         raise UserError(f"--out {out}: must be the name of a file that ends in .html")
-    sections = [*of_dataset(dataset, manifest, job)]
+    stats, raw = read_stats(dataset, manifest), read_raw_rows(manifest.data_layout(dataset).raw_rows)
+    words = Wording(scales_of(manifest, stats, raw, job), names_of_categories(dataset, manifest))
+    sample = Sample(dataset, manifest)
+    sections = of_dataset(sample, stats, raw, words)
     if why:
         sections.append(Section("The model", [Words(why)]))
     if job is not None and trained is not None:
         sections[0].parts.append(overview_of_run(trained))
-        sections += of_model(dataset, manifest, job, trained, args)
+        sections += of_model(sample, job, trained, words, args)
     about = f"Dataset {dataset}, {manifest.fingerprint[:12]}" + (f"; model {trained.workdir}" if trained else "")
     written = page(f"{manifest.name}: {'data and model' if trained else 'data'}", about, sections)
     try:
@@ -110,18 +113,17 @@ def named(args: argparse.Namespace) -> str:
     return shlex.join([args.job, *(part for one in args.set for part in ("--set", one))])
 
 
-def of_dataset(dataset: str, manifest: Manifest, job: TrainingJob | None) -> list[Section]:
+def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, words: Wording) -> list[Section]:
     """What is told of the dataset."""
-    facts, stats = read_facts(dataset, manifest), read_stats(dataset, manifest)
-    sample, raw = Sample(dataset, manifest), read_raw_rows(manifest.data_layout(dataset).raw_rows)
+    manifest = sample.manifest
+    facts = read_facts(sample.dataset, manifest)
     sections = [
         Section("At a glance", [overview(manifest, facts)]),
         went_in(manifest, facts, stats, first_rejects(facts.rejects)),
         came_out(manifest, drifts(manifest)),
     ]
-    scales, names = scales_of(manifest, stats, raw, job), names_of_categories(dataset, manifest)
-    sections += attempt("Features in train, eval and test", lambda: distributions(sample, scales, names))
-    sections += attempt("Samples", lambda: samples(sample, manifest, raw))
+    sections += attempt("Features in train, eval and test", lambda: distributions(sample, words.scales, words.names))
+    sections += attempt("Samples", lambda: samples(sample, manifest, raw, words))
     return sections
 
 
@@ -149,25 +151,31 @@ def attempt(title: str, make: Callable[[], Section | None]) -> list[Section]:
     return [] if section is None else [section]
 
 
-def of_model(dataset: str, manifest: Manifest, job: TrainingJob, trained: Run, args: argparse.Namespace) -> list[Section]:
+def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, args: argparse.Namespace) -> list[Section]:
     """What is told of the model."""
-    layout, again = RunLayout(trained.workdir), named(args)
+    layout, manifest, again = RunLayout(trained.workdir), sample.manifest, named(args)
     sections = [training(trained)]
     told = read_told(layout.predictions)
     if told is None or not told.get("complete") or told.get("fingerprint") != manifest.fingerprint:
         missing = Command("There are no predictions of the dataset yet. They show the best and worst, the latent space "
                           "and how answers compare with what is true:", command=f"beamfeed predict {again}")  # fmt: skip
         return [*sections, Section("Predictions", [missing])]
+    if is_older(storage.join(layout.predictions, TOLD), layout.complete):
+        older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
+        return [*sections, Section("Predictions", [older])]
     predictions = Predictions(layout.predictions, told)
     if not predictions.splits:
         return sections
     answers = answers_of(job.train.task, manifest, predictions.schema())
-    sections += [one for answer in answers for one in attempt("Answers", lambda a=answer: answers_section(a, predictions))]
-    sample = Sample(dataset, manifest)
+    sections += [
+        one for answer in answers for one in attempt("Answers", lambda a=answer: answers_section(a, predictions))
+    ]
     for answer in answers:
-        sections += attempt("Best and worst", lambda a=answer: best_and_worst(a, predictions, sample, manifest))
+        sections += attempt("Best and worst", lambda a=answer: best_and_worst(a, predictions, sample, manifest, words))
     error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
-    sections += attempt("The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else []))
+    sections += attempt(
+        "The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else [])
+    )
     scored = read_told(layout.scores)
     if scored is not None and scored.get("complete") and scored.get("model_crc32c") == told.get("model_crc32c"):
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
@@ -175,6 +183,11 @@ def of_model(dataset: str, manifest: Manifest, job: TrainingJob, trained: Run, a
         words = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
         sections.append(Section("The oddest assets", [Command(words, command=f"beamfeed score {again}")]))
     return sections
+
+
+def is_older(path: str, other: str) -> bool:
+    """Whether a file was written before another one."""
+    return storage.stat(path).mtime < storage.stat(other).mtime
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

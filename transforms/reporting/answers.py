@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct, Regress, Several, goals_of
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, draw, edges_of, shares, short
+from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Facts, Picture, Pictures, Section, Table, Words, number
 from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
 
@@ -113,7 +113,9 @@ def answers_section(answer: Answer, predictions: Predictions) -> Section | None:
     if not answer.target:
         return None
     split = next(split for split in ("test", "eval", "train") if split in predictions.splits)
-    table = predictions.some(split, answer.needs, ROWS)
+    says = f"{answer.name}_class" if answer.name else "class"
+    by_threshold = isinstance(answer.goal, Classify) and says in predictions.schema().names
+    table = predictions.some(split, [*answer.needs, *([says] if by_threshold else [])], ROWS)
     total = predictions.told["items"][split]
     of = "" if table.num_rows == total else f", by chance, of {total:,}"
     title = f"Answers{f' of {answer.name}' if answer.name else ''} on {split}"
@@ -123,17 +125,17 @@ def answers_section(answer: Answer, predictions: Predictions) -> Section | None:
         known = (truth >= 0) & np.isfinite(probabilities).all(axis=1)
         if known.sum() < 2:
             return None
-        column = "class" if not answer.name else f"{answer.name}_class"
-        says = predictions.some(split, [*answer.needs, column], ROWS) if column in predictions.schema().names else None
         guess = probabilities.argmax(axis=1)
-        if says is not None and says.num_rows == table.num_rows:  # by the threshold of the training run
-            guess = np.asarray(pc.fill_null(pc.index_in(says[column], value_set=pa.array(answer.classes)), 0), int)
+        if by_threshold:  # of the training run
+            guess = np.asarray(pc.fill_null(pc.index_in(table[says], value_set=pa.array(answer.classes)), 0), int)
         section.parts += _classes(answer, truth[known], probabilities[known], guess[known])
     else:
         truth, values = answer.numbers(table)
         if truth.shape != values.shape or not len(truth):
             return None
-        section.parts += _forecasts(truth, values) if isinstance(answer.goal, Forecast) else _regression(truth, values)
+        section.parts += (
+            _forecasts(truth, values, answer) if isinstance(answer.goal, Forecast) else _regression(truth, values)
+        )
     return section
 
 
@@ -146,7 +148,10 @@ def _classes(answer: Answer, truth: np.ndarray, probabilities: np.ndarray, guess
     for at in numbers:
         is_it = truth == at
         if is_it.any() and not is_it.all() and (len(names) > 2 or at == 1):
-            ranked[at] = (roc_auc_score(is_it, probabilities[:, at]), average_precision_score(is_it, probabilities[:, at]))
+            ranked[at] = (
+                roc_auc_score(is_it, probabilities[:, at]),
+                average_precision_score(is_it, probabilities[:, at]),
+            )
     curves = sorted(ranked, key=lambda at: -count[at])[:CURVES]
     facts = [("accuracy", f"{(truth == guess).mean():.2%}", ""),
              ("always the commonest", f"{count.max() / len(truth):.2%}", "what that reaches")]  # fmt: skip
@@ -239,7 +244,9 @@ def _calibration(names: Sequence[str], truth: np.ndarray, probabilities: np.ndar
     from sklearn.calibration import calibration_curve
 
     def points(at: int) -> tuple[np.ndarray, np.ndarray]:
-        share, said = calibration_curve(truth == at, np.clip(probabilities[:, at], 0, 1), n_bins=BINS, strategy="quantile")
+        share, said = calibration_curve(
+            truth == at, np.clip(probabilities[:, at], 0, 1), n_bins=BINS, strategy="quantile"
+        )
         return said, share
 
     caption = "Calibration: of windows with this probability, how many are of the class"
@@ -282,23 +289,30 @@ def _regression(truth: np.ndarray, values: np.ndarray) -> list[Any]:
     return [Facts(facts), Pictures([draw(how, caption, height=2.8) for how, caption in drawings])]
 
 
-def _forecasts(truth: np.ndarray, values: np.ndarray) -> list[Any]:
-    """Of forecasts, whose numbers are those of all rows ahead one after the other."""
+def _forecasts(truth: np.ndarray, values: np.ndarray, answer: Answer) -> list[Any]:
+    """Of forecasts, `[windows, rows ahead * columns]`: errors by how far ahead, and some of them."""
+    prefix = len(f"{answer.name}_forecast_" if answer.name else "forecast_")
+    names = [column[prefix:] for column in answer.columns][:CURVES]
+    truth, values = (part.reshape(len(part), -1, len(answer.columns)) for part in (truth, values))
     errors = np.abs(values - truth)
-    mean = np.nanmean(errors, axis=0)
+    by_row, order = np.nanmean(errors, axis=0), np.argsort(np.nanmean(errors, axis=(1, 2)), kind="stable")
 
     def ahead(axes: Any) -> None:
-        axes.plot(np.arange(1, len(mean) + 1), mean, color=COLORS["train"])
-        axes.set(xlabel="number of the forecast", ylabel="mean absolute error", ylim=(0, None))
+        for at, name in enumerate(names):
+            axes.plot(np.arange(1, len(by_row) + 1), by_row[:, at], color=MANY[at], label=short(name))
+        axes.set(xlabel="rows ahead", ylabel="mean absolute error", ylim=(0, None))
+        axes.legend(ncols=2)
 
-    order = np.argsort(np.nanmean(errors, axis=1), kind="stable")
-    shown = [(order[len(order) // 2], "a usual one"), (order[-1], "the worst"), (order[0], "the best")]
+    def lines(axes: Any, window: int, at: int) -> None:
+        axes.plot(truth[window, :, at], color=COLORS["train"], label="true")
+        axes.plot(values[window, :, at], color=MARKED, linestyle="--", label="forecast")
+        above(axes)
 
-    def lines(axes: Any, at: int) -> None:
-        axes.plot(truth[at], color=COLORS["train"], label="true")
-        axes.plot(values[at], color=MARKED, linestyle="--", label="forecast")
-        axes.legend()
-
-    pictures = [draw(lambda axes, at=at: lines(axes, at), caption) for at, caption in shown]
+    chosen = [(order[len(order) // 2], "a usual one"), (order[-1], "the worst"), (order[0], "the best")]
+    pictures = [
+        draw(lambda axes, window=window, at=at: lines(axes, window, at), f"{name}, {caption}")
+        for window, caption in chosen
+        for at, name in list(enumerate(names))[:3]
+    ]
     facts = [("mean absolute error", number(float(np.nanmean(errors))), "in the units of the files")]
-    return [Facts(facts), Pictures([draw(ahead, "Errors, by how far ahead"), *pictures])]
+    return [Facts(facts), Pictures([draw(ahead, "Errors, by how far ahead", height=2.8)]), Pictures(pictures)]

@@ -4,20 +4,25 @@ from typing import Any
 
 import numpy as np
 
+from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.reporting.answers import Answer
-from beamfeed.transforms.reporting.figures import COLORS, LINES, draw, edges_of, shares
+from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
 from beamfeed.transforms.reporting.page import Pictures, Section, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
-from beamfeed.transforms.reporting.samples import place_of, show
-from beamfeed.transforms.reporting.tables import Predictions
+from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
+from beamfeed.transforms.reporting.tables import Extreme, Predictions
 
-SHOWN = 4  # windows that are drawn, of each end
+SHOWN, IMAGES, COMPARED = 3, 12, 5  # windows that are shown, of each end: of series, of images, of rows
+LOOKED = 400  # among which are those that share no rows
+ERROR = "error_"  # begins the columns of errors of each column
 LISTED = 20
 
 
-def best_and_worst(answer: Answer, predictions: Predictions, sample: Sample, manifest: Manifest) -> Section | None:
+def best_and_worst(
+    answer: Answer, predictions: Predictions, sample: Sample, manifest: Manifest, words: Wording
+) -> Section | None:
     """How errors are spread on each split, and single windows of the last one, as the dataset has them.
 
     Args:
@@ -25,31 +30,65 @@ def best_and_worst(answer: Answer, predictions: Predictions, sample: Sample, man
       predictions: of it.
       sample: of the dataset.
       manifest: of it.
+      words: what numbers of it mean.
     """
     spread: dict[str, np.ndarray] = {}
+    names = predictions.schema().names
+    parts = [name for name in names if name.startswith(ERROR)] if isinstance(answer.goal, Reconstruct) else []
     for split in predictions.splits:
-        worst, best, spread[split] = predictions.extremes(split, answer.needs, answer.error, LISTED)
+        worst, best, spread[split] = predictions.extremes(split, answer.needs, answer.error, LOOKED, parts)
     if not any(len(errors) for errors in spread.values()):
         return None
     title = f"Best and worst{f' of {answer.name}' if answer.name else ''}"
-    section = Section(title, [Pictures([draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")])])
+    section = Section(
+        title, [Pictures([draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")])]
+    )
     try:
-        for words, rows in (("largest", worst), ("smallest", best)):
-            windows = sample.windows(split, [(place.shard, place.number) for _, place in rows])
-            listed = [(place_of(window, manifest), error) for window, (error, _) in zip(windows, rows, strict=True)]
-            drawn = [
-                show(window, manifest, f"error {error:.4g}, {name}")
-                for window, (name, error) in zip(windows[:SHOWN], listed, strict=False)
+        for which, found in (("largest", worst), ("smallest", best)):
+            rows = apart(found, -(-manifest.windows.length // manifest.windows.stride))[:LISTED]
+            windows = sample.windows(split, [(place.shard, place.number) for _, place, _ in rows])
+            listed = [
+                (place_of(window, manifest), error, _parts(kept, parts))
+                for window, (error, _, kept) in zip(windows, rows, strict=True)
             ]
-            section.parts.append(Words(f"The {manifest.noun}s of {split} with the {words} errors", "plain"))
-            section.parts += [part for part in drawn if not hasattr(part, "image")]
-            if pictures := [part for part in drawn if hasattr(part, "image")]:
+            shown = shown_columns(windows, manifest)
+            most = IMAGES if any(map(is_image, manifest.fields)) else SHOWN
+            drawn = [
+                show(window, manifest, f"error {error:.4g}, {name}" + (f"\nmost in {why}" if why else ""), shown)
+                for window, (name, error, why) in zip(windows[:most], listed, strict=False)
+            ]
+            section.parts.append(Words(f"The {manifest.noun}s of {split} with the {which} errors", "plain"))
+            if pictures := [part for part in drawn if part is not None]:
                 section.parts.append(Pictures(pictures))
-            head = (manifest.noun, answer.error_name)
-            section.parts.append(Table(head, listed, f"The {len(listed)} {words}", folded=True))
+            else:
+                captions = [f"{error:.4g}, {name}" for name, error, _ in listed[:COMPARED]]
+                section.parts.append(side_by_side(windows[:COMPARED], captions, manifest, words, ""))
+            head = (manifest.noun, answer.error_name, *(["most in"] if parts else []))
+            section.parts.append(
+                Table(head, [row[: len(head)] for row in listed], f"The {len(listed)} {which}", folded=True)
+            )
     except (UserError, JobFailed) as error:
         section.parts.append(Words(f"They cannot be shown: {error}"))
     return section
+
+
+def apart(rows: list[Extreme], least: int) -> list[Extreme]:
+    """Those that are at least so many windows away from each one before, so that they share no rows."""
+    chosen: list[Extreme] = []
+    for row in rows:
+        place = row[1]
+        if all(place.shard != one.shard or abs(place.number - one.number) >= least for _, one, _ in chosen):
+            chosen.append(row)
+        if len(chosen) == LISTED:
+            break
+    return chosen
+
+
+def _parts(errors: np.ndarray, columns: list[str]) -> str:
+    """The columns with the largest part of an error."""
+    order = np.argsort(-errors, kind="stable")[:3]
+    shares = errors / max(float(errors.sum()), 1e-30)
+    return ", ".join(f"{columns[at].removeprefix(ERROR)} {shares[at]:.0%}" for at in order if shares[at] >= 0.01)
 
 
 def _spread(axes: Any, spread: dict[str, np.ndarray], name: str) -> None:
@@ -58,6 +97,4 @@ def _spread(axes: Any, spread: dict[str, np.ndarray], name: str) -> None:
     for (split, _), logs in zip(spread.items(), positive, strict=True):
         axes.stairs(shares(logs, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split, linewidth=1.4)
     axes.set(xlabel=f"log10 of the {name.partition(',')[0]}", ylabel="share")
-    axes.legend()
-
-
+    above(axes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.transforms.reporting.figures import COLORS, LINES, draw, edges_of, shares
+from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
 from beamfeed.transforms.reporting.page import Picture, Pictures, Section, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.scoring.drift import THRESHOLD, Drift, compare
@@ -49,7 +49,8 @@ def features_of(manifest: Manifest) -> list[Feature]:
             continue
         width = field.width
         if field.is_ragged or (field.sizes and not field.columns) or (not field.columns and width > PARTS):
-            found.append(Feature(f"{field.name}, mean of each", field, None, False))
+            of = "length" if field.sizes else "mean of each"  # numbers of words have no mean
+            found.append(Feature(f"{field.name}, {of}", field, None, False))
             continue
         width = len(field.columns) or width
         names = field.columns or ([field.name] if width == 1 else [f"{field.name}[{at}]" for at in range(width)])
@@ -60,6 +61,8 @@ def features_of(manifest: Manifest) -> list[Feature]:
 def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
     """A feature of the rows of a block, float32 `[rows]`; of one per window or record, of these."""
     values = block.values[feature.field.name]
+    if feature.field.sizes and feature.at is None:
+        return (values.lengths if isinstance(values, Ragged) else np.count_nonzero(values, axis=-1)).astype(np.float32)
     if isinstance(values, Ragged):
         entries = np.asarray(values.values, np.float64).reshape(int(values.lengths.sum()), -1).mean(axis=1)
         edges = values.edges
@@ -73,7 +76,9 @@ def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
     return numbers.reshape(len(numbers), -1)[:, feature.at].astype(np.float32)
 
 
-def summaries(sample: Sample, features: Sequence[Feature]) -> tuple[dict[SplitName, Summary], dict[str, dict[str, Any]]]:
+def summaries(
+    sample: Sample, features: Sequence[Feature]
+) -> tuple[dict[SplitName, Summary], dict[str, dict[str, Any]]]:
     """Of some rows of each split the summary that drift is told of, and the values, float32, by feature and split.
 
     Raises:
@@ -170,7 +175,10 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     )
     splits = [split for split in of_splits if split != "train"]
     if drifts:
-        head = ("feature", *(f"{word} {split}" for split in splits for word in ("PSI", "chance", "KS", "mean moved by")))
+        head = (
+            "feature",
+            *(f"{word} {split}" for split in splits for word in ("PSI", "chance", "KS", "mean moved by")),
+        )
         table = [
             (one.name, *(cell for split in splits for cell in _cells(drifts[one.name][split])))
             for one in ordered
@@ -213,8 +221,9 @@ def _lines(axes: Any, of_splits: Mapping[str, np.ndarray]) -> None:
     for split, values in of_splits.items():
         axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split, linewidth=1.3,
                     fill=split == "train", alpha=0.35 if split == "train" else 1)  # fmt: skip
+    axes.locator_params(axis="x", nbins=6)
     axes.set_yticks([])
-    axes.legend()
+    above(axes)
 
 
 def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
@@ -230,4 +239,4 @@ def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) 
     axes.set_xticks(range(len(order)), labels, rotation=45, ha="right")
     axes.grid(visible=False, axis="x")
     axes.set_yticks([])
-    axes.legend()
+    above(axes)

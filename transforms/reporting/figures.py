@@ -45,12 +45,17 @@ def draw(
     from matplotlib.figure import Figure
 
     with rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Glyph")  # the reader's fonts have it
+        warnings.simplefilter("ignore", UserWarning)  # of glyphs, which the reader's fonts have, and of dates
         figure = Figure(figsize=(WIDE if wide else width, height), layout="constrained")
         how(figure.subplots())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
     return Picture(buffer.getvalue(), caption, wide=wide)
+
+
+def above(axes: Any) -> None:
+    """A legend in one line over the axes, where it hides nothing."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderpad=0.1, columnspacing=1)
 
 
 def short(name: object) -> str:

@@ -30,14 +30,18 @@ def overview(manifest: Manifest, facts: Facts) -> page.Facts:
         ("assets", f"{counts.assets:,}", ""),
         ("rows read", f"{counts.rows_read:,}", ""),
         ("set aside", aside[0] if aside else "nothing", ", ".join(aside[1:])),
-        ("missing values", f"{missing / facts.cells:.2%}" if facts.cells else "–", "of the cells of training rows"),
     ]
+    if facts.cells:
+        share = f"{missing / facts.cells:.2%}" if missing else "none"
+        found.append(("missing values", share, "of the cells of training rows" if missing else ""))
     if manifest.noun != "row" or windows != counts.rows_read:
         found.append((f"{manifest.noun}s", f"{windows:,}", ""))
     return page.Facts([*found, ("size", size_text(size), "of all shards")])
 
 
-def went_in(manifest: Manifest, facts: Facts, stats: Mapping[str, Any], rejects: Sequence[Mapping[str, Any]]) -> Section:
+def went_in(
+    manifest: Manifest, facts: Facts, stats: Mapping[str, Any], rejects: Sequence[Mapping[str, Any]]
+) -> Section:
     """Files, rejects by reason, missing values.
 
     Args:

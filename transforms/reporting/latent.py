@@ -61,7 +61,7 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
         )
     )
     split = np.repeat(np.arange(len(tables)), [len(one) for one in tables])[whole]
-    pictures = [draw(lambda axes: _by_name(axes, points, split, predictions.splits), "by split", height=3.2)]
+    pictures = []
     if "asset" in keys:
         names = table["asset"].combine_chunks().dictionary_encode()
         of = np.asarray(names.indices)[whole]
@@ -80,6 +80,8 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
             draw(lambda axes: _by_value(axes, points, np.log10(np.maximum(errors, 1e-12)), None, "log10"),
                  f"by {error[0]}, to a logarithmic scale", height=3.2)
         )  # fmt: skip
+    if len(pictures) < 3:
+        pictures.append(draw(lambda axes: _by_name(axes, points, split, predictions.splits), "by split", height=3.2))
     section.parts.append(Pictures(pictures))
     return section
 
@@ -88,7 +90,9 @@ def _times(column: Any, whole: np.ndarray) -> tuple[np.ndarray, list[str] | None
     """Times as numbers, and words for the first and the last."""
     if pa.types.is_timestamp(column.type):
         ticks = column.cast(pa.int64()).to_numpy()[whole]
-        words = [str(np.datetime64(int(tick), "us"))[:10] for tick in (ticks.min(), ticks.max())]
+        words = [str(np.datetime64(int(tick), "us"))[:16].replace("T", " ") for tick in (ticks.min(), ticks.max())]
+        if words[0][:10] != words[1][:10]:
+            words = [word[:10] for word in words]
         return ticks.astype(float), words
     return np.asarray(column.to_numpy(), float)[whole], None
 

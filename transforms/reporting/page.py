@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 MOST_BYTES = 5_000_000  # of a page
 LETTERS = 120  # of a cell, or a name
 ROWS = 40  # of a table
+SHORT = 24  # letters of a cell that stay in one line
 NUMBER = "n"  # the class of a cell with a number
 
 
@@ -75,7 +76,11 @@ class Table:
 
     def html(self) -> str:
         """The element."""
-        head = "".join(f"<th>{text(name)}</th>" for name in self.head)
+        right = [any(_is_number(row[at]) for row in self.rows[:ROWS]) for at in range(len(self.head))]
+        head = "".join(
+            f'<th class="{NUMBER}">{text(name)}</th>' if is_right else f"<th>{text(name)}</th>"
+            for name, is_right in zip(self.head, right, strict=True)
+        )
         rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in self.rows[:ROWS])
         more = len(self.rows) - ROWS
         note = f'<p class="note">{more:,} more rows are not shown.</p>' if more > 0 else ""
@@ -151,7 +156,8 @@ class Quotes:
     def html(self) -> str:
         """The element."""
         return "".join(
-            f"<blockquote><p>{text(quote, 500)}</p><footer>{text(by)}</footer></blockquote>" for by, quote in self.quotes
+            f"<blockquote><p>{text(quote, 500)}</p><footer>{text(by)}</footer></blockquote>"
+            for by, quote in self.quotes
         )
 
 
@@ -196,9 +202,13 @@ def _is_seen(letter: str) -> bool:
 def _cell(value: object) -> str:
     if value is None:
         return '<td class="n">–</td>'
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{text(value)}</td>"
-    return f'<td class="{NUMBER}">{number(value)}</td>'
+    if not _is_number(value):
+        return f"<td class={'short' if len(str(value)) <= SHORT else 'long'}>{text(value)}</td>"
+    return f'<td class="{NUMBER}">{number(value)}</td>'  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def number(value: float) -> str:
@@ -276,12 +286,14 @@ figure.small { padding: .3rem; }
 figure.small img { width: 100%; image-rendering: auto; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 figcaption { font-size: .85rem; color: #3c4654; margin-top: .3rem; white-space: pre-line; }
-.box { overflow-x: auto; max-width: 100%; border: 1px solid var(--line); border-radius: 8px; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; overflow-wrap: normal; }
+.box { overflow-x: auto; width: fit-content; max-width: 100%; border: 1px solid var(--line); border-radius: 8px; }
+table { border-collapse: collapse; min-width: min(100%, 34rem); font-size: .9rem; overflow-wrap: normal; }
 th, td { padding: .35rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.short { white-space: nowrap; }
+td.long { min-width: 14rem; overflow-wrap: anywhere; }
+th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 details { margin: .8rem 0; }
 summary { cursor: pointer; padding: .3rem 0; color: var(--link); }
 ul { padding-left: 1.2rem; margin: .5rem 0; }

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,28 @@ from beamfeed.contract.dataset.inputs import is_encoded, is_raw_image
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.times import time_text
-from beamfeed.transforms.reporting.figures import MANY, draw
+from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.transforms.reporting.figures import MANY, draw, short
 from beamfeed.transforms.reporting.page import Picture, Pictures, Quotes, Section, Table, Words
-from beamfeed.transforms.reporting.sample import Sample, Window
+from beamfeed.transforms.reporting.sample import BLOCKS, Sample, Window
 
 SHOWN, IMAGES = 6, 18
 LINES = 8  # of a window
+ROWS = 30  # of a table of inputs
+LONG = 40  # words of a text
 SIDE = 128  # pixels of a thumbnail
 WORDS = 24  # letters from which on a value is a text
 MOST_PIXELS = 50_000_000  # of an image that is decoded
 
 
-def samples(sample: Sample, manifest: Manifest, raw: RawRows | None) -> Section:
-    """Some windows of each split, by chance; of tables, rows as the files have them.
+def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wording") -> Section:
+    """Some windows of each split, by chance; rows as the files have them, where the dataset keeps some.
+
+    Args:
+      sample: of the dataset.
+      manifest: of it.
+      raw: rows of the files.
+      words: what numbers of the dataset mean.
 
     Raises:
       UserError, JobFailed: if a shard is damaged.
@@ -31,37 +41,94 @@ def samples(sample: Sample, manifest: Manifest, raw: RawRows | None) -> Section:
     section = Section("Samples")
     if raw is not None:
         section.parts += _raw(raw)
-    has_images = any(map(_is_image, manifest.fields))
+    has_images = any(map(is_image, manifest.fields))
     count = IMAGES if has_images else SHOWN
     for split in [split for split, info in manifest.splits.items() if info.windows]:
         windows: list[Window] = []
         rng = np.random.default_rng(0)
+        each = -(-count // max(1, min(BLOCKS, len(sample.places(split)))))
         for block in sample.blocks(split):
-            numbers = rng.integers(0, max(1, int(len(block.rows))), 3 if has_images else 1)
-            windows += [window for _, window in sample.cut(block, set(numbers.tolist()))]
+            of_block = int(count_windows(block.rows, manifest.windows.length, manifest.windows.stride).sum())
+            windows += [window for _, window in sample.cut(block, rng.permutation(of_block)[:each].tolist())]
         chosen = [windows[at] for at in rng.permutation(len(windows))[:count]]
-        parts = [show(window, manifest, place_of(window, manifest)) for window in chosen]
-        if drawn := [part for part in parts if isinstance(part, Picture)]:
-            section.parts.append(Words(f"{manifest.noun}s of {split}, by chance".capitalize(), "plain"))
+        shown = shown_columns(windows, manifest)
+        drawn = [show(window, manifest, place_of(window, manifest), shown) for window in chosen]
+        if drawn := [part for part in drawn if part is not None]:
+            most = f", and the {len(shown)} columns that vary most" if len(shown) == LINES else ""
+            scaled = ", as the model gets them" if shown else ""
+            section.parts.append(Words(f"{manifest.noun}s of {split}, by chance{most}{scaled}".capitalize(), "plain"))
             section.parts.append(Pictures(drawn))
-        elif raw is None:
-            section.parts += parts[:2]
+        elif raw is None or not section.parts:
+            captions = [place_of(window, manifest) for window in chosen]
+            section.parts.append(side_by_side(chosen, captions, manifest, words, f"Of {split}, by chance"))
     return section
 
 
-def show(window: Window, manifest: Manifest, caption: str) -> Picture | Table:
-    """A window: its image, its rows as lines, or its numbers."""
+def shown_columns(windows: Sequence[Window], manifest: Manifest) -> list[str]:
+    """The columns that vary most within windows, in the order of the dataset; those that never do are left out."""
+    varied: dict[str, float] = {}
+    for window in windows:
+        for field in manifest.fields:
+            if field.role == "input" and field.name in window.values:
+                for name, values in _lines(window.values[field.name], field):
+                    varied[name] = varied.get(name, 0.0) + float(np.nan_to_num(np.std(values)))
+    most = sorted(varied, key=lambda name: -varied[name])[:LINES]
+    return [name for name in varied if name in most and varied[name] > 0]
+
+
+def show(window: Window, manifest: Manifest, caption: str, columns: Sequence[str]) -> Picture | None:
+    """A window: its image, or its rows as lines of these columns; None where it has neither."""
     inputs = [field for field in manifest.fields if field.role == "input" and field.name in window.values]
     for field in inputs:
-        if _is_image(field):
+        if is_image(field):
             png = thumbnail(window.values[field.name], field)
             if png is not None:
                 return Picture(png, caption, "image/png", small=True)
-    lines = [(name, values) for field in inputs for name, values in _lines(window.values[field.name], field)]
+    lines = [(name, values) for field in inputs for name, values in _lines(window.values[field.name], field)
+             if name in columns]  # fmt: skip
     if manifest.windows.length - manifest.rows_ahead > 1 and lines:
-        return draw(lambda axes: _draw_lines(axes, lines), caption)
-    rows = [(name, _short(values)) for field in inputs for name, values in _numbers(window.values[field.name], field)]
-    return Table(("input", "as the model gets it"), rows[:LINES], caption)
+        return draw(lambda axes: _draw_lines(axes, lines), caption, height=2.1 + 0.14 * -(-len(lines) // 3))
+    return None
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What numbers of a dataset mean.
+
+    Attributes:
+      scales: of columns, the offset and divisor that give the units of the files back.
+      names: of columns of categories, what their numbers stand for.
+    """
+
+    scales: Mapping[str, tuple[float, float]]
+    names: Mapping[str, Sequence[str]]
+
+    def of(self, name: str, value: Any) -> str:
+        """A value in words."""
+        flat = value if isinstance(value, list) else np.asarray(value).ravel()
+        if name in self.names:
+            terms = self.names[name]
+            said = [terms[int(one)] if 0 <= int(one) < len(terms) else "?" for one in np.trim_zeros(flat, "b")]
+            return " ".join(said[:LONG]) + " …" * (len(said) > LONG) if len(flat) > 1 else "".join(said) or terms[0]
+        offset, divisor = self.scales.get(name, (0.0, 1.0))
+        shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one * divisor + offset:.5g}"
+                 for one in flat[:12]]  # fmt: skip
+        return " ".join(shown) + " …" * (len(flat) > 12)
+
+
+def side_by_side(
+    windows: Sequence[Window], captions: Sequence[str], manifest: Manifest, words: Wording, title: str
+) -> Table:
+    """Windows of one row as a table: a column for each, a line for each input."""
+    lines: dict[str, list[object]] = {}
+    for window in windows:
+        for field in manifest.fields:
+            if field.role == "input" and field.name in window.values:
+                for name, value in _numbers(window.values[field.name], field):
+                    lines.setdefault(name, []).append(words.of(name, value))
+    more = f"; {len(lines) - ROWS:,} more inputs are not shown" if len(lines) > ROWS else ""
+    rows = [(name, *values) for name, values in list(lines.items())[:ROWS] if len(values) == len(windows)]
+    return Table(("input", *captions), rows, f"{title}{more}")
 
 
 def place_of(window: Window, manifest: Manifest) -> str:
@@ -106,13 +173,16 @@ def thumbnail(value: Any, field: Field) -> bytes | None:
     return buffer.getvalue()
 
 
-def _is_image(field: Field) -> bool:
+def is_image(field: Field) -> bool:
+    """Whether a field holds images."""
     return is_encoded(field) or is_raw_image(field)
 
 
 def _lines(value: Any, field: Field) -> list[tuple[str, np.ndarray]]:
     """The numbers of a window's rows, by column."""
     if field.per != "row" or field.dtype == "bytes" or isinstance(value, list) or field.is_ragged:
+        return []
+    if np.ndim(value) <= len(field.shape):  # of one row
         return []
     values = np.abs(value) if np.iscomplexobj(value) else np.asarray(value, float)
     columns = values.reshape(len(values), -1).T
@@ -126,22 +196,12 @@ def _numbers(value: Any, field: Field) -> list[tuple[str, Any]]:
     return list(zip(field.columns, np.asarray(value).reshape(-1, len(field.columns)).T, strict=True))
 
 
-def _short(value: Any) -> str:
-    flat = value if isinstance(value, list) else np.asarray(value).ravel().tolist()
-    words = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one:.4g}" for one in flat[:12]]
-    return " ".join(words) + (" …" if len(flat) > 12 else "")
-
-
 def _draw_lines(axes: Any, lines: Sequence[tuple[str, np.ndarray]]) -> None:
-    """The columns that vary most, in the dataset's units."""
-    varied = sorted(lines, key=lambda one: -np.nan_to_num(np.std(one[1])))[:LINES]
-    few = len(varied) <= 4
-    for (name, values), color in zip(varied, MANY, strict=False):
-        axes.plot(values, color=color, linewidth=1, label=name[:18] if few else None)
-    axes.set_xlabel("row" + ("" if few else f"; the {LINES} of {len(lines)} columns that vary most" * (
-        len(lines) > LINES)))  # fmt: skip
-    if few:
-        axes.legend()
+    for (name, values), color in zip(lines, MANY, strict=False):
+        axes.plot(values, color=color, linewidth=1, label=short(name))
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.45, -0.1), ncols=3, fontsize=6.5, columnspacing=1, handlelength=1.2
+    )
 
 
 def _raw(raw: RawRows) -> list[Any]:
@@ -165,5 +225,3 @@ def _raw(raw: RawRows) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-

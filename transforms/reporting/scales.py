@@ -38,7 +38,9 @@ def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None,
         if scale.how == "none":
             found[name] = (0.0, 1.0)
         elif all(isinstance(one.get(key), int | float) for key in ("mean", "std", "min", "max")):
-            offset, divisor = (one["mean"], one["std"]) if scale.how == "standard" else (one["min"], one["max"] - one["min"])
+            offset, divisor = (
+                (one["mean"], one["std"]) if scale.how == "standard" else (one["min"], one["max"] - one["min"])
+            )
             found[name] = (float(offset), float(divisor) or 1.0)
     return {name: found[name] for name in manifest.features if name in found}
 
@@ -83,7 +85,7 @@ def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, list[str]
     folder = storage.join(manifest.data_layout(dataset).transform_fn, "assets")
     found = {}
     for field in manifest.fields:
-        for name, size in zip(field.columns, field.sizes, strict=False):
+        for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
             try:
                 words = storage.read_text(storage.join(folder, f"{name}_terms.txt")).split("\n")
             except (OSError, ValueError):
@@ -99,5 +101,3 @@ def read_stats(dataset: str, manifest: Manifest) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return stats if isinstance(stats, dict) else {}
-
-

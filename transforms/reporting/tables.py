@@ -28,6 +28,9 @@ class Place:
     number: int
 
 
+Extreme = tuple[float, Place, np.ndarray]  # an error, whose, and what is kept of the row
+
+
 @dataclass(frozen=True)
 class Predictions:
     """Predictions for a dataset.
@@ -80,8 +83,9 @@ class Predictions:
         return pa.Table.from_batches(parts).combine_chunks()
 
     def extremes(
-        self, split: SplitName, columns: Sequence[str], error: Callable[[pa.RecordBatch], np.ndarray], count: int
-    ) -> tuple[list[tuple[float, Place]], list[tuple[float, Place]], np.ndarray]:
+        self, split: SplitName, columns: Sequence[str], error: Callable[[pa.RecordBatch], np.ndarray], count: int,
+        kept: Sequence[str] = (),
+    ) -> tuple[list["Extreme"], list["Extreme"], np.ndarray]:  # fmt: skip
         """The rows with the largest errors, the largest first, and with the smallest; and errors, some thousands.
 
         Args:
@@ -89,20 +93,22 @@ class Predictions:
           columns: that `error` needs.
           error: of rows, float64 `[rows]`; those that are no number are passed over.
           count: of each.
+          kept: columns of numbers that are told of each.
         """
-        found = np.empty(0, [("error", "f8"), ("shard", "i8"), ("number", "i8")])
+        found = np.empty(0, [("error", "f8"), ("shard", "i8"), ("number", "i8"), ("kept", "f4", (len(kept),))])
         lowest, seen, rng = found.copy(), np.empty(0), np.random.default_rng(0)
         share = min(1.0, 20_000 / max(1, self.told["items"][split]))
-        for shard, before, batch in self.batches(split, self.files(split), columns):
+        for shard, before, batch in self.batches(split, self.files(split), [*columns, *kept]):
             errors = error(batch)
             rows = np.empty(len(errors), found.dtype)
             rows["error"], rows["shard"], rows["number"] = errors, shard, before + np.arange(len(errors))
+            rows["kept"] = matrix(batch, kept)
             rows = rows[np.isfinite(errors)]
             found = np.sort(np.concatenate([found, rows]), order="error")[-count:]
             lowest = np.sort(np.concatenate([lowest, rows]), order="error")[:count]
             seen = np.concatenate([seen, rows["error"][rng.random(len(rows)) < share]])
         worst, best = (
-            [(float(row["error"]), Place(split, int(row["shard"]), int(row["number"]))) for row in rows]
+            [(float(row["error"]), Place(split, int(row["shard"]), int(row["number"])), row["kept"]) for row in rows]
             for rows in (found[::-1], lowest)
         )
         return worst, best, seen

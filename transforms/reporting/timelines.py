@@ -15,6 +15,7 @@ from beamfeed.transforms.reporting.page import Pictures, Section, Table, Words
 
 ASSETS = 8
 POINTS = 600  # of a line
+GAP = 10  # times the usual step from row to row, from which on there is a pause
 INTERVALS = 25
 MOST_ROWS = 4_000_000  # of an asset
 
@@ -83,8 +84,11 @@ def timelines(scores: Scores) -> Section:
         edges = [(_place(begin), _place(end)) for begin, end in zip(own["begin"], own["end"], strict=True)]
         x = _numbers(times)
         pictures.append(
-            draw(lambda axes, x=x, values=values, edges=edges: _line(axes, x, values, edges, threshold), asset,
-                 height=1.9)  # fmt: skip
+            draw(
+                lambda axes, x=x, values=values, edges=edges: _line(axes, x, values, edges, threshold),
+                asset,
+                height=1.9,
+            )  # fmt: skip
         )
     section.parts.append(Pictures(pictures))
     return section
@@ -128,6 +132,9 @@ def _line(axes: Any, x: np.ndarray, values: np.ndarray, edges: list[tuple[Any, A
     for begin, end in edges:
         axes.axvspan(begin, end if step is None else end + step, color=MARKED, alpha=0.25, linewidth=0)
     drawn, heights = thinned(x, values)
+    if step is not None:  # nothing is drawn over a pause
+        pauses = np.flatnonzero(np.diff(drawn) > np.maximum(GAP * step, 3 * np.median(np.diff(drawn))))
+        drawn, heights = np.insert(drawn, pauses + 1, drawn[pauses]), np.insert(heights, pauses + 1, np.nan)
     axes.plot(drawn, heights, color=COLORS["train"], linewidth=0.8)
     axes.axhline(threshold, color=QUIET, linewidth=0.9, linestyle="--")
     axes.set_ylabel("score")

@@ -117,6 +117,8 @@ def _curve(run: Run, name: str, lines: Sequence[Mapping[str, Any]]) -> Picture:
             axes.axhline(reached[name], color=MARKED, linewidth=0.9, linestyle="-.", label="linear floor")
         axes.set_xlabel(over)
         axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(thin) == 1:
+            axes.set_xticks([thin[0][over]])
         if axes.get_legend_handles_labels()[0]:
             axes.legend()
 
