@@ -11,6 +11,8 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage
@@ -101,10 +103,8 @@ def run_of(job: TrainingJob, manifest: Manifest, args: argparse.Namespace) -> tu
     review = read_review(layout.workdir, result.fingerprint)
     floor = read_result(layout.floor) if job.train.floor else None
     lines = []
-    try:
+    with suppress(OSError, ValueError):
         lines = [json.loads(line) for line in storage.read_text(layout.metrics).splitlines() if line]
-    except (OSError, ValueError):
-        pass
     return Run(layout.workdir, result, lines, review, floor, findings(result, review, again)), ""
 
 
@@ -157,8 +157,11 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     sections = [training(trained)]
     told = read_told(layout.predictions)
     if told is None or not told.get("complete") or told.get("fingerprint") != manifest.fingerprint:
-        missing = Command("There are no predictions of the dataset yet. They show the best and worst, the latent space "
-                          "and how answers compare with what is true:", command=f"beamfeed predict {again}")  # fmt: skip
+        words_on = (
+            "There are no predictions of the dataset yet. They show the best and worst, the latent space and how answers "
+            "compare with what is true:"
+        )
+        missing = Command(words_on, command=f"beamfeed predict {again}")
         return [*sections, Section("Predictions", [missing])]
     if is_older(storage.join(layout.predictions, TOLD), layout.complete):
         older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
@@ -167,11 +170,9 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     if not predictions.splits:
         return sections
     answers = answers_of(job.train.task, manifest, predictions.schema())
-    sections += [
-        one for answer in answers for one in attempt("Answers", lambda a=answer: answers_section(a, predictions))
-    ]
+    sections += [one for answer in answers for one in attempt("Answers", partial(answers_section, answer, predictions))]
     for answer in answers:
-        sections += attempt("Best and worst", lambda a=answer: best_and_worst(a, predictions, sample, manifest, words))
+        sections += attempt("Best and worst", partial(best_and_worst, answer, predictions, sample, manifest, words))
     error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
     sections += attempt(
         "The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else [])
@@ -180,8 +181,8 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     if scored is not None and scored.get("complete") and scored.get("model_crc32c") == told.get("model_crc32c"):
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
     elif {"score", "time", "asset"} <= set(predictions.schema().names):
-        words = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
-        sections.append(Section("The oddest assets", [Command(words, command=f"beamfeed score {again}")]))
+        scored_by = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
+        sections.append(Section("The oddest assets", [Command(scored_by, command=f"beamfeed score {again}")]))
     return sections
 
 

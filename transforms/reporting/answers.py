@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ CLASSES = 20  # of a confusion matrix
 CURVES = 6  # classes with a curve of their own
 BINS = 10  # of a calibration curve
 LETTERS = 12  # of a class in a matrix
-Batch = pa.RecordBatch | pa.Table
+Batch: TypeAlias = "pa.RecordBatch | pa.Table"
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def confusion(truth: np.ndarray, guess: np.ndarray, classes: int, most: int = CL
 def _confusion(names: Sequence[str], truth: np.ndarray, guess: np.ndarray) -> Picture:
     counts, shown = confusion(truth, guess, len(names))
     rows = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    labels = ["others" if at < 0 else short(names[at])[:LETTERS] for at in shown]
+    labels = ["others" if at < 0 else short(names[at], LETTERS) for at in shown]
 
     def how(axes: Any) -> None:
         axes.imshow(rows, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -263,7 +264,7 @@ def _regression(truth: np.ndarray, values: np.ndarray) -> list[Any]:
     facts = [
         ("mean absolute error", number(float(np.abs(residual).mean())), ""),
         ("root mean square", number(float(np.sqrt(np.square(residual).mean()))), ""),
-        ("R²", number(float(1 - np.square(residual).sum() / spread)) if spread else "–", "1 is perfect, 0 the mean"),
+        ("R²", number(float(1 - np.square(residual).sum() / spread)) if spread else "-", "1 is perfect, 0 the mean"),
     ]
     some = np.random.default_rng(0).permutation(len(truth))[:4000]
     x, y, left = truth[some].ravel(), values[some].ravel(), residual[some].ravel()
@@ -310,7 +311,7 @@ def _forecasts(truth: np.ndarray, values: np.ndarray, answer: Answer) -> list[An
 
     chosen = [(order[len(order) // 2], "a usual one"), (order[-1], "the worst"), (order[0], "the best")]
     pictures = [
-        draw(lambda axes, window=window, at=at: lines(axes, window, at), f"{name}, {caption}")
+        draw(partial(lines, window=window, at=at), f"{name}, {caption}")
         for window, caption in chosen
         for at, name in list(enumerate(names))[:3]
     ]

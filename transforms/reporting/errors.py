@@ -61,7 +61,7 @@ def best_and_worst(
             if pictures := [part for part in drawn if part is not None]:
                 section.parts.append(Pictures(pictures))
             else:
-                captions = [f"{error:.4g}, {name}" for name, error, _ in listed[:COMPARED]]
+                captions = [f"error {error:.4g}, {name}" for name, error, _ in listed[:COMPARED]]
                 section.parts.append(side_by_side(windows[:COMPARED], captions, manifest, words, ""))
             head = (manifest.noun, answer.error_name, *(["most in"] if parts else []))
             section.parts.append(

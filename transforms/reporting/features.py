@@ -10,7 +10,7 @@ import pyarrow as pa
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
+from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Picture, Pictures, Section, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.scoring.drift import THRESHOLD, Drift, compare
@@ -119,7 +119,8 @@ def _places(block: RecordBlock, by_asset: bool, rows: int, before: int) -> tuple
         return pa.repeat("", rows), before + np.arange(rows)
     of = np.repeat(np.arange(len(block)), block.rows)
     positions = np.asarray(block.values["start"])[of] + np.arange(rows) - np.repeat(block.first, block.rows)
-    return block.values["asset"].cast(pa.string()).take(pa.array(of)), positions.astype(np.int64)
+    assets: Any = block.values["asset"]
+    return assets.cast(pa.string()).take(pa.array(of)), positions.astype(np.int64)
 
 
 def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Section | None:
@@ -154,11 +155,10 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     shown = ordered[:DRAWN]
     rows = ", ".join(f"{summary.rows:,} of {split}" for split, summary in of_splits.items())
     more = f" The {DRAWN} that differ most of {len(features):,} are drawn." if len(features) > DRAWN else ""
-    known = [one for one in features if one.name in scales]
-    scaled = (
-        "" if len(known) == len(features) else
-        " They are drawn as the model gets them." if not known else " Those without a known scale, as the model gets them."
-    )  # fmt: skip
+    numbers = [one for one in features if not one.is_category and one.at is not None]
+    as_given = len([one for one in numbers if one.name not in scales])
+    of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
+    scaled = f" {of_all} numbers are drawn as the model gets them, scaled." if as_given else ""
     section = Section("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
     alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(THRESHOLD)]
     if drifts:
@@ -219,8 +219,9 @@ def _picture(
 def _lines(axes: Any, of_splits: Mapping[str, np.ndarray]) -> None:
     edges = edges_of(list(of_splits.values()))
     for split, values in of_splits.items():
-        axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split, linewidth=1.3,
-                    fill=split == "train", alpha=0.35 if split == "train" else 1)  # fmt: skip
+        filled = split == "train"
+        axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split,
+                    linewidth=1.3, fill=filled, alpha=0.35 if filled else 1)  # fmt: skip
     axes.locator_params(axis="x", nbins=6)
     axes.set_yticks([])
     above(axes)
@@ -235,7 +236,7 @@ def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) 
     for number, (split, part) in enumerate(parts.items()):
         axes.bar(np.arange(len(order)) + (number - (len(parts) - 1) / 2) * width, part[order], width,
                  color=COLORS[split], label=split)  # fmt: skip
-    labels = [str(names[at])[:10] if at < len(names) else str(at) for at in order]
+    labels = [short(names[at] if at < len(names) else at, 12) for at in order]
     axes.set_xticks(range(len(order)), labels, rotation=45, ha="right")
     axes.grid(visible=False, axis="x")
     axes.set_yticks([])

@@ -4,7 +4,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,13 +38,14 @@ def draw(
       how: draws on matplotlib's axes.
       caption: of the picture.
       wide: whether it takes the whole width.
-      height, width: in inches; a wide one has its own width.
+      height: in inches.
+      width: likewise; a wide one has its own.
     """
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(STYLE), warnings.catch_warnings():
+    with rc_context(cast(Any, STYLE)), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of glyphs, which the reader's fonts have, and of dates
         figure = Figure(figsize=(WIDE if wide else width, height), layout="constrained")
         how(figure.subplots())
@@ -58,10 +59,10 @@ def above(axes: Any) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderpad=0.1, columnspacing=1)
 
 
-def short(name: object) -> str:
+def short(name: object, letters: int = LETTERS) -> str:
     """A name that fits into a figure."""
-    plain = "".join(letter if letter.isprintable() else "�" for letter in str(name))
-    return plain if len(plain) <= LETTERS else f"{plain[: LETTERS - 1]}…"
+    plain = "".join(letter if letter.isprintable() else "?" for letter in str(name))
+    return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
 
 
 def edges_of(parts: list[np.ndarray], bins: int = 40) -> np.ndarray:

@@ -56,8 +56,8 @@ def went_in(
     if manifest.notes:
         section.parts.append(Items(manifest.notes))
     if facts.reasons:
-        rows = [(reason, count) for reason, count in facts.reasons]
-        section.parts.append(Table(("reason, as it was first said", "times"), rows, "Set aside, by reason"))
+        head = ("reason, as it was first said", "times")
+        section.parts.append(Table(head, facts.reasons, "Set aside, by reason"))
         where = [(reject.get("file") or reject.get("asset") or "", reject.get("place", ""), reject.get("reason", ""))
                  for reject in rejects]  # fmt: skip
         section.parts.append(Table(("where", "place", "reason"), where, "The first that were set aside", folded=True))
@@ -81,8 +81,10 @@ def went_in(
         if all(isinstance(one.get(key), int | float) for key in ("mean", "std", "min", "max"))
     ]
     if numbers:
-        head = ("column", "mean", "deviation", "least", "most")
-        section.parts.append(Table(head, numbers, "Numbers of training rows, in the units of the files", folded=True))
+        of_numbers = ("column", "mean", "deviation", "least", "most")
+        section.parts.append(
+            Table(of_numbers, numbers, "Numbers of training rows, in the units of the files", folded=True)
+        )
     other = {key: value for key, value in stats.items() if key != "features" and not isinstance(value, dict | list)}
     other |= {
         f"{key} {name}": one
@@ -119,15 +121,15 @@ def came_out(manifest: Manifest, drifts: Sequence[str]) -> Section:
     for name in {name: None for split in manifest.splits.values() for name in split.targets}:
         classes = manifest.field(name).classes
         told = {split: manifest.splits[split].targets.get(name) for split in splits}
-        counts = {split: target.counts for split, target in told.items() if target is not None and sum(target.counts)}
+        counts = {split: target.counts for split, target in told.items() if target is not None and any(target.counts)}
         if classes and counts:
             order = sorted(range(len(classes)), key=lambda at: -sum(one[at] for one in counts.values()))
             shares = [
-                (classes[at], *(text for one in counts.values() for text in (one[at], f"{one[at] / sum(one):.2%}")))
+                (classes[at], *(cell for one in counts.values() for cell in (one[at], f"{one[at] / sum(one):.2%}")))
                 for at in order
             ]
-            shown = [(name, *(text for split in counts for text in (split, "share")))]
-            section.parts.append(Table(shown[0], shares, f"Classes of {name}"))
+            shown = (name, *(cell for split in counts for cell in (split, "share")))
+            section.parts.append(Table(shown, shares, f"Classes of {name}"))
         else:
             numbers = [
                 (split, target.mean, target.std, target.min, target.max)

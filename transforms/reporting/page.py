@@ -201,7 +201,7 @@ def _is_seen(letter: str) -> bool:
 
 def _cell(value: object) -> str:
     if value is None:
-        return '<td class="n">–</td>'
+        return '<td class="n">-</td>'
     if not _is_number(value):
         return f"<td class={'short' if len(str(value)) <= SHORT else 'long'}>{text(value)}</td>"
     return f'<td class="{NUMBER}">{number(value)}</td>'  # type: ignore[arg-type]

@@ -71,7 +71,8 @@ class Sample:
         most = SHARDS if self.manifest.compression == "none" else PACKED_SHARDS
         chosen = set(rng.permutation(shards)[:most].tolist())
         places = [place for place in places if place.shard in chosen]
-        some, size = [], 0
+        some: list[Place] = []
+        size = 0
         for at in rng.permutation(len(places))[:BLOCKS]:
             size += places[at].bytes
             if some and size > BYTES:

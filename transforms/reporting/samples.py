@@ -105,7 +105,7 @@ class Wording:
 
     def of(self, name: str, value: Any) -> str:
         """A value in words."""
-        flat = value if isinstance(value, list) else np.asarray(value).ravel()
+        flat: Any = value if isinstance(value, list) else np.asarray(value).ravel()
         if name in self.names:
             terms = self.names[name]
             said = [terms[int(one)] if 0 <= int(one) < len(terms) else "?" for one in np.trim_zeros(flat, "b")]
@@ -144,7 +144,7 @@ def place_of(window: Window, manifest: Manifest) -> str:
         if isinstance(first, bytes):
             said.append(first.decode(errors="replace"))
         elif field.classes and 0 <= int(first) < len(field.classes):
-            said.append(field.classes[int(first)])
+            said.append(f"{field.name} {field.classes[int(first)]}")
         elif field.time is not None:
             said.append(f"record from {time_text(int(first), field.time)}")
         else:
@@ -158,7 +158,7 @@ def thumbnail(value: Any, field: Field) -> bytes | None:
 
     try:
         if is_raw_image(field):
-            array = np.asarray(value).reshape(field.shape)
+            array = np.asarray(value).reshape([size or 1 for size in field.shape])
             image = Image.fromarray(array[:, :, 0] if field.shape[2] == 1 else array)
         else:
             image = Image.open(io.BytesIO(value[0]))

@@ -11,10 +11,11 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.transforms.reporting.features import Scales
+from beamfeed.transforms.sources.table.learned import vocabulary_file
 
 LEAST_ROWS = 3  # that tell how a column was scaled
 EXACT = 1e-4  # of the scaled values, that a line through them may miss
-MOST_NAMES = 10_000
+NOTHING, UNSEEN = "(none)", "(unseen)"
 
 
 def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None, job: Job | None) -> Scales:
@@ -27,7 +28,7 @@ def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None,
       job: that wrote it; None where it is not known. It tells the scale of series.
     """
     if raw is not None:
-        return _of_rows(manifest, raw)
+        return _of_rows(manifest, raw, stats.get("features") or {})
     if job is None or "prepare" not in type(job.source).sections or manifest.adopted is not None:
         return {}
     scale = job.prepare.scale
@@ -45,7 +46,7 @@ def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None,
     return {name: found[name] for name in manifest.features if name in found}
 
 
-def _of_rows(manifest: Manifest, raw: RawRows) -> Scales:
+def _of_rows(manifest: Manifest, raw: RawRows, features: Mapping[str, Any]) -> Scales:
     rows, found = len(raw.places), {}
     for field in manifest.fields:
         scaled = raw.fields.get(field.name)
@@ -56,10 +57,23 @@ def _of_rows(manifest: Manifest, raw: RawRows) -> Scales:
             texts = raw.raw.get(name)
             if texts is None or len(texts) != rows or values.shape[1] != len(field.columns):
                 continue
-            line = line_of(values[:, at], np.array([_number(one) for one in texts.to_pylist()]))
+            of_files = np.array([_number(one) for one in texts.to_pylist()])
+            line = known_line(values[:, at], of_files, features.get(name, {})) or line_of(values[:, at], of_files)
             if line is not None:
                 found[name] = line
     return found
+
+
+def known_line(scaled: np.ndarray, values: np.ndarray, stats: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The same by what statistics tell: mean and deviation, or least and most; None where neither fits."""
+    known = np.isfinite(values) & np.isfinite(scaled)
+    if not known.any() or not all(isinstance(stats.get(key), int | float) for key in ("mean", "std", "min", "max")):
+        return None
+    for offset, divisor in ((stats["mean"], stats["std"]), (stats["min"], stats["max"] - stats["min"])):
+        missed = np.abs(scaled[known] * divisor + offset - values[known]).max()
+        if divisor > 0 and missed <= EXACT * divisor + EXACT * abs(offset):
+            return float(offset), float(divisor)
+    return None
 
 
 def line_of(scaled: np.ndarray, values: np.ndarray) -> tuple[float, float] | None:
@@ -87,10 +101,11 @@ def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, list[str]
     for field in manifest.fields:
         for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
             try:
-                words = storage.read_text(storage.join(folder, f"{name}_terms.txt")).split("\n")
+                lines = storage.read_text(storage.join(folder, vocabulary_file(name))).removesuffix("\n").split("\n")
             except (OSError, ValueError):
                 continue
-            found[name] = [word.strip() or "(none)" for word in words[: min(size, MOST_NAMES)]]
+            if len(lines) <= size:  # 0 is no value, and before the terms come those for what was not seen
+                found[name] = [NOTHING, *[UNSEEN] * (size - len(lines)), *lines[1:]]
     return found
 
 

@@ -1,7 +1,9 @@
 """The scores of the oddest assets over time, with what was flagged."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,9 +50,11 @@ class Scores:
                     some = batch.filter(pc.is_in(batch.column("asset"), named))
                     if some.num_rows:
                         found.append(some)
-        table = pa.Table.from_batches(found) if found else None
-        of_asset = {}
-        for asset in assets if table is not None else ():
+        of_asset: dict[str, tuple[Any, np.ndarray]] = {}
+        if not found:
+            return of_asset
+        table = pa.Table.from_batches(found)
+        for asset in assets:
             own = table.filter(pc.equal(table["asset"], asset)).slice(0, MOST_ROWS)
             of_asset[asset] = (own["time"].combine_chunks(), own["score"].to_numpy().astype(float))
         return of_asset
@@ -63,7 +67,7 @@ def timelines(scores: Scores) -> Section:
     section = Section("The oddest assets")
     section.parts.append(
         Words(
-            f"{items['intervals']:,} intervals of {items['assets']:,} assets are over the threshold of {threshold:.3g}; "
+            f"{items['intervals']:,} intervals of {items['assets']:,} assets are over the threshold {threshold:.3g}; "
             f"{items['rows']:,} rows were scored. A score of 3 is what one usual window in a thousand has. All: "
             f"{storage.join(scores.folder, 'intervals.csv')}"
         )
@@ -83,13 +87,7 @@ def timelines(scores: Scores) -> Section:
         own = table.filter(pc.equal(table["asset"], asset))
         edges = [(_place(begin), _place(end)) for begin, end in zip(own["begin"], own["end"], strict=True)]
         x = _numbers(times)
-        pictures.append(
-            draw(
-                lambda axes, x=x, values=values, edges=edges: _line(axes, x, values, edges, threshold),
-                asset,
-                height=1.9,
-            )  # fmt: skip
-        )
+        pictures.append(draw(partial(_line, x=x, values=values, edges=edges, threshold=threshold), asset, height=1.9))
     section.parts.append(Pictures(pictures))
     return section
 
@@ -121,7 +119,7 @@ def thinned(x: np.ndarray, values: np.ndarray, points: int = POINTS) -> tuple[np
         return x, values
     edges = np.linspace(0, len(values), points + 1).astype(int)
     at = []
-    for first, end in zip(edges[:-1], edges[1:], strict=True):
+    for first, end in itertools.pairwise(edges):
         part = np.nan_to_num(values[first:end], nan=0.0)
         at += sorted({first + int(part.argmin()), first + int(part.argmax())})
     return x[at], values[at]

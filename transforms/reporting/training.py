@@ -46,8 +46,8 @@ def overview(run: Run) -> page.Facts:
     return page.Facts(
         [
             (f"best {result.best_split} loss", page.number(result.best_loss), best),
-            ("test loss", "–" if result.test_loss is None else page.number(result.test_loss), ""),
-            *((f"{of} {plain(name)}", "–" if value is None else page.number(value), "")
+            ("test loss", "-" if result.test_loss is None else page.number(result.test_loss), ""),
+            *((f"{of} {plain(name)}", "-" if value is None else page.number(value), "")
               for name, value in list(metrics.items())[:4]),
             ("epochs", f"{result.epochs:,}", f"{result.steps:,} steps" + ", stopped early" * result.stopped_early),
             ("took", f"{result.seconds:,.1f} s", f"{result.workers} worker{'s' * (result.workers > 1)}"),
@@ -91,7 +91,7 @@ def curves(run: Run) -> Pictures:
     """What was measured over the epochs, of train and eval; the loss first."""
     names = dict.fromkeys(name.removeprefix("eval_") for line in run.lines for name in line if name not in NO_CURVES)
     drawn = [LOSS, run.result.watched, *names]
-    pictures = []
+    pictures: list[Picture] = []
     for name in dict.fromkeys(name for name in drawn if name in names):
         told = [line for line in run.lines if line.get(name) is not None or line.get(f"eval_{name}") is not None]
         if told and len(pictures) < MOST_CURVES:
