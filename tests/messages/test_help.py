@@ -16,6 +16,7 @@ PROGRAMS = [
     "beamfeed.pipelines.check",
     "beamfeed.pipelines.export_dataset",
     "beamfeed.pipelines.predict",
+    "beamfeed.pipelines.report",
     "beamfeed.pipelines.score",
     "beamfeed.pipelines.suggest_job",
     "beamfeed.trainer.main",

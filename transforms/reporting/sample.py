@@ -21,15 +21,17 @@ from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning
 BLOCKS = 48  # of a split
 BYTES = 16 << 20  # of a split
+COLUMNS = ("shard", "bytes", "records", "windows")  # of the index of blocks
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block is: a number of a shard, and bytes and windows in it."""
+    """Where a block is: the number of its shard, its first byte and window there, and how many of each it has."""
 
     shard: int
     first: int
     bytes: int
+    records: int
     first_window: int
     windows: int
 
@@ -84,9 +86,9 @@ class Sample:
         """Where the blocks of a split are, in order."""
         if split not in self._places:
             table = read_blocks(self.dataset, self.manifest, split)
-            shard, size, windows = (table[name].to_numpy() for name in ("shard", "bytes", "windows"))
+            shard, size, records, windows = (table[name].to_numpy() for name in COLUMNS)
             first, first_window = (_begins(shard, values) for values in (size, windows))
-            columns = (shard, first, size, first_window, windows)
+            columns = (shard, first, size, records, first_window, windows)
             self._places[split] = [Place(*row) for row in zip(*(part.tolist() for part in columns), strict=True)]
         return self._places[split]
 
@@ -106,6 +108,8 @@ class Sample:
                     for place in of_shard:
                         file.seek(place.first)  # type: ignore[attr-defined]
                         records = [record for some in read_frames(_Part(file, place.bytes)) for record in some]
+                        if len(records) != place.records:
+                            raise Damaged(f"byte {place.first}", f"{len(records)} of {place.records} records are there")
                         yield place, decoder.decode(records)
             except JobFailed as failed:
                 raise JobFailed(f"{paths[shard]}: {failed.reason}") from None

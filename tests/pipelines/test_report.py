@@ -1,0 +1,196 @@
+"""Reports of real, small datasets and models of every kind, and how they are shown by a browser."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from sklearn.metrics import roc_auc_score
+
+from beamfeed.pipelines.predict import main as predict
+from beamfeed.pipelines.report import main
+from beamfeed.pipelines.score import main as score
+from tests.albums import Album
+from tests.arrays import Pile
+from tests.browser import CHROMIUM, DESKTOP, PHONE, look_at
+from tests.fleets import Fleet, make_table
+from tests.pipelines.test_predict import EPOCH, lake, read, trained
+from tests.pipelines.test_score import fleet
+
+__all__ = ["fleet", "lake"]  # fixtures: both are trained
+MOST = 5_000_000
+
+
+def report(tmp_path: Path, dataset: Path, *options: object) -> str:
+    out = tmp_path / "report.html"
+    arguments = [dataset, "--out", out, *options]
+    assert main([str(argument) for argument in arguments]) == 0
+    written = out.read_text()
+    assert len(written.encode()) <= MOST
+    assert not re.search(r"(?:src|href)=\"(?!data:|#)|<script|@import|url\(", written)
+    return written
+
+
+def titles(written: str) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", written)
+
+
+def test_series(fleet, tmp_path, capsys):
+    job = fleet.folder / "job.yaml"
+    options = fleet.output, "--job", job
+    before = report(tmp_path, *options)
+    assert f"<code>beamfeed score {job}</code>" in before
+    assert score(["--job", str(job), "--risk", "0.02"]) == 0
+    written = report(tmp_path, *options)
+    assert titles(written) == [
+        "At a glance", "What went in", "What came out", "Features in train, eval and test", "Samples",
+        "The training run", "Best and worst", "The latent space", "The oddest assets",
+    ]  # fmt: skip
+    for asset in ("m0", "m7"):
+        assert asset in written
+    told = json.loads((fleet.folder / "model" / "complete.json").read_text())
+    assert f"{told['test_loss']:.4g}" in written
+    found = read(fleet.folder / "model" / "predictions" / "test").to_pandas()
+    assert f"error {found['score'].max():.4g}, " in written
+    capsys.readouterr()
+    assert main([str(fleet.output), "--job", str(job)]) == 0  # where it goes of itself
+    assert capsys.readouterr().out.startswith(f"{fleet.folder}/model/report.html: ")
+    assert main([str(fleet.output)]) == 0
+    assert titles((fleet.folder / "data-report.html").read_text())[-1] == "Samples"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_a_browser_shows_it(fleet, tmp_path, width):
+    report(tmp_path, fleet.output, "--job", fleet.folder / "job.yaml")
+    seen = look_at(tmp_path / "report.html", width)
+    assert seen.width <= width  # it does not scroll to the side
+    assert (seen.said, seen.asked, seen.broken) == ([], [], 0)
+    assert seen.images > 15
+    assert "The latent space" in seen.text
+
+
+def test_predictions_older_than_the_model_are_not_shown(fleet, tmp_path):
+    job, complete = fleet.folder / "job.yaml", fleet.folder / "model" / "complete.json"
+    complete.write_text(complete.read_text())
+    written = report(tmp_path, fleet.output, "--job", job)
+    assert "The predictions are older than the model" in written
+    assert "The latent space" not in titles(written)
+
+
+def test_a_table_with_classes(lake, tmp_path):
+    job = lake.folder / "job.yaml"
+    assert predict(["--job", str(job)]) == 0
+    written = report(tmp_path, lake.output, "--job", job)
+    assert "Answers on test" in titles(written)
+    rows = read(lake.folder / "model" / "predictions" / "test").to_pandas()
+    auc = roc_auc_score(rows["label"] == "1", rows["probability_1"])
+    assert f"<dd>{auc:.4g}</dd>" in written
+    accuracy = (rows["label"] == rows["class"]).mean()
+    assert f"<dd>{accuracy:.2%}</dd>" in written
+    assert "Missing values in training rows" in written
+    assert "shop" in written  # categories by their names
+    assert "city 1" in written
+
+
+def test_numbers(tmp_path):
+    """A model that predicts a number of series."""
+    fleet = Fleet(tmp_path)
+    for number in range(8):
+        fleet.write(f"m{number}.parquet", make_table(200, seed=number))
+    fleet.job["source"]["features"] = ["x0", "x1"]
+    fleet.job["label"] = {"column": "x2", "at": "end"}
+    fleet.job["train"] |= EPOCH | {"model": {"name": "linear"}, "task": {"name": "regress"}}
+    assert fleet.preprocess() == 0
+    job = trained(fleet.job, fleet.folder)
+    assert predict(["--job", str(job)]) == 0
+    written = report(tmp_path, fleet.output, "--job", job)
+    rows = read(fleet.folder / "model" / "predictions" / "test").to_pandas()
+    error = np.abs(rows["prediction"] - rows["label"]).mean()
+    assert f"<dd>{error:.4g}</dd>" in written
+    assert "R²" in written
+
+
+def test_images(tmp_path):
+    album = Album(tmp_path)
+    album.fill(24)
+    assert album.preprocess() == 0
+    written = report(tmp_path, album.output)
+    assert written.count("data:image/png;base64,") > 8
+    assert "label cats" in written
+
+
+def test_arrays(tmp_path):
+    pile, rng = Pile(tmp_path, inputs={"image": "image.npy", "sums": "sums.npy"}), np.random.default_rng(0)
+    pile.write("image", rng.integers(0, 255, (60, 8, 8, 1)).astype("u1"))
+    pile.write("sums", rng.normal(size=(60, 4)).astype("f4"))
+    assert pile.preprocess() == 0
+    written = report(tmp_path, pile.output)
+    assert "sums[3]" in written
+    assert "data:image/png;base64," in written
+
+
+def test_names_are_shown_as_they_are(tmp_path):
+    """Names that are HTML, or a formula, are text; and it stays small with many columns."""
+    fleet = Fleet(tmp_path)
+    for number in range(6):
+        table = make_table(120, seed=number, features=300)
+        names = ["<script>alert(1)</script>", "$\\alpha_{", *table.schema.names[3:]]
+        fleet.write(f"m{number}&amp;.parquet", table.rename_columns(["t", *names]))
+    fleet.job["source"]["features"] = ["<*", "$*", "x*"]
+    assert fleet.preprocess() == 0
+    written = report(tmp_path, fleet.output)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
+    assert "m0&amp;amp;" in written
+    assert "The 24 that differ most of 300 are drawn." in written
+
+
+def test_what_was_set_aside(tmp_path):
+    fleet = Fleet(tmp_path)
+    for number in range(6):
+        fleet.write(f"m{number}.parquet", make_table(60, seed=number))
+    (fleet.files / "broken.parquet").write_bytes(b"PAR1 not at all")
+    assert fleet.preprocess() == 0
+    written = report(tmp_path, fleet.output)
+    assert "Set aside, by reason" in written
+    assert "broken.parquet" in written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["{tmp}/none"], "there is no dataset"),
+        (["{data}", "--out", "{tmp}/report.txt"], "must be the name of a file that ends in .html"),
+        (["{data}", "--job", "{tmp}/none.yaml"], "none.yaml"),
+        (["{data}", "--out", "{tmp}/folder.html"], "is a folder"),
+    ],
+)
+def test_mistakes(fleet, tmp_path, capsys, arguments, line):
+    (tmp_path / "folder.html").mkdir()
+    places = {"tmp": tmp_path, "data": fleet.output}
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
+
+
+def test_an_untrained_job_tells_what_to_do(fleet, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump(fleet.job | {"train": fleet.job["train"] | {"workdir": str(tmp_path / "model")}}))
+    written = report(tmp_path, fleet.output, "--job", job)
+    assert "holds no trained model" in written
+    assert titles(written)[-1] == "The model"
+
+
+def test_no_tensorflow_is_loaded(fleet, tmp_path):
+    code = (
+        "import sys; from beamfeed.pipelines.report import main; "
+        f"code = main([{str(fleet.output)!r}, '--job', {str(fleet.folder / 'job.yaml')!r}, "
+        f"'--out', {str(tmp_path / 'r.html')!r}]); sys.exit(code or 3 * ('tensorflow' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
