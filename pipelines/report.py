@@ -158,8 +158,8 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     told = read_told(layout.predictions)
     if told is None or not told.get("complete") or told.get("fingerprint") != manifest.fingerprint:
         words_on = (
-            "There are no predictions of the dataset yet. They show the best and worst, the latent space and how answers "
-            "compare with what is true:"
+            "There are no predictions of the dataset yet. They show the best and worst, the latent space, and answers "
+            "beside what is true:"
         )
         missing = Command(words_on, command=f"beamfeed predict {again}")
         return [*sections, Section("Predictions", [missing])]

@@ -35,11 +35,13 @@ def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
     with storage.open_output(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         waiting: list[pa.RecordBatch] = []
+        size = 0
         for batch in batches:
             waiting.append(batch)
-            if sum(one.nbytes for one in waiting) >= GROUP_BYTES:
+            size += batch.nbytes
+            if size >= GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(waiting, schema))
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
 

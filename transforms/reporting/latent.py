@@ -62,20 +62,23 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
     )
     split = np.repeat(np.arange(len(tables)), [len(one) for one in tables])[whole]
     pictures = []
+    errors = None if error is None else np.concatenate([error[1](one) for one in tables])[whole]
     if "asset" in keys:
         names = table["asset"].combine_chunks().dictionary_encode()
-        of = np.asarray(names.indices)[whole]
-        order = np.argsort(-np.bincount(of, minlength=len(names.dictionary)), kind="stable")
-        rank = np.empty(len(order), int)
-        rank[order] = np.arange(len(order))
+        of, count = np.asarray(names.indices)[whole], len(names.dictionary)
+        windows = np.bincount(of, minlength=count)
+        mean = windows if errors is None else np.bincount(of, np.nan_to_num(errors), count) / np.maximum(1, windows)
+        order = np.argsort(-mean, kind="stable")
+        rank = np.empty(count, int)
+        rank[order] = np.arange(count)
         shown = [names.dictionary[int(at)].as_py() for at in order[:ASSETS]]
-        more = f"; {len(order) - ASSETS:,} more assets are grey" if len(order) > ASSETS else ""
+        most = "with the most windows" if error is None else f"with the largest {error[0]} on average"
+        more = f"; the {ASSETS} of {count:,} {most}" if count > ASSETS else ""
         pictures.append(draw(lambda axes: _by_name(axes, points, rank[of], shown), f"by asset{more}", height=3.2))
     if "time" in keys:
         pictures.append(draw(lambda axes: _by_value(axes, points, *_times(table["time"], whole)), "by time",
                              height=3.2))  # fmt: skip
-    if error is not None:
-        errors = np.concatenate([error[1](one) for one in tables])[whole]
+    if error is not None and errors is not None:
         pictures.append(
             draw(lambda axes: _by_value(axes, points, np.log10(np.maximum(errors, 1e-12)), None, "log10"),
                  f"by {error[0]}, to a logarithmic scale", height=3.2)
@@ -99,7 +102,8 @@ def _times(column: Any, whole: np.ndarray) -> tuple[np.ndarray, list[str] | None
 
 def _by_name(axes: Any, points: np.ndarray, of: np.ndarray, names: list[Any]) -> None:
     order = np.random.default_rng(0).permutation(len(points))
-    colors = np.array([*MANY, "#c9ced6"])[np.minimum(of, len(MANY))]
+    order = order[np.argsort(of[order] < len(MANY), kind="stable")]  # grey ones below
+    colors = np.array([*MANY, "#d8dce3"])[np.minimum(of, len(MANY))]
     axes.scatter(*points[order].T, c=colors[order], s=5, linewidths=0, alpha=0.7, rasterized=True)
     for at, name in enumerate(names):
         axes.scatter([], [], c=MANY[at], s=14, label=short(name))

@@ -19,7 +19,7 @@ from beamfeed.transforms.export.items import Items, cut_items, item_fields
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning
-BLOCKS = 48  # of a split
+BLOCKS = 160  # of a split
 BYTES = 16 << 20  # of a split
 COLUMNS = ("shard", "bytes", "records", "windows")  # of the index of blocks
 

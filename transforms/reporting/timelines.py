@@ -75,11 +75,13 @@ def timelines(scores: Scores) -> Section:
     if not len(table):
         return section
     oddest = list(dict.fromkeys(table["asset"].to_pylist()))[:ASSETS]
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (one["asset"], when(one["begin"]), when(one["end"]), one["rows"], one["peak"], one["by"], one["columns"])
         for one in table.slice(0, INTERVALS).to_pylist()
     ]
-    head = ("asset", "begin", "end", "rows", "peak", "by", "columns whose errors rose most")
+    head: tuple[str, ...] = ("asset", "begin", "end", "rows", "peak", "by", "columns whose errors rose most")
+    if not any(row[-1] for row in rows):  # of many columns none is told
+        head, rows = head[:-1], [row[:-1] for row in rows]
     more = f"The {INTERVALS} most unusual intervals" if len(table) > INTERVALS else "Flagged intervals"
     section.parts.append(Table(head, rows, more))
     pictures = []
