@@ -6,6 +6,7 @@ writes a picture of some sections. Chromium is Debian's, or where CHROMIUM says;
 """
 
 import base64
+import io
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 PHONE, DESKTOP = 390, 1280
@@ -146,7 +149,8 @@ def write_picture(page: Path, picture: Path, sections: list[str]) -> None:
             for name in sections
         ]  # fmt: skip
         top = min(edge[0] for edge in edges)
-        picture.write_bytes(chromium.picture(x=0, y=top, width=1000, height=max(edge[1] for edge in edges) - top + 16))
+        png = chromium.picture(x=0, y=top, width=1000, height=max(edge[1] for edge in edges) - top + 16)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -301,7 +301,8 @@ blockquote { margin: .6rem 0; padding: .4rem .8rem; border-left: 3px solid var(-
   white-space: pre-line; }
 blockquote p { margin: 0; }
 blockquote footer { color: var(--soft); font-size: .85rem; }
-@media print { body { max-width: none; font-size: 10pt; } nav { display: none; } figure, .facts div, tr {
+@media print { body { max-width: none; font-size: 10pt; } th, td.short { white-space: normal; } nav {
+  display: none; } figure, .facts div, tr {
   break-inside: avoid; } h2, h3 { break-after: avoid; } .box { overflow: visible; } details::details-content {
   content-visibility: visible; block-size: auto; } }
 """

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.metrics import confusion_matrix, log_loss
+from sklearn.metrics import confusion_matrix, log_loss, r2_score
 
 from beamfeed.contract.config.task import Classify, Forecast, Regress
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.transforms.reporting.answers import Answer, confusion
+from beamfeed.transforms.reporting.answers import Answer, answers_of, answers_section, confusion
 from beamfeed.transforms.reporting.errors import apart
 from beamfeed.transforms.reporting.features import Feature, values_of
 from beamfeed.transforms.reporting.latent import in_two
@@ -146,3 +146,19 @@ def test_features_of_any_shape():
     assert values_of(block, Feature("words, length", words, None, False)).tolist() == [2, 1, 0]
     ragged = Field(name="list", dtype="float32", shape=(None,), role="input")
     assert values_of(block, Feature("list, mean of each", ragged, None, False)).tolist() == [2, 0, 5]
+
+
+def test_the_section_of_a_model_that_predicts_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=400)
+    said = truth + 0.3 * rng.normal(size=400)
+    (tmp_path / "eval").mkdir()
+    pq.write_table(pa.table({"prediction": said, "label": truth}), tmp_path / "eval/part-00000-of-00001.parquet")
+    predictions = Predictions(str(tmp_path), {"items": {"eval": 400}, "files": ["eval/part-00000-of-00001.parquet"]})
+    (answer,) = answers_of(Regress(name="regress"), None, predictions.schema())  # asked of classes alone
+    section = answers_section(answer, predictions)
+    written = section.html()
+    assert section.title == "Answers on eval"
+    assert f"<dd>{np.abs(said - truth).mean():.4g}</dd>" in written
+    assert f"<dd>{r2_score(truth, said):.4g}</dd>" in written
+    assert written.count("<img") == 3
