@@ -142,15 +142,15 @@ def look_at(page: Path, width: int) -> Seen:
 def write_picture(page: Path, picture: Path, sections: list[str]) -> None:
     """A picture of some sections that follow each other."""
     with browser() as chromium:
-        chromium.open(page, 1000)
+        chromium.open(page, DESKTOP)
         edges = [
             chromium.ask(f"(box => [box.top + scrollY, box.bottom + scrollY])"
                          f"(document.getElementById('{name}').getBoundingClientRect())")
             for name in sections
         ]  # fmt: skip
         top = min(edge[0] for edge in edges)
-        png = chromium.picture(x=0, y=top, width=1000, height=max(edge[1] for edge in edges) - top + 16)
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(picture, optimize=True)
+        png = chromium.picture(x=0, y=top, width=DESKTOP, height=max(edge[1] for edge in edges) - top + 16)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def best_and_worst(
                 for window, (error, _, kept) in zip(windows, rows, strict=True)
             ]
             shown = shown_columns(windows, manifest)
-            most = IMAGES if any(map(is_image, manifest.fields)) else SHOWN
+            most = IMAGES if manifest.windows.length == 1 and any(map(is_image, manifest.fields)) else SHOWN
             drawn = [
                 show(window, manifest, f"error {error:.4g}, {name}" + (f"\nmost in {why}" if why else ""), shown)
                 for window, (name, error, why) in zip(windows[:most], listed, strict=False)

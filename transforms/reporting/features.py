@@ -158,7 +158,7 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     numbers = [one for one in features if not one.is_category and one.at is not None]
     as_given = len([one for one in numbers if one.name not in scales])
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
-    scaled = f" {of_all} numbers are drawn as the model gets them, scaled." if as_given else ""
+    scaled = f" {of_all} numbers are drawn as the dataset holds them." if as_given else ""
     section = Section("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
     alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(THRESHOLD)]
     if drifts:

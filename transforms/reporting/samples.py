@@ -21,6 +21,7 @@ SHOWN, IMAGES = 6, 18
 LINES = 8  # of a window
 ROWS = 30  # of a table of inputs
 LONG = 40  # words of a text
+LEAST_SIDE = 4  # of numbers that are looked at as an image
 SIDE = 128  # pixels of a thumbnail
 WORDS = 24  # letters from which on a value is a text
 MOST_PIXELS = 50_000_000  # of an image that is decoded
@@ -41,7 +42,7 @@ def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wor
     section = Section("Samples")
     if raw is not None:
         section.parts += _raw(raw)
-    has_images = any(map(is_image, manifest.fields))
+    has_images = manifest.windows.length == 1 and any(is_image(one) for one in manifest.fields if one.role == "input")
     count = IMAGES if has_images else SHOWN
     for split in [split for split, info in manifest.splits.items() if info.windows]:
         windows: list[Window] = []
@@ -79,7 +80,7 @@ def shown_columns(windows: Sequence[Window], manifest: Manifest) -> list[str]:
 def show(window: Window, manifest: Manifest, caption: str, columns: Sequence[str]) -> Picture | None:
     """A window: its image, or its rows as lines of these columns; None where it has neither."""
     inputs = [field for field in manifest.fields if field.role == "input" and field.name in window.values]
-    for field in inputs:
+    for field in inputs if manifest.windows.length == 1 else ():
         if is_image(field):
             png = thumbnail(window.values[field.name], field)
             if png is not None:
@@ -157,9 +158,9 @@ def thumbnail(value: Any, field: Field) -> bytes | None:
     from PIL import Image
 
     try:
-        if is_raw_image(field):
-            array = np.asarray(value).reshape([size or 1 for size in field.shape])
-            image = Image.fromarray(array[:, :, 0] if field.shape[2] == 1 else array)
+        if not is_encoded(field):
+            array = _bytes_of(np.asarray(value).reshape([size or 1 for size in (*field.shape, 1)][:3]))
+            image = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
         else:
             image = Image.open(io.BytesIO(value[0]))
             if image.width * image.height > MOST_PIXELS:
@@ -173,9 +174,22 @@ def thumbnail(value: Any, field: Field) -> bytes | None:
     return buffer.getvalue()
 
 
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """uint8 of numbers of any range, from the least to the most."""
+    if array.dtype == np.uint8:
+        return array
+    known = np.nan_to_num(array.astype(np.float64))
+    return ((known - known.min()) / max(float(np.ptp(known)), 1e-30) * 255).astype(np.uint8)
+
+
 def is_image(field: Field) -> bool:
-    """Whether a field holds images."""
-    return is_encoded(field) or is_raw_image(field)
+    """Whether a field holds images, or numbers in two dimensions that can be looked at as such."""
+    if is_encoded(field) or is_raw_image(field):
+        return True
+    shape = [size or 0 for size in field.shape]
+    is_plane = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3))
+    is_number = field.dtype not in ("bytes", "complex64", "complex128") and not field.sizes and not field.columns
+    return is_plane and is_number and field.per == "row" and min(shape[:2]) >= LEAST_SIDE
 
 
 def _lines(value: Any, field: Field) -> list[tuple[str, np.ndarray]]:

@@ -17,7 +17,7 @@ from beamfeed.transforms.reporting.page import Pictures, Section, Table, Words
 
 ASSETS = 8
 POINTS = 600  # of a line
-GAP = 10  # times the usual step from row to row, from which on there is a pause
+GAP, PARTS = 10, 40  # a pause is as many steps from row to row, and no less than such a part of the whole
 INTERVALS = 25
 MOST_ROWS = 4_000_000  # of an asset
 
@@ -133,7 +133,7 @@ def _line(axes: Any, x: np.ndarray, values: np.ndarray, edges: list[tuple[Any, A
         axes.axvspan(begin, end if step is None else end + step, color=MARKED, alpha=0.25, linewidth=0)
     drawn, heights = thinned(x, values)
     if step is not None:  # nothing is drawn over a pause
-        pauses = np.flatnonzero(np.diff(drawn) > np.maximum(GAP * step, 3 * np.median(np.diff(drawn))))
+        pauses = np.flatnonzero(np.diff(drawn) > np.maximum(GAP * step, (drawn[-1] - drawn[0]) / PARTS))
         drawn, heights = np.insert(drawn, pauses + 1, drawn[pauses]), np.insert(heights, pauses + 1, np.nan)
     axes.plot(drawn, heights, color=COLORS["train"], linewidth=0.8)
     axes.axhline(threshold, color=QUIET, linewidth=0.9, linestyle="--")
