@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,18 +103,19 @@ def browser() -> Iterator[Browser]:
     from_read, from_write = os.pipe()
     # It reads from descriptor 3 and writes to 4: a shell puts the pipes there.
     command = f'exec "$0" "$@" 3<&{to_read} 4>&{from_write}'
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
         process = subprocess.Popen(
             ["bash", "-c", command, CHROMIUM, *options, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_read, from_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(to_read, from_write), start_new_session=True, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(to_read)
         os.close(from_write)
         try:
             yield Browser(to_write, from_read)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with its own processes
             process.wait()
             os.close(to_write)
             os.close(from_read)
