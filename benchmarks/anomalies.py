@@ -5,7 +5,7 @@
 FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
 something is unusual. The job is trained on the first alone, and `beamfeed score` scores the rows of the second. Where a
 method gives scores of windows, a row gets the mean of those of its windows. For each file of the second the area under
-the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR (vus.py, buffers up
+the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR (buffers up
 to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
 Beside it, fitted on the same training rows, on the same features and windows: the mean square of a row's scaled values;
@@ -27,7 +27,8 @@ import yaml
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score
 from turns import say, write_json
-from vus import vus_pr
+
+from beamfeed.transforms.scoring.vus import vus_pr
 
 CENTRES = 20
 AT_ONCE = 4096  # windows

@@ -238,6 +238,7 @@ SCORE = Program(
         ),
         option("--least", type=positive, default=1, metavar="N", help="rows of a flagged interval, at least (1)"),
         option("--gap", type=from_zero, default=0, metavar="N", help="join intervals that N rows are between (0)"),
+        option("--events", metavar="FILE", help="known events (asset, begin, end), CSV or Parquet, to compare with"),
         flag("--force", "replace other scores"),
     ),
     before=BEFORE,

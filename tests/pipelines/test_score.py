@@ -96,6 +96,46 @@ def test_options(fleet, tmp_path):
     assert smooth.iloc[0]["end"] > by_default.iloc[0]["end"]  # the mean of rows before falls later
 
 
+def test_known_events(fleet, tmp_path, capsys):
+    events = tmp_path / "events.csv"
+    events.write_text("asset,begin,end\nm9,2024-03-01 03:20:00,2024-03-01 03:59:00\nm77,2024-03-01,2024-03-02\n")
+    new = fleet.folder / "predicted"
+    score(fleet, tmp_path / "out", "--predictions", new, "--events", events)
+    said = capsys.readouterr().out
+    assert "1 of 1 event found, " in said
+    assert "known events of 1 asset are not in the predictions, such as of 'm77'" in said
+    judged = json.loads((tmp_path / "out" / "_export.json").read_text())["judged"]
+    assert judged["vus_pr"] > 0.8
+    assert judged["unusual"] == 40 / 800
+    # The flagged intervals are such a table, too: compared with themselves, they are all found at once.
+    for name in ("intervals.csv", "intervals.parquet"):
+        again = ["--predictions", new, "--events", tmp_path / "out" / name]
+        score(fleet, tmp_path / f"again-{name}", *again)
+        judged = json.loads((tmp_path / f"again-{name}" / "_export.json").read_text())["judged"]
+        assert (judged["event_f1"], judged["f1"], judged["delay_rows"], judged["unseen"]) == (1, 1, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (None, "No such file"),
+        ("asset,begin\nm9,2024-03-01\n", "has no column 'end'; it must have asset, begin, end"),
+        ("asset,begin,end\nm9,soon,late\n", "begin: must be a time, such as 2024-03-01 12:00:00, and is 'soon' in"),
+        ("asset,begin,end\nm9,2024-03-02,2024-03-01\n", "event 1: end must not be before begin"),
+    ],
+)
+def test_what_is_no_table_of_events(fleet, tmp_path, capsys, text, line):
+    events = tmp_path / "events.csv"
+    if text is not None:
+        events.write_text(text)
+    job = str(fleet.folder / "job.yaml")
+    assert main(["--job", job, "--out", str(tmp_path / "out"), "--events", str(events)]) == 2
+    error = capsys.readouterr().err
+    assert f"--events: {events}" in error
+    assert line in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
