@@ -135,10 +135,20 @@ def test_times_that_are_not_even(tmp_path):
     assert table["until"].to_list() == times[table["start"] + 7].tolist()
 
 
-def test_windows_of_another_job_are_refused(fleet, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("windows.stride=1", "windows.stride: is 1 in the job and 2 in the dataset"),
+        ("prepare.duplicates=mean", "prepare.duplicates: is mean in the job and left out in the dataset"),
+        ("prepare.scale.clip=3", "prepare.scale.clip: is 3.0 in the job and 1.5 in the dataset"),
+    ],
+)
+def test_another_job_is_refused(fleet, tmp_path, capsys, key, line):
     arguments = ["--job", str(fleet.folder / "job.yaml"), "--files", str(fleet.files), "--out", str(tmp_path / "x")]
-    assert main([*arguments, "--set", "windows.stride=1"]) == 2
-    assert "windows.stride: is 1 in the job and 2 in the dataset" in capsys.readouterr().err
+    assert main([*arguments, "--set", key]) == 2
+    error = capsys.readouterr().err
+    assert f"{line}; predict with the job that the model was trained with" in error
+    assert error.count("\n") == 1
 
 
 def test_names_that_are_taken(lake, tmp_path):
