@@ -162,6 +162,26 @@ def test_names_that_are_taken(lake, tmp_path):
     assert not (tmp_path / "out" / "_working").exists()
 
 
+def test_kept_columns_of_several_types(lake, tmp_path):
+    """They get the type of the first file, and a file in which they cannot have it is set aside."""
+    new = tmp_path / "new"
+    new.mkdir()
+    for name, number in (("a", 16_777_217), ("b", np.int32(5)), ("c", "none"), ("d", 3.0)):
+        rows = make_rows(10, 5).drop(columns=["fraud"]).assign(number=number)
+        rows.to_parquet(new / f"{name}.parquet", index=False)
+    out = tmp_path / "out"
+    options = ["--files", new, "--keep", "number", "--set", "limits.max_rejected_fraction=0.5"]
+    found = predict(lake.folder, out, *options).to_pandas()
+    assert found.groupby("number").size().to_dict() == {16_777_217: 10, 5: 10, 3: 10}
+    reason = json.loads((out / "_rejects.jsonl").read_text())
+    assert (reason["file"], reason["place"]) == (str(new / "c.parquet"), "column number")
+    (tmp_path / "e.csv").write_text(
+        make_rows(1, 5).drop(columns=["fraud"]).assign(amount=16_777_217).to_csv(index=False)
+    )
+    found = predict(lake.folder, tmp_path / "texts", "--files", tmp_path / "e.csv", "--keep", "amount").to_pandas()
+    assert found["amount"].tolist() == [16_777_217]
+
+
 def test_forecasts(tmp_path):
     fleet = Fleet(tmp_path)
     for number in range(4):
