@@ -43,7 +43,7 @@ Scores = Callable[[np.ndarray], np.ndarray]  # windows `[n, length, features]` -
 
 
 def simulate(folder: Path) -> None:
-    """The simulated fleet: pumps without a fault in `train`, without the column that tells, and the others in `test`."""
+    """The simulated fleet: pumps without a fault in `train`, without the column that tells, the others in `test`."""
     made = ["--out", str(folder / "all"), "--assets", "24", "--rows", "10000", "--seed", "7"]
     subprocess.run([sys.executable, ROOT / "examples" / "make_fleet.py", *made], check=True, stdout=subprocess.DEVNULL)
     for path in (folder / "all").glob("*.parquet"):
