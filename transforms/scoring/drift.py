@@ -13,11 +13,11 @@ sides at random.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beamfeed.transforms.scoring.summary import Summary, codes_of
+from beamfeed.transforms.scoring.summary import OTHER, Summary, codes_of
 
 BINS = 10
 ATOM = 0.05  # a value that so many rows have is a bin of its own
@@ -128,6 +128,30 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     return [_compare(name, reference, current, len(names), deals) for name in names]
 
 
+def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
+    """The drift of a column whose missing values were filled in, where it is known how many there were.
+
+    It counts where they alone are more drift than the values.
+
+    Args:
+      drift: of the values.
+      rows: of both sides, as their files had them.
+      missing: of these, those without a value.
+    """
+    counts = np.array([[lacking, count - lacking] for count, lacking in zip(rows, missing, strict=True)], np.int64)
+    if not counts.sum(axis=1).all():
+        return drift
+    sides = [
+        replace(side, missing=lacking / count)
+        for side, count, lacking in zip((drift.reference, drift.current), rows, missing, strict=True)
+    ]
+    found = replace(drift, reference=sides[0], current=sides[1])
+    alone = float(psi(counts))
+    if math.isnan(drift.psi) or alone <= drift.psi:
+        return found
+    return replace(found, psi=alone, noise=_quantile(psi(_dealt_rows(counts)), FALSE_ALARMS))
+
+
 def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: dict[bytes, np.ndarray]) -> Drift:
     (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
     is_number = name in reference.columns.numbers
@@ -189,9 +213,13 @@ def _is_over(reference: Summary, current: Summary, name: str) -> bool:
 
 
 def _labels(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[str, ...]:
-    """The values that are bins: the most frequent of each side."""
+    """The values that are bins: the most frequent of each side, but for those that may be among OTHER of one."""
     totals = [max(1, sum(side.values())) for side in (one, other)]
-    shares = {value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1]) for value in {*one, *other}}
+    shares = {
+        value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1])
+        for value in {*one, *other}
+        if value != OTHER and not any(OTHER in side and value not in side for side in (one, other))
+    }
     return tuple(sorted(shares, key=lambda value: (-shares[value], value))[:MOST_VALUES])
 
 
