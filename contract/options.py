@@ -254,13 +254,13 @@ SCORE = Program(
     ),
     before=BEFORE,
 )
+CURRENT = option("current", nargs="?", metavar="CURRENT", help="what is: likewise; left out, --files")
 COMPARE = Program(
     "beamfeed.pipelines.compare",
     "Tells how far data have drifted, column by column. Options of Apache Beam may follow a lone --",
     "out/data --files 'new/*.parquet' --job job.yaml",
-    (option("reference", metavar="DATASET|DIR", help="what was: a dataset, or a folder of predictions"), JSON),
+    (option("reference", metavar="DATASET|DIR", help="what was: a dataset, or a folder of predictions"), CURRENT, JSON),
     (
-        option("current", nargs="?", metavar="CURRENT", help="what is: likewise; left out, --files"),
         repeated("--files", "PATTERN", "new files, local or gs://, to compare with the dataset; may be repeated"),
         option("--job", metavar="JOB", help="the job file of the dataset, by which --files are read"),
         SET,

@@ -137,6 +137,7 @@ COMMANDS = {
                 metavar="DATASET|JOB|DIR",
                 help="what was: a dataset, its job file, or a folder of predictions",
             ),
+            options.CURRENT,
             *options.COMPARE.options,
         ),
         takes_beam=True,

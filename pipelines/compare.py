@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         raise UserError("--files: needs --job, the job file of the dataset, which says how files are read")
     if args.out is not None:
         _check_out(args.out)
+    job = load_job(args.job, args.set) if args.files else None
     with heavy_imports():
         import apache_beam as beam
         import pyarrow.parquet as pq
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         out = args.out or os.path.join(scratch, "compared.parquet")
         reference = _named(args.reference, "reference")
         working = f"{args.out}-working" if args.out else os.path.join(scratch, "working")
-        current = _files(args, reference, working, stack) if args.files else _named(args.current, "current")
+        current = _files(args, job, reference, working, stack) if job is not None else _named(args.current, "current")
         alone = _alone(reference, current, told=not args.files)
         with opened(args.beam_options, ending, log) as pipeline:
             once = pipeline | "Begin" >> beam.Create([None])
@@ -164,13 +166,12 @@ def _predictions(place: str, told: Mapping[str, Any]) -> Named:
     return Named(place, side, lambda pipeline: pipeline | place >> FoundInParts(side, files), {})
 
 
-def _files(args: argparse.Namespace, reference: Named, working: str, stack: ExitStack) -> Named:
+def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, stack: ExitStack) -> Named:
     """New files, that are read as those of the reference were."""
     place = args.reference.rstrip("/")
     manifest = find_manifest(place)
     if manifest is None:
         raise UserError(f"--files: are compared with a dataset, and {place} is none")
-    job = load_job(args.job, args.set)
     if job.source.kind != manifest.kind:
         raise UserError(f"--job: reads {job.source.kind}, the dataset at {place} is of {manifest.kind}")
     with heavy_imports():

@@ -11,6 +11,7 @@ from beamfeed.transforms.scoring.sides import Found
 from beamfeed.transforms.scoring.stored import Seen
 
 TOLD_VALUES = 20  # of those that one side alone has
+_NEAR = 1e-5  # of a range: by so much an end of it may be off
 _VALUES = pa.list_(pa.struct([("value", pa.string()), ("share", pa.float64())]))
 _SIDE = {"rows": pa.int64()} | dict.fromkeys(("missing", "mean", "std", "low", "high"), pa.float64())
 SCHEMA = pa.schema(
@@ -45,7 +46,7 @@ def compare_sides(reference: Found, current: Found, seen: Sequence[Mapping[str, 
     for one, other in _pairs(reference, current):
         for drift in compare(one, other):
             told = [side.get(drift.name) for side in seen]
-            if told[0] is not None and told[1] is not None:
+            if drift.name in one.columns.numbers and told[0] is not None and told[1] is not None:
                 drift = with_missing(drift, (told[0].rows, told[1].rows), (told[0].missing, told[1].missing))
             drifts.append(drift)
     return drifts
@@ -81,21 +82,26 @@ def changes(drift: Drift) -> list[str]:
     if math.isnan(drift.psi):
         return ["too many different values to compare"]
     if not math.isnan(one.mean) and not math.isnan(other.mean):
-        steps = (other.mean - one.mean) / one.std if one.std else math.inf * (other.mean != one.mean or math.nan)
-        if abs(steps) >= 0.1:
-            told.append(f"mean {one.mean:.4g} -> {other.mean:.4g}" + _deviations(steps))
+        step = one.std or abs(one.mean) or 1.0
+        if abs(other.mean - one.mean) >= 0.1 * step:
+            deviations = f" ({(other.mean - one.mean) / one.std:+.2g} deviations)" if one.std else ""
+            told.append(f"mean {_figure(one.mean, step)} -> {_figure(other.mean, step)}{deviations}")
         if one.std and not 0.8 <= other.std / one.std <= 1.25:
-            told.append(f"deviation {one.std:.4g} -> {other.std:.4g}")
+            told.append(f"deviation {one.std:.3g} -> {other.std:.3g}")
     if abs(other.missing - one.missing) >= 0.005:
         told.append(f"missing {one.missing:.3g} -> {other.missing:.3g}")
     told += _of_values(drift)
-    if other.low < one.low or other.high > one.high:
-        told.append(f"range {one.low:.4g}..{one.high:.4g} -> {other.low:.4g}..{other.high:.4g}")
+    span = max(one.high - one.low, abs(one.high), abs(one.low))
+    if other.low < one.low - _NEAR * span or other.high > one.high + _NEAR * span:
+        ends = (0.0 if abs(end) < _NEAR * span else end for end in (one.low, one.high, other.low, other.high))
+        told.append("range {:.4g}..{:.4g} -> {:.4g}..{:.4g}".format(*ends))
     return told
 
 
-def _deviations(steps: float) -> str:
-    return f" ({steps:+.2g} deviations)" if math.isfinite(steps) else ""
+def _figure(value: float, step: float) -> str:
+    """A number to a hundredth of what it usually differs by."""
+    places = 2 - math.floor(math.log10(step))
+    return f"{value:.{places}f}" if 0 <= places <= 9 else f"{value:.4g}"
 
 
 def _of_values(drift: Drift) -> list[str]:
@@ -104,8 +110,8 @@ def _of_values(drift: Drift) -> list[str]:
         if values:
             first = ", ".join(f"{value[:40]!r} {share:.2g}" for value, share in values[:2])
             told.append(f"{what} {first}" + (f" and {len(values) - 2:,} more" if len(values) > 2 else ""))
-    if drift.labels and drift.distance >= 0.02:
-        moved = [abs(b - a) for a, b in drift.shares.T[: len(drift.labels)]]
+    moved = [abs(b - a) for a, b in drift.shares.T[: len(drift.labels)]]
+    if moved and max(moved) >= 0.02:
         at = moved.index(max(moved))
         if drift.labels[at] not in {value for value, _ in (*drift.new[:2], *drift.gone[:2])}:
             told.append(f"{drift.labels[at][:40]!r} {drift.shares[0, at]:.2g} -> {drift.shares[1, at]:.2g}")

@@ -27,6 +27,7 @@ LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
 RUNS = 40  # of a side, then
 MOST_VALUES = 50  # of a column of texts are bins; the others are one together
 _DEALS = 200  # random ones that tell the noise
+_OF_SPREAD, _OF_VALUE = 1e-5, 1e-6  # parts that numbers may be apart and are the same
 _EMPTY = 0.5  # rows that are added to each bin, as one may have none
 
 
@@ -95,11 +96,15 @@ def psi(counts: np.ndarray) -> np.ndarray:
 
 
 def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none."""
+    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none.
+
+    Values that differ by no more than what scaling and unscaling may leave are taken for equal.
+    """
     if not len(one) or not len(other):
         return math.nan
-    one, other = np.sort(one), np.sort(other)
+    one, other = np.sort(one.astype(np.float64)), np.sort(other.astype(np.float64))
     every = np.concatenate([one, other])
+    every += _tolerance(every, one)
     shares = (np.searchsorted(side, every, side="right") / len(side) for side in (one, other))
     return float(np.abs(np.subtract(*shares)).max())
 
@@ -112,11 +117,18 @@ def edges_of(values: np.ndarray) -> np.ndarray:
     """
     if not len(values):
         return np.empty(0)
-    at = np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf").astype(np.float32)
-    edges, ordered = np.unique(at), np.sort(values)
-    counts = np.searchsorted(ordered, edges, side="right") - np.searchsorted(ordered, edges, side="left")
-    atoms = edges[counts >= max(2, ATOM * len(values))]
-    return np.unique(np.concatenate([edges, np.nextafter(atoms, np.float32(-np.inf))])).astype(np.float64)
+    ordered = np.sort(values.astype(np.float64))
+    tenths = np.unique(np.quantile(ordered, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+    near = _tolerance(tenths, ordered)
+    begin, end = np.searchsorted(ordered, tenths - near, side="left"), np.searchsorted(ordered, tenths + near, "right")
+    is_atom = end - begin >= max(2, ATOM * len(values))
+    return np.unique(np.concatenate([tenths + near, (tenths - near)[is_atom]]))
+
+
+def _tolerance(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """By how much values may differ and be the same: float32 that were scaled and unscaled again."""
+    low, high = np.quantile(ordered, [0.1, 0.9])
+    return np.maximum(_OF_SPREAD * (high - low), _OF_VALUE * np.abs(values))
 
 
 def compare(reference: Summary, current: Summary) -> list[Drift]:
@@ -164,7 +176,6 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
         bins = len(edges) + 2
         codes = [_binned(values, edges) for values in (one, other)]
         exact = np.stack([np.bincount(part, minlength=bins) for part in codes])
-        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
     else:
         counted = [_counts(side, name) for side in (reference, current)]
         labels = _labels(*counted)
@@ -175,10 +186,12 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
         codes = [_placed(values, order) for values in (one, other)]
         shares = [_shares(values, side, name) for values, side in zip(counted, (reference, current), strict=True)]
         new, gone = _only(shares[1], shares[0]), _only(shares[0], shares[1])
-        every = set(shares[0]) | set(shares[1])
-        distance = max((abs(shares[1].get(value, 0.0) - shares[0].get(value, 0.0)) for value in every), default=0.0)
     before, now = _side(reference, name), _side(current, name)
     both = exact / np.maximum(1, exact.sum(axis=1, keepdims=True))
+    if is_number:
+        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
+    else:
+        distance = float(np.abs(np.subtract(*both)).max())
     compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
     if not compared:
         return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
@@ -236,8 +249,10 @@ def _shares(counts: Mapping[str, int], summary: Summary, name: str) -> dict[str,
 
 
 def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    only = ((value, share) for value, share in shares.items() if value not in others)
-    return tuple(sorted(only, key=lambda item: (-item[1], item[0])))
+    """Values that the other side has not, nor can have among its OTHER."""
+    least = others.get(OTHER, 0.0)
+    only = ((value, share) for value, share in shares.items() if value not in others and share > least)
+    return tuple(sorted((one for one in only if one[0] != OTHER), key=lambda item: (-item[1], item[0])))
 
 
 def _side(summary: Summary, name: str) -> Side:

@@ -172,40 +172,55 @@ class DatasetSide:
         manifest, keys = self._manifest, self._keys
         taken = [field for group in self._groups.values() for field in group.fields]
         taken += [field for field in manifest.fields if field.name in (keys.asset, keys.start)]
-        batch, row = records_at_a_time(part, BLOCK_BYTES), 0
+        batch = records_at_a_time(part, BLOCK_BYTES)
+        places = {per: Places(per, manifest.windows, keys, part.path) for per in self._groups}
         summaries = [Summary.zero(columns) for columns in self.columns]
         for block in read_blocks(part.path, manifest.compression, taken, manifest.windows, batch):
             for at, (per, group) in enumerate(self._groups.items()):
-                assets, positions = places_of(block, per, manifest.windows, keys, row)
-                numbers, texts = group.take(block.values, assets)
-                places = pa.repeat(part.path, len(positions)) if assets is None else assets
-                summaries[at] = summaries[at].extend(numbers, texts, places, positions)
-            row += int(block.rows.sum())
+                named, positions, once = places[per].of(block)
+                numbers, texts = group.take(block.values, named)
+                texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
+                summaries[at] = summaries[at].extend(
+                    numbers[once], texts, named.filter(pa.array(once)), positions[once]
+                )
         return Found(tuple(summaries))
 
 
-def places_of(
-    block: RecordBlock, per: str, windows: Windows, keys: KeyNames, row: int
-) -> tuple[pa.Array | None, np.ndarray]:
-    """The assets of the rows, or windows, of a block of decoded records, and their positions there.
+class Places:
+    """Where the rows, or windows, of some blocks are, that follow each other.
 
     Args:
-      block: whose records follow each other.
       per: row or window.
       windows: of the dataset.
       keys: of a record.
-      row: of the shard, the first of the block, for datasets without assets.
+      file: that they are of, for datasets without assets.
     """
-    stride = windows.stride if per == "window" else 1
-    counts = count_windows(block.rows, windows.length, stride) if per == "window" else block.rows
-    if keys.asset is None or keys.start is None:
-        return None, row + np.arange(counts.sum())
-    record = np.repeat(np.arange(len(block)), counts)
-    inside = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-    assets, start = block.values[keys.asset], block.values[keys.start]
-    assert isinstance(assets, pa.Array)
-    assert isinstance(start, np.ndarray)
-    return assets.take(pa.array(record)), start[record] + inside * stride
+
+    def __init__(self, per: str, windows: Windows, keys: KeyNames, file: str):
+        self._per, self._windows, self._keys, self._file = per, windows, keys, file
+        self._row = 0
+        self._last: tuple[Any, int] = (None, 0)
+
+    def of(self, block: RecordBlock) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+        """Of each row of each record: its asset, its position there, and whether no record before it has it, too."""
+        length, stride = (self._windows.length, self._windows.stride) if self._per == "window" else (1, 1)
+        counts = count_windows(block.rows, length, stride)
+        record = np.repeat(np.arange(len(block)), counts)
+        inside = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        if self._keys.asset is None or self._keys.start is None:
+            positions, self._row = self._row + np.arange(len(record)), self._row + len(record)
+            return pa.repeat(self._file, len(record)), positions, np.ones(len(record), bool)
+        assets, start = block.values[self._keys.asset], block.values[self._keys.start]
+        assert isinstance(assets, pa.Array)
+        assert isinstance(start, np.ndarray)
+        if not len(block):
+            return assets.slice(0, 0), np.empty(0, np.int64), np.empty(0, bool)
+        numbers = assets.dictionary_encode().indices.to_numpy()
+        ends = np.concatenate([[self._last[1]], (start + counts * stride)[:-1]])
+        is_next = np.concatenate([[assets[0].as_py() == self._last[0]], numbers[1:] == numbers[:-1]])
+        known = np.where(is_next, np.maximum(0, -((start - ends) // stride)), 0)
+        self._last = assets[-1].as_py(), int(start[-1] + counts[-1] * stride)
+        return assets.take(pa.array(record)), start[record] + inside * stride, inside >= known[record]
 
 
 class Unchanged:
@@ -275,14 +290,13 @@ class FilesSide:
         counted = [self._columns_of.get(name, name) for name in columns.numbers]
         unchanged = Unchanged(self._columns_of.values(), counted)
         for work in part.work:
-            row = 0
+            places = Places("row", self._windows, self._keys, f"{work.unit.asset.name} {work.unit.index}")
             try:
                 for block in self._source.read_with(work, unchanged):
+                    named, positions, once = places.of(block)
                     numbers, texts = self._take(block)
-                    rows = len(numbers)
-                    places, positions = places_of(block, "row", self._windows, self._keys, row)
-                    names = pa.repeat(f"{block.asset} {work.unit.index}", rows) if places is None else places
-                    summary, row = summary.extend(numbers, texts, names, positions), row + rows
+                    texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
+                    summary = summary.extend(numbers[once], texts, named.filter(pa.array(once)), positions[once])
             except BadInput as bad:
                 raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
             check_unchanged(piece.file for piece in work.unit.asset.pieces)
