@@ -268,7 +268,7 @@ COMPARE = Program(
             "--threshold",
             type=from_zero_up,
             default=DRIFT,
-            metavar="PSI",
+            metavar="X",
             help=f"a column drifts from this stability index on ({DRIFT:g})",
         ),
         option("--out", metavar="FILE", help="write all columns to this Parquet file, local or gs://"),

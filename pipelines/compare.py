@@ -29,7 +29,7 @@ from beamfeed.contract.options import COMPARE
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.compare_text import to_lines
-from beamfeed.pipelines.export_folder import opened, read_told
+from beamfeed.pipelines.export_folder import opened, read_told, removed_after
 from beamfeed.pipelines.preprocess import run_program
 
 _LONG = ("edges", "labels", "reference_shares", "current_shares", "new", "gone")  # columns that --json leaves out
@@ -177,7 +177,6 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
     with heavy_imports():
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
-        from beamfeed.pipelines.predict import removed_after
         from beamfeed.transforms.predictions.job import job_of_files
         from beamfeed.transforms.predictions.steps import WORKING, FileLayout
         from beamfeed.transforms.scoring.compare_steps import FoundInShards

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.scoring.summary import OTHER
 from beamfeed.transforms.statistics.marks import ASSETS, SAVED_MODEL
 from beamfeed.transforms.statistics.scaling import SCALE_FILE
+
+if TYPE_CHECKING:
+    from beamfeed.transforms.scoring.graph import Graph
 
 MOST_PARTS = 64  # numbers of a field that are compared one by one; of more, such as pixels, none are
 _TERMS = "_terms.txt"  # ends the name of the file with the values of a category, in the transform graph
@@ -115,7 +118,7 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
     """How the dataset at `output` stores its values. Loads TensorFlow, where the dataset has a transform graph."""
     layout = manifest.data_layout(output)
     features = _features(layout)
-    graph = _Graph(layout)
+    graph = _graph_of(layout)
     fields, skipped = [], []
     terms: dict[str, tuple[str | None, ...]] = {}
     scales: dict[str, Scale] = {}
@@ -125,14 +128,14 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
         if not _is_plain(field):
             skipped.append(field.name)
         elif field.sizes:
-            found = {name: graph.terms(name, size) for name, size in zip(field.columns, field.sizes, strict=True)}
+            found = {name: _terms(layout, name, size) for name, size in zip(field.columns, field.sizes, strict=True)}
             terms |= {name: values for name, values in found.items() if values}
             skipped += [name for name, values in found.items() if not values]
             fields.append(field)
         else:
             fields.append(field)
-            if field.role == "input" and field.dtype == "float32" and graph.exists:
-                scale = graph.scale(field, features)
+            if field.role == "input" and field.dtype == "float32" and graph is not None:
+                scale = _scale(layout, graph, field, features)
                 if scale is None:
                     skipped.append(fields.pop().name)
                 else:
@@ -166,72 +169,45 @@ def _features(layout: DataLayout) -> dict[str, Any]:
         return {}
 
 
-class _Graph:
-    """The transform graph of a dataset."""
+def _graph_of(layout: DataLayout) -> "Graph | None":
+    """The transform graph; None where the dataset has none."""
+    if not storage.exists(layout.transform_fn + SAVED_MODEL):
+        return None
+    from beamfeed.transforms.scoring.graph import Graph
 
-    def __init__(self, layout: DataLayout):
-        self._folder = layout.transform_fn
-        self.exists = storage.exists(self._folder + SAVED_MODEL)
-        self._constants = _constants(self._folder + SAVED_MODEL) if self.exists else []
+    return Graph(layout.transform_fn)
 
-    def scale(self, field: Field, features: Mapping[str, Any]) -> Scale | None:
-        """How a field was scaled; None if that is not found."""
-        if not field.columns:
-            return self._probed(field)
-        names = [name for name in field.columns if features.get(name, {}).get("mean", "") != ""]
-        count = len(names)
-        found = [one for one in self._constants if one.dtype == np.float32 and one.ndim == 2 and one.shape[1] == count]
-        found = [one for one in found if len(one) in (2, 3)]
-        if len(found) != 1 or tuple(names) != tuple(field.columns[:count]):
-            return None
-        (rows,) = found
-        flags = [one for one in self._constants if one.dtype == bool and one.shape == (count,)]
-        logs = flags[0] if flags else np.zeros(count, bool)
-        path = self._folder + ASSETS + SCALE_FILE
-        fill = unlogged(rows[2], logs) if len(rows) == 3 else None
-        return Scale(rows[:2], logs, fill, path if storage.exists(path) else "")
 
-    def _probed(self, field: Field) -> Scale | None:
-        """By what the graph makes of 0 and 1, as it takes fields of this kind by their names and clips none."""
-        import tensorflow as tf
+def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[str, Any]) -> Scale | None:
+    """How a field was scaled; None if that is not found.
 
-        loaded = tf.saved_model.load(self._folder)
-        (specs,), _ = loaded.transform_fn.structured_input_signature
-        if field.name not in specs:
-            return Scale(np.stack([np.zeros(field.width), np.ones(field.width)]).astype(np.float32), _none(field))
-        zeros = {name: tf.zeros([2, *spec.shape[1:]], spec.dtype) for name, spec in specs.items()}
-        steps = tf.stack([tf.zeros(field.shape), tf.ones(field.shape)])
-        zero, one = loaded.transform_fn({**zeros, field.name: steps})[field.name].numpy().reshape(2, -1)
+    Of a field with named columns, those that stats.json knows as numbers are scaled, and the graph has one constant of
+    their offsets and divisors, and, of tables, what is filled in.
+    """
+    if not field.columns:  # such fields are taken by their names, and not clipped
+        zero, one = graph.probe(field.name, field.shape)
         divisor = 1 / (one - zero)
-        return Scale(np.stack([-zero * divisor, divisor]).astype(np.float32), _none(field))
+        return Scale(np.stack([-zero * divisor, divisor]).astype(np.float32), np.zeros(field.width, bool))
+    names = [name for name in field.columns if "mean" in features.get(name, {})]
+    count = len(names)
+    found = [one for one in graph.constants if one.dtype == np.float32 and one.shape in ((2, count), (3, count))]
+    if len(found) != 1 or names != field.columns[:count]:
+        return None
+    (rows,) = found
+    flags = [one for one in graph.constants if one.dtype == bool and one.shape == (count,)]
+    logs = flags[0] if flags else np.zeros(count, bool)
+    path = layout.transform_fn + ASSETS + SCALE_FILE
+    fill = unlogged(rows[2], logs) if len(rows) == 3 else None
+    return Scale(rows[:2], logs, fill, path if storage.exists(path) else "")
 
-    def terms(self, column: str, size: int) -> tuple[str | None, ...]:
-        """The value of each number of a category; none where it has no vocabulary."""
-        path = self._folder + ASSETS + column + _TERMS
-        if not storage.exists(path):
-            return ()
-        values = storage.read_bytes(path).decode(errors="replace").split("\n")[1:-1]  # the first line is no value
-        return (None, *[OTHER] * (size - 1 - len(values)), *values)
 
-
-def _none(field: Field) -> np.ndarray:
-    return np.zeros(field.width, bool)
-
-
-def _constants(path: str) -> list[np.ndarray]:
-    """The constants of a graph, of one and two axes."""
-    import tensorflow as tf
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    model = saved_model_pb2.SavedModel.FromString(storage.read_bytes(path))
-    found = []
-    for part in model.meta_graphs:
-        nodes = [*part.graph_def.node, *(node for one in part.graph_def.library.function for node in one.node_def)]
-        for node in nodes:
-            tensor = node.attr["value"].tensor
-            if node.op == "Const" and tensor.dtype in (tf.float32, tf.bool) and len(tensor.tensor_shape.dim) in (1, 2):
-                found.append(tf.make_ndarray(tensor))
-    return found
+def _terms(layout: DataLayout, column: str, size: int) -> tuple[str | None, ...]:
+    """The value of each number of a category; none where it has no vocabulary."""
+    path = layout.transform_fn + ASSETS + column + _TERMS
+    if not storage.exists(path):
+        return ()
+    values = storage.read_bytes(path).decode(errors="replace").split("\n")[1:-1]  # the first line is no value
+    return (None, *[OTHER] * (size - 1 - len(values)), *values)
 
 
 def labels_of(numbers: np.ndarray, values: Sequence[str | None]) -> pa.Array:
