@@ -6,6 +6,7 @@ Exit codes: 0 no drift, 1 the job failed, 2 a mistake of the user's, 3 drift.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -42,14 +43,15 @@ class Named:
     Attributes:
       place: where it is.
       side: that is read.
-      found: of a pipeline, adds the steps that make a PCollection of one Found.
+      found: of a pipeline, adds the steps that make a PCollection of one Found; and one of one Fleet, where rows may be
+        set aside.
       seen: by column, the rows as files had them; None where `found` tells.
       skipped: what is not compared.
     """
 
     place: str
     side: Any
-    found: Callable[[Any], Any]
+    found: Callable[[Any], tuple[Any, Any]]
     seen: Mapping[str, Any] | None
     skipped: Sequence[str] = ()
 
@@ -82,17 +84,24 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         alone = _alone(reference, current, told=not args.files)
         with opened(args.beam_options, ending, log) as pipeline:
             once = pipeline | "Begin" >> beam.Create([None])
-            found = [beam.pvalue.AsSingleton(named.found(pipeline)) for named in (reference, current)]
-            seen = [reference.seen, current.seen]
-            _ = once | "Finish" >> beam.Map(finish, *found, seen, args.threshold, alone, out)
+            found, fleets = zip(*(named.found(pipeline) for named in (reference, current)), strict=True)
+            _ = once | "Finish" >> beam.Map(
+                finish,
+                *map(beam.pvalue.AsSingleton, found),
+                [reference.seen, current.seen],
+                args.threshold,
+                alone,
+                out,
+                *(beam.pvalue.AsSingleton(fleet) for fleet in fleets if fleet is not None),
+            )
         try:
             with storage.open_input(out) as file:
-                rows = pq.read_table(file).to_pylist()
+                table = pq.read_table(file)
         except FileNotFoundError:
             raise UserError(
                 "--out: is needed where workers are on other machines; give a file that they can write"
             ) from None
-    return _tell(args, rows, reference, current)
+    return _tell(args, table, reference, current)
 
 
 def _check_out(out: str) -> None:
@@ -130,7 +139,7 @@ def _named(place: str, argument: str) -> Named:
     place = place.rstrip("/") or "/"
     told = read_told(place)
     if told is not None:
-        return _predictions(place, told)
+        return _predictions(place, argument, told)
     manifest = find_manifest(place)
     if manifest is None:
         raise UserError(f"{argument}: {place} is neither a dataset (no manifest.json) nor a folder of predictions")
@@ -144,12 +153,14 @@ def _named(place: str, argument: str) -> Named:
     side = DatasetSide(manifest, stored)
     splits = tuple(split for split, info in manifest.splits.items() if info.windows)
     parts = Export(place, manifest, splits, "windows", (), "", "").shards()
-    return Named(
-        place, side, lambda pipeline: pipeline | argument >> FoundInParts(side, parts), stored.seen, stored.skipped
-    )
+    return Named(place, side, _of_parts(argument, FoundInParts(side, parts)), stored.seen, stored.skipped)
 
 
-def _predictions(place: str, told: Mapping[str, Any]) -> Named:
+def _of_parts(label: str, found_in_parts: Any) -> Callable[[Any], tuple[Any, None]]:
+    return lambda pipeline: (pipeline | label >> found_in_parts, None)
+
+
+def _predictions(place: str, argument: str, told: Mapping[str, Any]) -> Named:
     if told.get("to") != "predictions" or not told.get("complete"):
         raise UserError(f"{place}: holds no complete predictions; `beamfeed predict` writes them")
     files = [storage.join(place, name) for name in told["files"]]
@@ -163,7 +174,7 @@ def _predictions(place: str, told: Mapping[str, Any]) -> Named:
 
     with storage.open_input(files[0]) as file:
         side = PredictionsSide(pq.read_schema(file))
-    return Named(place, side, lambda pipeline: pipeline | place >> FoundInParts(side, files), {})
+    return Named(place, side, _of_parts(argument, FoundInParts(side, files)), {})
 
 
 def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, stack: ExitStack) -> Named:
@@ -191,23 +202,24 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
     layout = FileLayout(working, WORKING)
     stack.enter_context(removed_after(working))
 
-    def found(pipeline: Any) -> Any:
+    def found(pipeline: Any) -> tuple[Any, Any]:
         listed = source.listed(files, layout.scratch)
         write_listing(layout, listed)
         checked = PreprocessPipeline(source, layout, "", len(files), Progress(None)).check(pipeline)
-        return checked.shards | "Files" >> FoundInShards(side)
+        return checked.shards | "Files" >> FoundInShards(side), checked.fleet
 
     names = [name for columns in reference.side.columns[:1] for name in columns.names]
     skipped = [name for name in names if name not in side.columns[0].names]
     return Named(", ".join(args.files), side, found, None, skipped)
 
 
-def _tell(args: argparse.Namespace, rows: Sequence[Mapping[str, Any]], reference: Named, current: Named) -> int:
+def _tell(args: argparse.Namespace, table: Any, reference: Named, current: Named) -> int:
     """Prints the outcome and returns the exit code.
 
     Raises:
       UserError: if a side has no rows.
     """
+    rows, aside = table.to_pylist(), json.loads(table.schema.metadata[b"beamfeed"])
     sizes = {side: max((row[f"{side}_rows"] or 0 for row in rows), default=0) for side in ("reference", "current")}
     for one, count in zip((reference, current), sizes.values(), strict=True):
         if not count:
@@ -218,11 +230,20 @@ def _tell(args: argparse.Namespace, rows: Sequence[Mapping[str, Any]], reference
         columns = [{name: value for name, value in row.items() if name not in _LONG} for row in rows]
         places = {"reference": reference.place, "current": current.place}
         emit_event(
-            "compare", **places, rows=sizes, threshold=args.threshold, drifted=drifted, skipped=skipped, columns=columns
+            "compare",
+            **places,
+            rows=sizes,
+            set_aside=aside,
+            threshold=args.threshold,
+            drifted=drifted,
+            skipped=skipped,
+            columns=columns,
         )
         return DRIFT if drifted else 0
     for one, (name, count) in zip((reference, current), sizes.items(), strict=True):
         note(f"{name:9}  {one.place}: {counted(count, 'row')}", sys.stdout)
+    if told := [counted(count, what) for what, count in aside.items() if count]:
+        note(f"set aside  {' and '.join(told)}; `beamfeed check` of these files tells why", sys.stdout)
     for line in to_lines(rows, args.show, args.threshold):
         note(line, sys.stdout)
     if skipped:

@@ -70,11 +70,13 @@ def test_machines_that_move(fleet, tmp_path, capsys):
         table["x0"] += 1
         table.loc[table.index % 3 == 1, "x2"] = np.nan
         table.to_parquet(new / path.name, index=False)
+    (new / "broken.parquet").write_bytes(b"PAR1")
     found = compare(tmp_path, fleet.output, "--files", new, "--job", fleet.write_job(), code=3)
     assert found["drift"].to_dict() == {"x0": True, "x1": False, "x2": True}
     assert found.loc["x2", "current_missing"] == pytest.approx(1 / 3, abs=0.01)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"reference  {fleet.output}: 3,600 rows"
+    assert lines[2] == "set aside  1 file; `beamfeed check` of these files tells why"
     told = {line.split()[3]: line for line in lines if line.startswith("DRIFT")}
     assert "mean -0.0" in told["x0"]
     assert "deviations)" in told["x0"]

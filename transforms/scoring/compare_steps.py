@@ -1,10 +1,12 @@
 """The steps of a comparison: parts of a side -> what is found in each -> in all -> a table."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 
-from beamfeed.transforms.export.parquet import write_batches
+from beamfeed.transforms.export.parquet import KEY, write_batches
+from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.scoring.compared import compare_sides, seen_in, table_of
 from beamfeed.transforms.scoring.sides import Found, Part, Side, nothing
 from beamfeed.transforms.scoring.stored import Seen
@@ -75,7 +77,7 @@ class FoundInParts(beam.PTransform):
 
 def finish(
     _: None, reference: Found, current: Found, seen: Sequence[Mapping[str, Seen] | None], threshold: float,
-    alone: Sequence[tuple[str, str]], out: str,
+    alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
 ) -> None:  # fmt: skip
     """Writes the table of the comparison.
 
@@ -86,7 +88,10 @@ def finish(
       threshold: from which on a column drifts.
       alone: columns that one side has alone, and which.
       out: the file, local or gs://.
+      fleet: what was set aside of new files.
     """
     counted = [seen_in(found) if one is None else one for one, found in zip(seen, (reference, current), strict=True)]
     table = table_of(compare_sides(reference, current, counted), threshold, alone)
+    aside = {} if fleet is None else {"file": fleet.rejected_files, "row": fleet.rejected_rows}
+    table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})
     write_batches(out, table.schema, table.to_batches())
