@@ -8,6 +8,7 @@ from beamfeed.contract.text import counted
 
 LIST_PART = re.compile(r"(.+)\[\d+\]")  # latent[3]
 _PARTS = 3  # of a list that are named
+_CHANGES = 3  # of a column are told; the table has all
 _WIDEST = 40
 Row = Mapping[str, Any]
 
@@ -20,9 +21,13 @@ def to_lines(rows: Sequence[Row], show: int, threshold: float) -> list[str]:
     width = min(_WIDEST, max((len(row["column"]) for row in shown), default=6))
     lines = [f"{'':5}  {'psi':>6}  {'noise':>6}  {'column':{width}}  what changed"] if shown else []
     for row in shown:
-        numbers = (f"{'-':>6}" if row[name] is None else f"{row[name]:6.2f}" for name in ("psi", "noise"))
+        numbers = (f"{'-':>6}" if row[name] is None else f"{row[name]:6.3f}" for name in ("psi", "noise"))
         mark = "DRIFT" if row["drift"] else ""
-        lines.append("  ".join([f"{mark:5}", *numbers, f"{row['column']:{width}}", "; ".join(row["changes"])]).rstrip())
+        lines.append(
+            "  ".join(
+                [f"{mark:5}", *numbers, f"{row['column']:{width}}", "; ".join(row["changes"][:_CHANGES])]
+            ).rstrip()
+        )
     if len(joined) > len(shown):
         lines.append(f"{'':5}  and {counted(len(joined) - len(shown), 'column')} that drift less")
     over = sum(row["drift"] for row in joined)

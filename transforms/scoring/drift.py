@@ -17,16 +17,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beamfeed.transforms.scoring.summary import OTHER, Summary, codes_of
+from beamfeed.contract.options import DRIFT as THRESHOLD
+from beamfeed.transforms.scoring.deals import AssetDeals, deal_rows
+from beamfeed.transforms.scoring.summary import OTHER, TOGETHER, Summary, codes_of
 
 BINS = 10
 ATOM = 0.05  # a value that so many rows have is a bin of its own
-THRESHOLD = 0.2
 FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
-LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
-RUNS = 40  # of a side, then
 MOST_VALUES = 50  # of a column of texts are bins; the others are one together
-_DEALS = 200  # random ones that tell the noise
 _OF_SPREAD, _OF_VALUE = 1e-5, 1e-6  # parts that numbers may be apart and are the same
 _EMPTY = 0.5  # rows that are added to each bin, as one may have none
 
@@ -79,7 +77,7 @@ class Drift:
     new: tuple[tuple[str, float], ...] = ()
     gone: tuple[tuple[str, float], ...] = ()
 
-    def over(self, threshold: float) -> bool:
+    def over(self, threshold: float = THRESHOLD) -> bool:
         """Whether it is an alarm: from the threshold on, and more than chance gives."""
         return self.psi >= threshold and self.psi > self.noise
 
@@ -136,7 +134,7 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     both = [name for name in reference.columns.names if name in current.columns.names]
     kinds = [set(side.columns.numbers) for side in (reference, current)]
     names = [name for name in both if (name in kinds[0]) == (name in kinds[1])]
-    deals: dict[bytes, np.ndarray] = {}
+    deals: dict[tuple[int, int], AssetDeals] = {}
     return [_compare(name, reference, current, len(names), deals) for name in names]
 
 
@@ -161,10 +159,12 @@ def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) 
     alone = float(psi(counts))
     if math.isnan(drift.psi) or alone <= drift.psi:
         return found
-    return replace(found, psi=alone, noise=_quantile(psi(_dealt_rows(counts)), FALSE_ALARMS))
+    return replace(found, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
 
 
-def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: dict[bytes, np.ndarray]) -> Drift:
+def _compare(
+    name: str, reference: Summary, current: Summary, columns: int, deals: dict[tuple[int, int], AssetDeals]
+) -> Drift:
     (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
     is_number = name in reference.columns.numbers
     edges = np.empty(0)
@@ -196,9 +196,12 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
     if not compared:
         return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
     if reference.columns.by_asset and current.columns.by_asset:
-        dealt = _dealt_units(codes, [one_places, other_places], exact.shape[1], deals)
+        key = (reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER)
+        if key not in deals:
+            deals[key] = AssetDeals.of(one_places, other_places)
+        dealt = deals[key].counts(codes, exact.shape[1])
     else:
-        dealt = _dealt_rows(exact)
+        dealt = deal_rows(exact)
     found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
     return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
 
@@ -265,78 +268,6 @@ def _side(summary: Summary, name: str) -> Side:
     if not moments.count[at]:
         return Side(rows, share)
     return Side(rows, share, float(moments.mean()[at]), float(moments.std()[at]), moments.low[at], moments.high[at])
-
-
-def _dealt_rows(counts: np.ndarray) -> np.ndarray:
-    """int64 `[deals, 2, bins]`: all rows, dealt to two sides of these sizes at random, each for itself."""
-    random = np.random.default_rng(0)
-    total, first = counts.sum(axis=0), int(counts[0].sum())
-    one = random.multivariate_hypergeometric(total, first, size=_DEALS, method="marginals")
-    return np.stack([one, total - one], axis=1)
-
-
-def _dealt_units(
-    codes: Sequence[np.ndarray], places: Sequence[np.ndarray], bins: int, deals: dict[bytes, np.ndarray]
-) -> np.ndarray:
-    """Likewise, float64, where what is dealt is whole assets, or runs of their rows where assets are few.
-
-    Of an asset that is on both sides, the runs are dealt among themselves: how it differs from other assets is on both
-    sides, and no noise.
-
-    Args:
-      codes: the bin of each sampled row, of both sides.
-      places: of these rows, see `Summary`.
-      bins: in all.
-      deals: those of before, as columns that are sampled together have the same.
-    """
-    key = b"".join(place.tobytes() for place in places)
-    units = [_units(place) for place in places]
-    if key not in deals:
-        deals.clear()
-        deals[key] = _deal([np.unique(unit[:, 0] * (1 << 20) + unit[:, 1]) >> 20 for unit in units])
-    counts = []
-    for part, unit in zip(codes, units, strict=True):
-        numbers = np.unique(unit[:, 0] * (1 << 20) + unit[:, 1], return_inverse=True)[1]
-        of_side = np.zeros((numbers.max(initial=-1) + 1, bins))
-        np.add.at(of_side, (numbers, part), 1)
-        counts.append(of_side)
-    every = np.concatenate(counts)
-    first = deals[key].astype(np.float64) @ every
-    return np.stack([first, every.sum(axis=0) - first], axis=1)
-
-
-def _units(places: np.ndarray) -> np.ndarray:
-    """int64 `[n, 2]`: the asset of each row, and its run of rows there: 0, unless assets are few."""
-    assets, numbers = np.unique(places[:, 0], return_inverse=True)
-    runs = np.zeros(len(places), np.int64)
-    if 0 < len(assets) < LEAST_ASSETS:
-        for number in range(len(assets)):
-            mine = np.flatnonzero(numbers == number)
-            many = max(1, round(RUNS * len(mine) / len(places)))
-            ranks = np.argsort(np.argsort(places[mine, 1], kind="stable"), kind="stable")
-            runs[mine] = ranks * many // max(1, len(mine))
-    return np.stack([places[:, 0].astype(np.int64), runs], axis=1)
-
-
-def _deal(assets: Sequence[np.ndarray]) -> np.ndarray:
-    """Bool `[deals, units]`: which units a deal gives to the first side: as many as it had.
-
-    Args:
-      assets: the asset of each unit, of both sides.
-    """
-    one, other = assets
-    shared = np.intersect1d(one, other)
-    strata = np.concatenate([np.where(np.isin(side, shared), side, -1) for side in assets])
-    is_first = np.arange(len(strata)) < len(assets[0])
-    order = np.argsort(strata, kind="stable")
-    _, begins, sizes = np.unique(strata[order], return_index=True, return_counts=True)
-    firsts = np.add.reduceat(is_first[order].astype(np.int64), begins) if len(order) else np.empty(0, np.int64)
-    rank = np.arange(len(order)) - np.repeat(begins, sizes)
-    takes = rank < np.repeat(firsts, sizes)
-    random, deals = np.random.default_rng(0), np.zeros((_DEALS, len(strata)), bool)
-    for deal in deals:
-        deal[np.lexsort((random.random(len(strata)), strata))] = takes
-    return deals
 
 
 def _quantile(values: np.ndarray, risk: float) -> float:

@@ -143,7 +143,7 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
     seen = {
         name: Seen(told["count"] + told["missing"], told["missing"], _number(told, "min"), _number(told, "max"))
         for name, told in features.items()
-        if "missing" in told
+        if {"count", "missing"} <= told.keys()
     }
     return Stored(tuple(fields), scales, terms, seen, tuple(skipped))
 

@@ -8,7 +8,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import entropy, ks_2samp
 
-from beamfeed.transforms.scoring.drift import THRESHOLD, compare, edges_of, ks_distance, psi
+from beamfeed.contract.options import DRIFT as THRESHOLD
+from beamfeed.transforms.scoring.drift import compare, edges_of, ks_distance, psi
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.statistics.quantiles import capacity
 
@@ -185,6 +186,20 @@ def test_machines_that_move_alarm() -> None:
     assert not any(drift.over(0) for drift in compare(before, series(after)))
     moved = compare(before, series({name: rows + np.float32([2, 0, 0]) for name, rows in after.items()}))
     assert [drift.over(THRESHOLD) for drift in moved] == [True, False, False]
+
+
+def test_a_day_of_a_fleet_against_a_year() -> None:
+    """Of the same machines, which differ: as many alarms as there should be, and a move of all is seen."""
+    random, alarms, seen = np.random.default_rng(9), 0, 0
+    for _ in range(40):
+        machines = fleet(random, 12, 1100)
+        before = series({f"m{at}": rows[:1000] for at, rows in enumerate(machines)})
+        after = {f"m{at}": rows[1000:] for at, rows in enumerate(machines)}
+        alarms += any(drift.over(0) for drift in compare(before, series(after)))
+        moved = {name: rows + np.float32([2, 0, 0]) for name, rows in after.items()}
+        seen += compare(before, series(moved))[0].over(THRESHOLD)
+    assert alarms <= 2
+    assert seen >= 37
 
 
 def test_one_machine_is_compared_in_runs() -> None:
