@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -79,9 +80,10 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-compare-"))
         out = args.out or os.path.join(scratch, "compared.parquet")
         reference = _named(args.reference, "reference")
-        working = f"{args.out}-working" if args.out else os.path.join(scratch, "working")
+        working = f"{args.out}-working-{uuid4().hex[:8]}" if args.out else os.path.join(scratch, "working")
         current = _files(args, job, reference, working, stack) if job is not None else _named(args.current, "current")
         alone = _alone(reference, current, told=not args.files)
+        storage.remove_file(out)  # of an earlier comparison, which must not be taken for this one
         with opened(args.beam_options, ending, log) as pipeline:
             once = pipeline | "Begin" >> beam.Create([None])
             found, fleets = zip(*(named.found(pipeline) for named in (reference, current)), strict=True)
