@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 import yaml
 
 from beamfeed.pipelines.compare import main
@@ -175,6 +176,25 @@ def test_arrays(tmp_path):
     np.save(new / "wide.npy", np.zeros((700, 20, 20), "u1"))
     found = compare(tmp_path, pile.output, "--files", new, "--job", pile.job_file(), code=3)
     assert found["drift"].to_dict() == {"x[2]": True, "x[0]": False, "x[1]": False}
+
+
+def test_adopted_records(tmp_path):
+    """Of a dataset that others wrote, values are compared as they are."""
+    from beamfeed.pipelines.adopt import main as adopt
+
+    random = np.random.default_rng(0)
+    for name, shift in (("one", 0), ("other", 1)):
+        (tmp_path / name).mkdir()
+        with tf.io.TFRecordWriter(str(tmp_path / name / "train-00000-of-00001.tfrecord")) as writer:
+            for value, label in zip(random.normal(shift, 1, 500), random.integers(0, 2, 500), strict=True):
+                features = {
+                    "x": tf.train.Feature(float_list=tf.train.FloatList(value=[value])),
+                    "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+                }
+                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        assert adopt([str(tmp_path / name), "--target", "y"]) == 0
+    found = compare(tmp_path, tmp_path / "one", tmp_path / "other", code=3)
+    assert found["drift"].to_dict() == {"x": True, "y": False}
 
 
 def write_predictions(folder: Path, shift: float, seed: int) -> Path:
