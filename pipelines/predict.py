@@ -8,8 +8,7 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
@@ -30,7 +29,7 @@ from beamfeed.contract.options import PREDICT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened, write_once
+from beamfeed.pipelines.export_folder import opened, removed_after, write_once
 from beamfeed.pipelines.preprocess import run_program
 
 PREDICTING = lock.Use("--out", "predicting to")
@@ -193,16 +192,6 @@ def predict_files(
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force)
-
-
-@contextmanager
-def removed_after(folder: str) -> Iterator[None]:
-    """A folder of what is needed on the way goes before and after, also where this fails."""
-    storage.remove_tree(folder)
-    try:
-        yield
-    finally:
-        storage.remove_tree(folder)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

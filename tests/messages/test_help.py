@@ -17,6 +17,7 @@ PROGRAMS = [
     "beamfeed.pipelines.export_dataset",
     "beamfeed.pipelines.predict",
     "beamfeed.pipelines.score",
+    "beamfeed.pipelines.compare",
     "beamfeed.pipelines.suggest_job",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",

@@ -1,0 +1,280 @@
+"""How far the rows of one summary are from those of another, column by column. Pure.
+
+The statistic is the population stability index (Siddiqi 2006, "Credit Risk Scorecards"; Kullback and Leibler's
+divergence both ways): PSI = sum over bins of (q - p) * ln(q / p), p and q the shares of the reference and of the
+current rows. Bins of numbers are between tenths of the reference, of texts its values; missing is one more. Usual
+words: under 0.1 stable, over 0.25 another population. A normal column whose mean moves by d deviations has d ** 2.
+
+PSI is above 0 by chance alone: of independent rows by (bins - 1) * (1 / n + 1 / m) on average (Yurdakul 2018,
+"Statistical Properties of Population Stability Index"), and of rows that come from few assets by far more, as the rows
+of an asset are alike. So it is set beside `noise`: what it would seldom exceed if the same assets were dealt to both
+sides at random.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from beamfeed.contract.options import DRIFT as THRESHOLD
+from beamfeed.transforms.scoring.deals import AssetDeals, deal_rows
+from beamfeed.transforms.scoring.summary import OTHER, TOGETHER, Summary, codes_of
+
+BINS = 10
+ATOM = 0.05  # a value that so many rows have is a bin of its own
+FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
+MOST_VALUES = 50  # of a column of texts are bins; the others are one together
+_OF_SPREAD, _OF_VALUE = 1e-5, 1e-6  # parts that numbers may be apart and are the same
+_EMPTY = 0.5  # rows that are added to each bin, as one may have none
+
+
+@dataclass(frozen=True)
+class Side:
+    """A column on one side.
+
+    Attributes:
+      rows: in all.
+      missing: the share of rows without a value; NaN of no rows.
+      mean, std, low, high: of numbers; NaN where there is no value.
+    """
+
+    rows: int
+    missing: float
+    mean: float = math.nan
+    std: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a column is from what it was.
+
+    Attributes:
+      name: of the column.
+      psi: see above; NaN where it is not compared, as a side has no rows or a text too many values.
+      noise: what `psi` exceeds by chance in one of a hundred comparisons, in any column.
+      distance: of numbers that of Kolmogorov and Smirnov, the largest difference of the shares of values up to any;
+        of texts the largest difference of the share of a value (L-infinity).
+      reference, current: the sides.
+      edges: of numbers, float64 `[bins - 1]`; a bin is from above one up to the next.
+      labels: of texts, the values of bins.
+      shares: float64 `[2, bins + 1]`, of the rows of both sides; the last bin is missing ones.
+      new: values of texts that the reference has not, with their shares of the current rows; the largest first.
+      gone: likewise.
+    """
+
+    name: str
+    psi: float
+    noise: float
+    distance: float
+    reference: Side
+    current: Side
+    edges: np.ndarray
+    labels: tuple[str, ...]
+    shares: np.ndarray
+    new: tuple[tuple[str, float], ...] = ()
+    gone: tuple[tuple[str, float], ...] = ()
+
+    def over(self, threshold: float = THRESHOLD) -> bool:
+        """Whether it is an alarm: from the threshold on, and more than chance gives."""
+        return self.psi >= threshold and self.psi > self.noise
+
+
+def psi(counts: np.ndarray) -> np.ndarray:
+    """The population stability index, float64 `[...]`, of counts `[..., 2, bins]`. Bins that both lack do not count."""
+    counts = np.asarray(counts, np.float64)
+    filled = counts.sum(axis=-2, keepdims=True) > 0
+    smooth = np.where(filled, counts + _EMPTY, 0)
+    shares = smooth / np.maximum(smooth.sum(axis=-1, keepdims=True), _EMPTY)
+    p, q = np.where(filled, shares, 1)[..., 0, :], np.where(filled, shares, 1)[..., 1, :]
+    found: np.ndarray = ((q - p) * np.log(q / p)).sum(axis=-1)
+    return found
+
+
+def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none.
+
+    Values that differ by no more than what scaling and unscaling may leave are taken for equal.
+    """
+    if not len(one) or not len(other):
+        return math.nan
+    one, other = np.sort(one.astype(np.float64)), np.sort(other.astype(np.float64))
+    every = np.concatenate([one, other])
+    every += _tolerance(every, one)
+    shares = (np.searchsorted(side, every, side="right") / len(side) for side in (one, other))
+    return float(np.abs(np.subtract(*shares)).max())
+
+
+def edges_of(values: np.ndarray) -> np.ndarray:
+    """Where bins end, float64, rising: at tenths of the values; a frequent value has a bin of its own.
+
+    Args:
+      values: float32 `[n]` without NaN.
+    """
+    if not len(values):
+        return np.empty(0)
+    ordered = np.sort(values.astype(np.float64))
+    tenths = np.unique(np.quantile(ordered, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+    near = _tolerance(tenths, ordered)
+    begin, end = np.searchsorted(ordered, tenths - near, side="left"), np.searchsorted(ordered, tenths + near, "right")
+    is_atom = end - begin >= max(2, ATOM * len(values))
+    return np.unique(np.concatenate([tenths + near, (tenths - near)[is_atom]]))
+
+
+def _tolerance(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """By how much values may differ and be the same: float32 that were scaled and unscaled again."""
+    low, high = np.quantile(ordered, [0.1, 0.9])
+    return np.maximum(_OF_SPREAD * (high - low), _OF_VALUE * np.abs(values))
+
+
+def compare(reference: Summary, current: Summary) -> list[Drift]:
+    """The drift of each column that both have, in the order of the reference."""
+    both = [name for name in reference.columns.names if name in current.columns.names]
+    kinds = [set(side.columns.numbers) for side in (reference, current)]
+    names = [name for name in both if (name in kinds[0]) == (name in kinds[1])]
+    deals: dict[tuple[int, int], AssetDeals] = {}
+    return [_compare(name, reference, current, len(names), deals) for name in names]
+
+
+def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
+    """The drift of a column whose missing values were filled in, where it is known how many there were.
+
+    It counts where they alone are more drift than the values.
+
+    Args:
+      drift: of the values.
+      rows: of both sides, as their files had them.
+      missing: of these, those without a value.
+    """
+    counts = np.array([[lacking, count - lacking] for count, lacking in zip(rows, missing, strict=True)], np.int64)
+    if not counts.sum(axis=1).all():
+        return drift
+    sides = [
+        replace(side, missing=lacking / count)
+        for side, count, lacking in zip((drift.reference, drift.current), rows, missing, strict=True)
+    ]
+    found = replace(drift, reference=sides[0], current=sides[1])
+    alone = float(psi(counts))
+    if math.isnan(drift.psi) or alone <= drift.psi:
+        return found
+    return replace(found, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
+
+
+def _compare(
+    name: str, reference: Summary, current: Summary, columns: int, deals: dict[tuple[int, int], AssetDeals]
+) -> Drift:
+    (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
+    is_number = name in reference.columns.numbers
+    edges = np.empty(0)
+    labels: tuple[str, ...] = ()
+    new: tuple[tuple[str, float], ...] = ()
+    gone: tuple[tuple[str, float], ...] = ()
+    if is_number:
+        edges = edges_of(one[~np.isnan(one)])
+        bins = len(edges) + 2
+        codes = [_binned(values, edges) for values in (one, other)]
+        exact = np.stack([np.bincount(part, minlength=bins) for part in codes])
+    else:
+        counted = [_counts(side, name) for side in (reference, current)]
+        labels = _labels(*counted)
+        exact = np.stack(
+            [_exact(values, labels, side, name) for values, side in zip(counted, (reference, current), strict=True)]
+        )
+        order = codes_of(labels)
+        codes = [_placed(values, order) for values in (one, other)]
+        shares = [_shares(values, side, name) for values, side in zip(counted, (reference, current), strict=True)]
+        new, gone = _only(shares[1], shares[0]), _only(shares[0], shares[1])
+    before, now = _side(reference, name), _side(current, name)
+    both = exact / np.maximum(1, exact.sum(axis=1, keepdims=True))
+    if is_number:
+        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
+    else:
+        distance = float(np.abs(np.subtract(*both)).max())
+    compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
+    if not compared:
+        return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
+    if reference.columns.by_asset and current.columns.by_asset:
+        key = (reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER)
+        if key not in deals:
+            deals[key] = AssetDeals.of(one_places, other_places)
+        dealt = deals[key].counts(codes, exact.shape[1])
+    else:
+        dealt = deal_rows(exact)
+    found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
+    return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
+
+
+def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The bin of each value, that after the last where it is missing."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="left"))
+
+
+def _placed(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The bin of each text: those in order, then one for all others, then missing."""
+    by_code = np.argsort(order, kind="stable")
+    at = np.minimum(np.searchsorted(order[by_code], codes), max(0, len(order) - 1))
+    known = order[by_code][at] == codes if len(order) else np.zeros(len(codes), bool)
+    bins = np.where(known, by_code[at] if len(order) else 0, len(order))
+    return np.where(np.isnan(codes), len(order) + 1, bins)
+
+
+def _counts(summary: Summary, name: str) -> dict[str, int]:
+    return dict(summary.counts[summary.columns.texts.index(name)].items())
+
+
+def _is_over(reference: Summary, current: Summary, name: str) -> bool:
+    return any(side.counts[side.columns.texts.index(name)].over for side in (reference, current))
+
+
+def _labels(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[str, ...]:
+    """The values that are bins: the most frequent of each side, but for those that may be among OTHER of one."""
+    totals = [max(1, sum(side.values())) for side in (one, other)]
+    shares = {
+        value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1])
+        for value in {*one, *other}
+        if value != OTHER and not any(OTHER in side and value not in side for side in (one, other))
+    }
+    return tuple(sorted(shares, key=lambda value: (-shares[value], value))[:MOST_VALUES])
+
+
+def _exact(counts: Mapping[str, int], labels: Sequence[str], summary: Summary, name: str) -> np.ndarray:
+    """int64 `[labels + 2]`: rows of each value, of all others, and without one."""
+    of_labels = [counts.get(label, 0) for label in labels]
+    missing = summary.missing[summary.columns.texts.index(name)]
+    return np.array([*of_labels, sum(counts.values()) - sum(of_labels), missing], np.int64)
+
+
+def _shares(counts: Mapping[str, int], summary: Summary, name: str) -> dict[str, float]:
+    """Of all rows, those with each value."""
+    return {value: count / max(1, summary.rows) for value, count in counts.items()}
+
+
+def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Values that the other side has not, nor can have among its OTHER."""
+    least = others.get(OTHER, 0.0)
+    only = ((value, share) for value, share in shares.items() if value not in others and share > least)
+    return tuple(sorted((one for one in only if one[0] != OTHER), key=lambda item: (-item[1], item[0])))
+
+
+def _side(summary: Summary, name: str) -> Side:
+    rows = summary.rows
+    if name in summary.columns.texts:
+        missing = summary.missing[summary.columns.texts.index(name)]
+        return Side(rows, missing / rows if rows else math.nan)
+    at, moments = summary.columns.numbers.index(name), summary.moments
+    share = 1 - moments.count[at] / rows if rows else math.nan
+    if not moments.count[at]:
+        return Side(rows, share)
+    return Side(rows, share, float(moments.mean()[at]), float(moments.std()[at]), moments.low[at], moments.high[at])
+
+
+def _quantile(values: np.ndarray, risk: float) -> float:
+    """What the values exceed with this probability, taken as a * chi2(k) of their mean and variance (Satterthwaite)."""
+    from scipy.stats import chi2
+
+    mean, variance = float(values.mean()), float(values.var())
+    if variance <= 0:
+        return mean
+    return float(variance / (2 * mean) * chi2.ppf(1 - risk, 2 * mean**2 / variance))
