@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
     from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
+    from beamfeed.transforms.streaming import PredictStream
 
     __version__: str
 
@@ -40,6 +41,7 @@ __all__ = [
     "JobFailed",
     "Manifest",
     "Missing",
+    "PredictStream",
     "ReadTimeseries",
     "RunResult",
     "SeriesBlock",
@@ -67,6 +69,7 @@ _HOMES = {
     "JobFailed": "contract.errors",
     "Manifest": "contract.dataset.manifest",
     "Missing": "contract.config.prepare",
+    "PredictStream": "transforms.streaming",
     "ReadTimeseries": "transforms.steps",
     "RunResult": "launcher.api",
     "SeriesBlock": "transforms.steps",

@@ -1,16 +1,18 @@
 """Does the untouched job of `beamfeed init` find anomalies, and what do simple methods find of the same rows?
 
-    python benchmarks/anomalies.py FOLDER [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out anomalies.json]
+    python benchmarks/anomalies.py [FOLDER] [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out FILE]
 
 FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
-something is unusual. The job is trained on the first alone, and `beamfeed score` scores the rows of the second. Where a
-method gives scores of windows, a row gets the mean of those of its windows. For each file of the second the area under
-the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR (vus.py, buffers up
-to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
+something is unusual. Without FOLDER it is the simulated fleet of examples/make_fleet.py: 18 pumps without a fault,
+and 6 with one in their last tenth. The job is trained on the first alone, and `beamfeed score` scores the rows of the
+second. Where a method gives scores of windows, a row gets the mean of those of its windows. For each file of the second
+the area under the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR
+(buffers up to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
-Beside it, fitted on the same training rows, on the same features and windows: the mean square of a row's scaled values;
-PCA of the windows of all files with as many components as the model has latent numbers; and of the windows of
-each file alone, scaled by that file, PCA and the distance to the nearest of 20 centres of k-means.
+Beside it, fitted on the same training rows, on the same features and windows, missing values interpolated: the mean
+square of a row's scaled values; of the windows of all files PCA, with as many components as the model has latent
+numbers, and the distance to the nearest of 20 centres of k-means; and both of each file alone, scaled by that file,
+where the second has files of the same names.
 """
 
 import argparse
@@ -21,14 +23,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import yaml
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score
 from turns import say, write_json
-from vus import vus_pr
 
+from beamfeed.transforms.scoring.vus import vus_pr
+
+ROOT = Path(__file__).resolve().parent.parent
 CENTRES = 20
 AT_ONCE = 4096  # windows
 BUFFER = 100  # rows, the largest of VUS-PR
@@ -37,9 +42,21 @@ SCORED, MODEL = "Beamfeed, the job of init and score", "the error of its model a
 Scores = Callable[[np.ndarray], np.ndarray]  # windows `[n, length, features]` -> `[n]`
 
 
+def simulate(folder: Path) -> None:
+    """The simulated fleet: pumps without a fault in `train`, without the column that tells, the others in `test`."""
+    made = ["--out", str(folder / "all"), "--assets", "24", "--rows", "10000", "--seed", "7"]
+    subprocess.run([sys.executable, ROOT / "examples" / "make_fleet.py", *made], check=True, stdout=subprocess.DEVNULL)
+    for path in (folder / "all").glob("*.parquet"):
+        table = pq.read_table(path)
+        usual = not pc.any(table["fault"]).as_py()
+        (folder / ("train" if usual else "test")).mkdir(exist_ok=True)
+        table = table.drop_columns("fault") if usual else table.rename_columns({"fault": "anomaly"})
+        pq.write_table(table, folder / ("train" if usual else "test") / path.name)
+
+
 def read(path: Path, columns: list[str]) -> np.ndarray:
     """float32 `[rows, columns]`."""
-    return np.stack([column.to_numpy() for column in pq.read_table(path, columns=columns)], axis=1).astype("f4")
+    return pq.read_table(path, columns=columns).to_pandas().interpolate(limit_direction="both").to_numpy("f4")
 
 
 def windows_of(rows: np.ndarray, length: int) -> np.ndarray:
@@ -124,8 +141,12 @@ def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -
     """Simple methods: their names, the file that each is for or none, and their scores of windows of raw values."""
     rows = np.concatenate(list(parts.values()))
     yield "size of the scaled values", "", lambda some: np.square(scaled(some[:, -1], rows)).mean(1)
-    of_all = pca(np.concatenate([windows_of(scaled(one, rows), length)[::4] for one in parts.values()]), latent)
-    yield f"PCA of all, {latent} components", "", lambda some: of_all(scaled(some, rows))
+    every = np.concatenate([windows_of(scaled(one, rows), length)[::4] for one in parts.values()])
+    for method, score in (
+        (f"PCA of all, {latent} components", pca(every, latent)),
+        (f"k-means of all, {CENTRES} centres", k_means(every, seed)),
+    ):
+        yield method, "", lambda some, score=score: score(scaled(some, rows))
     for name, one in parts.items():
         windows = windows_of(scaled(one, one), length)
         for method, score in (
@@ -157,21 +178,25 @@ def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str
             for name, file, scores in methods:
                 if file in ("", path.name):
                     judge(name, unusual, row_scores(windows, scores))
-    return {name: tuple(np.mean(values, axis=0).tolist()) for name, values in found.items()}
+    return {name: tuple(np.mean(values, axis=0).tolist()) for name, values in found.items() if values}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--label", default="anomaly")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the job")
     parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
     args = parser.parse_args()
     results: dict[str, list[tuple[float, float]]] = {}
-    for seed in args.seeds:
-        for name, value in measure(args.folder.resolve(), args.label, seed, args.set).items():
-            results.setdefault(name, []).append(value)
+    with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as simulated:
+        if args.folder is None:
+            simulate(Path(simulated))
+        for seed in args.seeds:
+            folder = (args.folder or Path(simulated)).resolve()
+            for name, value in measure(folder, args.label, seed, args.set).items():
+                results.setdefault(name, []).append(value)
     for name, pairs in results.items():
         for measured, values in zip(("average precision", "VUS-PR"), zip(*pairs, strict=True), strict=True):
             each = ", ".join(f"{value:.3f}" for value in values)

@@ -1,28 +1,35 @@
 """How fast `beamfeed predict` is, beside the naive way and beside the model alone: windows a second.
 
-    python benchmarks/predict.py [--assets 8] [--rows 100000] [--seconds 20] [--json out/bench/predict.json]
+    python benchmarks/predict.py [--assets 8] [--rows 100000] [--seconds 20] [--growth 10] [--json FILE]
 
 A fleet of noise (fleet.py), windows of 32 rows, the dense autoencoder of examples/fleet.yaml after one epoch.
 
     beamfeed      the windows of the dataset -> Parquet with errors of each column; without the start of the process
     the model     Keras's `predict` of one array that is in memory, in batches of 256 and of 4096: answers alone
     naive         a DoFn that calls Keras's `predict` for each window, for some seconds
+
+With --growth, `predict` and `score` of that many times the assets, as processes: seconds and memory beside those of the
+fleet itself.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import yaml
 from fleet import make_fleet
+from measure import measure
 from turns import say, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
+BEAMFEED = (sys.executable, "-m", "beamfeed.launcher.cli")
 
 
 def job_file(folder: Path) -> Path:
@@ -99,34 +106,57 @@ def naive(path: str, windows: np.ndarray, seconds: float) -> float:
     return int(Path(path + ".count").read_text()) / seconds
 
 
+def prepared(folder: Path, assets: int, rows: int) -> Path:
+    """The job of a fleet that is prepared and trained on."""
+    make_fleet(folder / "fleet", assets, rows)
+    job = job_file(folder)
+    subprocess.run([*BEAMFEED, "run", str(job), "-q"], check=True, stdout=subprocess.DEVNULL)
+    return job
+
+
+def in_processes(job: Path) -> dict[str, object]:
+    """What `predict` and `score` take of a dataset."""
+    took = {
+        name: asdict(measure([*BEAMFEED, name, str(job), "--force"], str(job.parent / "log")))
+        for name in ("predict", "score")
+    }
+    told = json.loads((job.parent / "model" / "predictions" / "_export.json").read_text())
+    return {"windows": sum(told["items"].values()), **took}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--assets", type=int, default=8)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=20.0, help="of the naive way")
+    parser.add_argument("--growth", type=int, default=0, help="times the assets")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with tempfile.TemporaryDirectory(prefix="beamfeed-predict-") as name:
         folder = Path(name)
-        make_fleet(folder / "fleet", args.assets, args.rows)
-        job = job_file(folder)
-        subprocess.run(
-            [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(job), "-q"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        results = {"beamfeed": of_beamfeed(job, folder / "out")}
+        growth = []
+        for factor in (1, args.growth) if args.growth else ():
+            growth.append(in_processes(prepared(folder / f"times-{factor}", factor * args.assets, args.rows)))
+            for what in ("predict", "score"):
+                took = growth[-1][what]
+                say(
+                    f"{what} of {growth[-1]['windows']:,} windows: {took['seconds']:.1f} s, "
+                    f"{took['peak_rss_mb']:,.0f} MB"
+                )
+        job = prepared(folder, args.assets, args.rows)
+        rates = {"beamfeed": of_beamfeed(job, folder / "out")}
         import keras
 
         model = keras.models.load_model(folder / "model" / "model.keras")
-        windows = read_windows(folder / "data", 1_000_000)
+        windows = read_windows(folder / "data", 300_000)
         for batch in (256, 4096):
-            results[f"the model, batches of {batch}"] = of_model(model, windows, batch)
-        results["naive"] = naive(str(folder / "model" / "model.keras"), windows[:20_000], args.seconds)
-        for way, rate in results.items():
+            rates[f"the model, batches of {batch}"] = of_model(model, windows, batch)
+        rates["naive"] = naive(str(folder / "model" / "model.keras"), windows[:20_000], args.seconds)
+        for way, rate in rates.items():
             say(f"{way:30} {rate:12,.0f} windows a second")
-        write_json({"windows": len(windows), **results}, args.json)
+        results = {way: {"windows_per_second": rate} for way, rate in rates.items()}
+        write_json({"windows": len(windows), "results": results, "growth": growth}, args.json)
 
 
 if __name__ == "__main__":

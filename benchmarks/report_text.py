@@ -367,6 +367,30 @@ def train_lines(train: dict) -> Iterator[str]:
         )  # fmt: skip
 
 
+def predict_lines(measured: dict) -> Iterator[str]:
+    """What `predict.py` measured."""
+    yield from ["## Predicting", ""]
+    if "failed" in measured:
+        yield f"Not measured: {measured['failed']}"
+        return
+    key = "windows_per_second"
+    yield from (
+        "`beamfeed predict` of a dataset, to Parquet, once TensorFlow is loaded; Keras's `predict` of one array in "
+        "memory; and a DoFn that calls it for each window.",
+        "",
+    )
+    compared = ratio("vs Beamfeed", key, measured["results"][OURS])
+    yield from table(measured["results"], figure("windows/s", key), compared)
+    if measured["growth"]:
+        yield from ["", "As processes, start-up included:", "", "| windows | predict | peak RSS | score | peak RSS |"]
+        yield "| ---: | ---: | ---: | ---: | ---: |"
+    for point in measured["growth"]:
+        took = (
+            f"{point[name]['seconds']:.1f} s | {point[name]['peak_rss_mb']:,.0f} MB" for name in ("predict", "score")
+        )
+        yield f"| {point['windows']:,} | {' | '.join(took)} |"
+
+
 def profile_lines(profile: dict) -> Iterator[str]:
     """What `beamfeed profile` said."""
     yield from ["## Profile of the demo", ""]
@@ -378,7 +402,8 @@ def profile_lines(profile: dict) -> Iterator[str]:
 
 
 PARTS = {"shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines, "images": images_lines,
-         "feed": feed_lines, "torch": torch_lines, "train": train_lines, "profile": profile_lines}  # fmt: skip
+         "feed": feed_lines, "torch": torch_lines, "train": train_lines, "predict": predict_lines,
+         "profile": profile_lines}  # fmt: skip
 
 
 def render(results: dict) -> str:

@@ -164,6 +164,12 @@ class Bench:
         say(f"training on {assets} assets of {rows:,} rows")
         return self._script("train", ["--rows", str(rows), "--assets", str(assets), "--repeats", str(repeats)])
 
+    def predict(self, assets: int, rows: int, growth: int) -> dict:
+        """What `predict.py` reports."""
+        say(f"predicting {assets} assets of {rows:,} rows")
+        options = ["--assets", str(assets), "--rows", str(rows), "--growth", str(growth)]
+        return self._script("predict", options) | {"assets": assets, "rows": rows}
+
     def images(self, name: str) -> dict:
         """What `images_prepare.py` and `images_feed.py` report."""
         say("images")
@@ -227,13 +233,14 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
         "feed": lambda: bench.feed(*size.feed),
         "torch": lambda: bench.torch(*size.feed),
         "train": lambda: bench.train(*size.train, size.repeats),
+        "predict": lambda: bench.predict(*size.predict),
         "profile": lambda: bench.profile(out / "profile.png"),
     }
 
 
 PARTS = (
     "start_up", "preprocess", "decode", "growth", "files", "shapes", "tables", "arrays", "images", "feed", "torch",
-    "train", "profile",
+    "train", "predict", "profile",
 )  # fmt: skip
 
 

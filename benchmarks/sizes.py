@@ -16,6 +16,7 @@ class Size:
       repeats: runs of each point of the growth.
       feed: the fleet that is fed.
       train: the fleet that is trained on.
+      predict: the fleet that is predicted, and to how many times its assets it grows.
     """
 
     cases: tuple[tuple[int, int], ...]
@@ -25,11 +26,19 @@ class Size:
     repeats: int
     feed: tuple[int, int]
     train: tuple[int, int]
+    predict: tuple[int, int, int]
 
 
 SIZES = {
     "tiny": Size(
-        ((2, 5_000),), (1, 5_000), (2, 2_000), (20, 40, 60), 1, (16, 1_000), (2, 5_000)
+        ((2, 5_000),),
+        (1, 5_000),
+        (2, 2_000),
+        (20, 40, 60),
+        1,
+        (16, 1_000),
+        (2, 5_000),
+        (8, 1_000, 2),
     ),  # only to try the scripts
     "small": Size(
         ((8, 200_000), (32, 20_000)),
@@ -39,6 +48,7 @@ SIZES = {
         1,
         (64, 10_000),
         (40, 5_000),
+        (8, 40_000, 4),
     ),
     "large": Size(
         ((8, 2_000_000), (32, 100_000)),
@@ -48,5 +58,6 @@ SIZES = {
         3,
         (200, 31_250),
         (40, 10_000),
+        (8, 500_000, 10),
     ),
 }

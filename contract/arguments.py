@@ -1,6 +1,7 @@
 """Command lines: a mistake in one line, numbers that are checked, and an example at the end of each help."""
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,17 @@ def at_least(text: str, lowest: int, words: str = "") -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) >= lowest):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {words or f'from {lowest}'}")
     return int(text)
+
+
+def from_zero_up(text: str) -> float:
+    """A number, 0 or more."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return value
 
 
 def share(text: str) -> float:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
 JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes
+DRIFT = 3  # likewise, of a comparison that found some
 
 
 class BeamfeedError(Exception):

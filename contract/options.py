@@ -6,7 +6,18 @@ A command has the options of its program. Loads nothing that takes time.
 import argparse
 from functools import partial
 
-from beamfeed.contract.arguments import at_least, flag, from_zero, option, positive, repeated, seconds, share, steps
+from beamfeed.contract.arguments import (
+    at_least,
+    flag,
+    from_zero,
+    from_zero_up,
+    option,
+    positive,
+    repeated,
+    seconds,
+    share,
+    steps,
+)
 from beamfeed.contract.program import Program
 from beamfeed.contract.splits import SPLITS
 
@@ -14,6 +25,7 @@ EXPORT_FORMATS = ("parquet", "webdataset", "array_record", "numpy")
 EXPORTED = ("windows", "rows")
 ROW_SCORES = ("mean", "max", "last")
 RISK = 0.001
+DRIFT = 0.2
 KINDS = ("timeseries", "table", "image")  # that `beamfeed init` knows
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0  # of `beamfeed profile`
 LEAST_RATES, RATES = 16, 150  # learning rates that --find-lr tries
@@ -238,6 +250,7 @@ SCORE = Program(
         ),
         option("--least", type=positive, default=1, metavar="N", help="rows of a flagged interval, at least (1)"),
         option("--gap", type=from_zero, default=0, metavar="N", help="join intervals that N rows are between (0)"),
+        option("--events", metavar="FILE", help="known events (asset, begin, end), CSV or Parquet, to compare with"),
         flag("--force", "replace other scores"),
     ),
     before=BEFORE,
@@ -257,6 +270,29 @@ REPORT = Program(
         ),
     ),
     before=BEFORE,
+)
+CURRENT = option("current", nargs="?", metavar="CURRENT", help="what is: likewise; left out, --files")
+COMPARE = Program(
+    "beamfeed.pipelines.compare",
+    "Tells how far data have drifted, column by column. Options of Apache Beam may follow a lone --",
+    "out/data --files 'new/*.parquet' --job job.yaml",
+    (option("reference", metavar="DATASET|DIR", help="what was: a dataset, or a folder of predictions"), CURRENT, JSON),
+    (
+        repeated("--files", "PATTERN", "new files, local or gs://, to compare with the dataset; may be repeated"),
+        option("--job", metavar="JOB", help="the job file of the dataset, by which --files are read"),
+        SET,
+        option(
+            "--threshold",
+            type=from_zero_up,
+            default=DRIFT,
+            metavar="X",
+            help=f"a column drifts from this stability index on ({DRIFT:g})",
+        ),
+        option("--out", metavar="FILE", help="write all columns to this Parquet file, local or gs://"),
+        option("--show", type=from_zero, default=20, metavar="N", help="print the N columns that drift most (20)"),
+    ),
+    before=BEFORE,
+    beam="after --",
 )
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",

@@ -340,6 +340,22 @@ def report(args: argparse.Namespace) -> int:
     return run_together("report", [start(options.REPORT, {**vars(args), **named})])
 
 
+def compare(args: argparse.Namespace) -> int:
+    """Compares data, in a fresh process: it needs Beam."""
+    is_job = args.reference.endswith((".yaml", ".yml"))
+    job = args.job or (args.reference if is_job else None)
+    if args.set and job is None:
+        raise UserError(f"--set {args.set[0]}: replaces a key of a job file; give one by --job")
+    places = [find_dataset(args.reference, args.set if is_job else ())[0]]
+    if args.current is not None:
+        places.append(find_dataset(args.current, ())[0])
+    named = {"reference": places[0], "current": places[1] if args.current is not None else None}
+    if args.files:
+        named["job"] = job
+    values = {**vars(args), **named, "set": args.set if args.files else []}
+    return run_together("compare", [start(options.COMPARE, values, args.beam_options)])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -356,6 +372,7 @@ CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
     "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "report": report,
+    "compare": compare,
     "schema": schema,
     "completion": completion,
 }  # fmt: skip

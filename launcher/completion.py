@@ -8,6 +8,8 @@ _FILES = (
     "JOB",
     "FOLDER",
     "DATASET|JOB",
+    "DATASET|JOB|DIR",
+    "CURRENT",
     "FILE.png",
     "RUN",
     "WHERE",

@@ -133,6 +133,20 @@ COMMANDS = {
         "beamfeed report job.yaml",
         (DATASET_OR_JOB, *options.REPORT.options),
     ),
+    "compare": Command(
+        "tell how far data have drifted: two datasets, new files, or predictions; options for Beam follow --",
+        "beamfeed compare job.yaml --files 'new/*.parquet'",
+        (
+            option(
+                "reference",
+                metavar="DATASET|JOB|DIR",
+                help="what was: a dataset, its job file, or a folder of predictions",
+            ),
+            options.CURRENT,
+            *options.COMPARE.options,
+        ),
+        takes_beam=True,
+    ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
         "print a shell's completion script for commands and options",

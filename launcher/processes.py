@@ -21,7 +21,7 @@ POLL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
 GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, of those whose group has failed
 TAIL_BYTES = 64 * 1024
-JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes of commands that have told why in one line
+JOB_FAILED, USER_MISTAKE, DRIFT = 1, 2, 3  # exit codes of commands that have told why
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     if mistaken:
         _show(_last_line(mistaken[0]))
         return USER_MISTAKE
-    named = [process for process in failed if process.log or process.code != JOB_FAILED]
+    named = [process for process in failed if process.log or process.code not in (JOB_FAILED, DRIFT)]
     if named:
         _show([f"beamfeed: {_describe(named[0])}", *_last_line(named[0])])
     if rest := named[1:]:

@@ -98,6 +98,16 @@ def _make_room(out: str, content: Content, *, force: bool) -> None:
 
 
 @contextmanager
+def removed_after(folder: str) -> Iterator[None]:
+    """A folder of what is needed on the way goes before and after, also where this fails."""
+    storage.remove_tree(folder)
+    try:
+        yield
+    finally:
+        storage.remove_tree(folder)
+
+
+@contextmanager
 def opened(beam_options: Sequence[str], ending: Ending, log: FailureLog) -> Iterator[Any]:
     """A pipeline to add steps to, which runs until its end when this is left.
 

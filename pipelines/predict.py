@@ -8,15 +8,14 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.config.split import SPLITS
-from beamfeed.contract.dataset.fingerprint import data_fingerprint
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, prepared_keys
 from beamfeed.contract.dataset.layout import REJECTS, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.raw_values import read_raw_values
@@ -30,7 +29,7 @@ from beamfeed.contract.options import PREDICT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened, write_once
+from beamfeed.pipelines.export_folder import opened, removed_after, write_once
 from beamfeed.pipelines.preprocess import run_program
 
 PREDICTING = lock.Use("--out", "predicting to")
@@ -121,6 +120,22 @@ def predict_dataset(
     return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force)
 
 
+def check_same(job: Job, manifest: Manifest) -> None:
+    """Raises UserError where the job prepares values in another way than the dataset's did."""
+    of_job = {f"windows.{key}": getattr(job.frame, key) for key in ("length", "stride")}
+    of_dataset = {f"windows.{key}": getattr(manifest.windows, key) for key in ("length", "stride")}
+    if manifest.prepared is not None:
+        of_job, of_dataset = of_job | prepared_keys(job), of_dataset | manifest.prepared
+    for key in sorted({*of_job, *of_dataset}):
+        if of_job.get(key) != of_dataset.get(key):
+            told = (f"{of[key]}" if key in of else "left out" for of in (of_job, of_dataset))
+            ahead = ", the rows to predict included" if key == "windows.length" and manifest.rows_ahead else ""
+            raise UserError(
+                f"{key}: is {' in the job and '.join(told)} in the dataset{ahead}; "
+                "predict with the job that the model was trained with"
+            )
+
+
 def predict_files(
     job: TrainingJob, manifest: Manifest, args: argparse.Namespace, out: str, ending: Ending, log: FailureLog
 ) -> tuple[dict[str, Any], bool]:
@@ -137,14 +152,7 @@ def predict_files(
         from beamfeed.transforms.sources.checking import REJECTS as REJECTED
 
         look_for_devices()
-    differ = [key for key in ("length", "stride") if getattr(job.frame, key) != getattr(manifest.windows, key)]
-    if differ:
-        key = differ[0]
-        of_job, of_dataset = (getattr(frame, key) for frame in (job.frame, manifest.windows))
-        raise UserError(
-            f"windows.{key}: is {of_job} in the job and {of_dataset} in the dataset, the rows to predict "
-            "included; predict with the job that the model was trained with"
-        )
+    check_same(job, manifest)
     raw = read_raw_values(manifest.data_layout(job.output.path).raw_values)
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()
@@ -184,16 +192,6 @@ def predict_files(
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force)
-
-
-@contextmanager
-def removed_after(folder: str) -> Iterator[None]:
-    """A folder of what is needed on the way goes before and after, also where this fails."""
-    storage.remove_tree(folder)
-    try:
-        yield
-    finally:
-        storage.remove_tree(folder)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

@@ -36,6 +36,8 @@ from beamfeed.pipelines.preprocess import run_program
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
 from beamfeed.transforms.scoring.asset import ScoredRows, Windows, score_rows, tails_of
+from beamfeed.transforms.scoring.events import read_events
+from beamfeed.transforms.scoring.judging import Judge
 from beamfeed.transforms.scoring.spool import Spool, read_batches
 from beamfeed.transforms.scoring.tails import Tail
 
@@ -92,6 +94,8 @@ class Scoring:
       args: options.
       fleet: of each measure, its distribution in training.
       threshold: from which on a row is flagged.
+      found: flagged intervals.
+      judge: that compares them with known events, if these are.
     """
 
     measures: list[str]
@@ -100,6 +104,7 @@ class Scoring:
     fleet: Sequence[Tail] = ()
     threshold: float = np.inf
     found: list[dict[str, Any]] = field(default_factory=list)
+    judge: Judge | None = None
 
     def rows_of(self, windows: pa.Table, own: pa.Table) -> Iterator[ScoredRows]:
         """The rows of an asset.
@@ -135,6 +140,8 @@ class Scoring:
                     "first": rows.first + first, "last": rows.first + end - 1,
                 }
             )  # fmt: skip
+        if self.judge is not None:
+            self.judge.add(asset, rows, flagged)
         return flagged
 
 
@@ -191,6 +198,10 @@ def run(args: argparse.Namespace, ending: Ending) -> None:
     content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
     measures = [name for name in MEASURES if name in schema.names]
     scoring = Scoring(measures, job.windows.length, args)
+    if args.events:
+        events = read_events(args.events, schema.field("time").type, "--events")
+        scoring.judge = Judge(events, job.windows.length)
+        content["events"] = {name: edges.tolist() for name, edges in events.items()}
     told, was_complete = write_once(
         out, content, lambda: score(scoring, usual, target, out, content, schema), SCORING, ending, force=args.force
     )
@@ -248,6 +259,8 @@ def score(
         "items": {"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
         "files": [*files, "intervals.csv", "intervals.parquet"],
     }  # fmt: skip
+    if scoring.judge is not None:
+        told["judged"] = {**scoring.judge.verdict(), "unseen": sorted(scoring.judge.unseen)}
     storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
     storage.write_text(storage.join(out, SUCCESS), "")
 
@@ -348,6 +361,34 @@ def say(told: dict[str, Any], out: str) -> None:
     flagged = f"{counted(items['intervals'], 'interval')} of {counted(items['assets'], 'asset')}"
     note(f"{counted(items['rows'], 'row')}; {flagged} over {told['threshold_used']:.3g}", sys.stdout)
     note(storage.join(out, "intervals.csv"), sys.stdout)
+    if "judged" in told:
+        say_verdict(told["judged"])
+
+
+def say_verdict(judged: dict[str, Any]) -> None:
+    """Prints how well flagged intervals agree with known events."""
+    if judged["unseen"]:
+        unseen = counted(len(judged["unseen"]), "asset")
+        note(f"known events of {unseen} are not in the predictions, such as of {judged['unseen'][0]!r}", sys.stdout)
+    if not judged["events"]:
+        note("no row is in a known event", sys.stdout)
+        return
+    delay = f", {judged['delay_rows']:g} rows late (median)" if judged["found"] else ""
+    alarms = counted(judged["alarms"], "interval")
+    note(f"{judged['found']} of {counted(judged['events'], 'event')} found{delay}; {alarms} elsewhere", sys.stdout)
+    for name in ("event_f1", "f1"):
+        what = "events" if name == "event_f1" else "rows"
+        note(f"F1 of {what}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
+    note(
+        f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}; "
+        f"{judged['unusual']:.1%} of rows are in events",
+        sys.stdout,
+    )
+    note(
+        f"F1 with whole events taken as found: {judged['best_adjusted_f1']:.3f} (of shuffled scores "
+        f"{judged['random_adjusted_f1']:.3f})",
+        sys.stdout,
+    )
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.fingerprint import prepared_keys
 from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, Target
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet
@@ -112,6 +113,7 @@ def make_manifest(
         data=data,
         fields=list(fields),
         windows=job.frame,
+        prepared=prepared_keys(job),
         records=job.output.records,
         compression=job.output.compression,
         counts=checked.final.counts,

@@ -74,6 +74,19 @@ def _plain(value: Any, free: Mapping[str, Any] | bool) -> Any:
     return to_jsonable_python(value)
 
 
+def prepared_keys(job: Job) -> dict[str, Any]:
+    """What is said of how values are prepared, by key, such as `prepare.scale.per`; without what is left out."""
+    return dict(_leaves({"prepare": set_keys(job.prepare), "features": _plain(job.features, False)}))
+
+
+def _leaves(keys: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in keys.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     """The identity of a dataset, 64 hex digits.
 

@@ -127,6 +127,9 @@ class Manifest(_Strict):
     )
     fields: list[DataField] = Field(description="What a record holds.")
     windows: Windows = Field(description="Where windows are in the rows of a record; of one row where rows are single.")
+    prepared: dict[str, Any] | None = Field(
+        default=None, description="What the job says of how values are prepared, by key, but for what is left out."
+    )
     records: Literal["segments", "windows"]
     compression: Literal["none", "gzip"]
     counts: Counts

@@ -78,6 +78,8 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
         "JOB",
         "FOLDER",
         "DATASET|JOB",
+        "DATASET|JOB|DIR",
+        "CURRENT",
         "FILE.png",
         "RUN",
         "WHERE",

@@ -18,6 +18,7 @@ PROGRAMS = [
     "beamfeed.pipelines.predict",
     "beamfeed.pipelines.report",
     "beamfeed.pipelines.score",
+    "beamfeed.pipelines.compare",
     "beamfeed.pipelines.suggest_job",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",

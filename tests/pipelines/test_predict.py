@@ -135,10 +135,20 @@ def test_times_that_are_not_even(tmp_path):
     assert table["until"].to_list() == times[table["start"] + 7].tolist()
 
 
-def test_windows_of_another_job_are_refused(fleet, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("windows.stride=1", "windows.stride: is 1 in the job and 2 in the dataset"),
+        ("prepare.duplicates=mean", "prepare.duplicates: is mean in the job and left out in the dataset"),
+        ("prepare.scale.clip=3", "prepare.scale.clip: is 3.0 in the job and 1.5 in the dataset"),
+    ],
+)
+def test_another_job_is_refused(fleet, tmp_path, capsys, key, line):
     arguments = ["--job", str(fleet.folder / "job.yaml"), "--files", str(fleet.files), "--out", str(tmp_path / "x")]
-    assert main([*arguments, "--set", "windows.stride=1"]) == 2
-    assert "windows.stride: is 1 in the job and 2 in the dataset" in capsys.readouterr().err
+    assert main([*arguments, "--set", key]) == 2
+    error = capsys.readouterr().err
+    assert f"{line}; predict with the job that the model was trained with" in error
+    assert error.count("\n") == 1
 
 
 def test_names_that_are_taken(lake, tmp_path):
@@ -150,6 +160,26 @@ def test_names_that_are_taken(lake, tmp_path):
     assert set(found["file"]) == {str(new)}
     assert set(found["file_"]) == {"mine"}
     assert not (tmp_path / "out" / "_working").exists()
+
+
+def test_kept_columns_of_several_types(lake, tmp_path):
+    """They get the type of the first file, and a file in which they cannot have it is set aside."""
+    new = tmp_path / "new"
+    new.mkdir()
+    for name, number in (("a", 16_777_217), ("b", np.int32(5)), ("c", "none"), ("d", 3.0)):
+        rows = make_rows(10, 5).drop(columns=["fraud"]).assign(number=number)
+        rows.to_parquet(new / f"{name}.parquet", index=False)
+    out = tmp_path / "out"
+    options = ["--files", new, "--keep", "number", "--set", "limits.max_rejected_fraction=0.5"]
+    found = predict(lake.folder, out, *options).to_pandas()
+    assert found.groupby("number").size().to_dict() == {16_777_217: 10, 5: 10, 3: 10}
+    reason = json.loads((out / "_rejects.jsonl").read_text())
+    assert (reason["file"], reason["place"]) == (str(new / "c.parquet"), "column number")
+    (tmp_path / "e.csv").write_text(
+        make_rows(1, 5).drop(columns=["fraud"]).assign(amount=16_777_217).to_csv(index=False)
+    )
+    found = predict(lake.folder, tmp_path / "texts", "--files", tmp_path / "e.csv", "--keep", "amount").to_pandas()
+    assert found["amount"].tolist() == [16_777_217]
 
 
 def test_forecasts(tmp_path):

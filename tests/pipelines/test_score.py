@@ -5,48 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-import yaml
 
-from beamfeed.pipelines.predict import main as predict
 from beamfeed.pipelines.score import main
-from beamfeed.trainer.main import main as train
 from tests.fleets import Fleet
 
 
-def make_series(rows: int, seed: int) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    wave = np.sin(np.arange(rows) / 7 + seed)
-    columns = {f"x{at}": (wave * (at + 1) + 0.1 * rng.normal(size=rows)).astype("f4") for at in range(3)}
-    start = np.datetime64("2024-03-01T00:00:00", "us")
-    return pa.table({"t": start + np.arange(rows) * np.timedelta64(60, "s"), **columns})
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory) -> Fleet:
-    fleet = Fleet(tmp_path_factory.mktemp("fleet"))
-    for number in range(8):
-        fleet.write(f"m{number}.parquet", make_series(600, number))
-    fleet.job["train"] |= {
-        "model": {"name": "dense_autoencoder", "units": [8], "latent": 2}, "epochs": 2, "feed": {"batch_size": 64},
-        "review": {"baselines": "none"},
-    }  # fmt: skip
-    assert fleet.preprocess() == 0
-    (fleet.folder / "job.yaml").write_text(yaml.safe_dump(fleet.job))
-    job = str(fleet.folder / "job.yaml")
-    assert train(["--job", job]) == 0
-    assert predict(["--job", job]) == 0
-    new = fleet.folder / "new"
-    new.mkdir()
-    for name, seed in (("m0", 0), ("m9", 9)):
-        table = make_series(400, seed).to_pandas()
-        if name == "m9":
-            table.loc[200:239, "x1"] = table.loc[200:239, "x1"] + 6
-        table.to_parquet(new / f"{name}.parquet", index=False)
-    assert predict(["--job", job, "--files", str(new), "--out", str(fleet.folder / "predicted")]) == 0
-    return fleet
+@pytest.fixture
+def fleet(predicted_fleet: Fleet) -> Fleet:
+    return predicted_fleet
 
 
 def score(fleet: Fleet, out: Path, *options: object) -> pd.DataFrame:
@@ -94,6 +62,46 @@ def test_options(fleet, tmp_path):
     assert last.iloc[0]["begin"] >= by_default.iloc[0]["begin"] - minute
     smooth = score(fleet, tmp_path / "d", "--predictions", new, "--threshold", 3, "--smooth", 40)
     assert smooth.iloc[0]["end"] > by_default.iloc[0]["end"]  # the mean of rows before falls later
+
+
+def test_known_events(fleet, tmp_path, capsys):
+    events = tmp_path / "events.csv"
+    events.write_text("asset,begin,end\nm9,2024-03-01 03:20:00,2024-03-01 03:59:00\nm77,2024-03-01,2024-03-02\n")
+    new = fleet.folder / "predicted"
+    score(fleet, tmp_path / "out", "--predictions", new, "--events", events)
+    said = capsys.readouterr().out
+    assert "1 of 1 event found, " in said
+    assert "known events of 1 asset are not in the predictions, such as of 'm77'" in said
+    judged = json.loads((tmp_path / "out" / "_export.json").read_text())["judged"]
+    assert judged["vus_pr"] > 0.8
+    assert judged["unusual"] == 40 / 800
+    # The flagged intervals are such a table, too: compared with themselves, they are all found at once.
+    for name in ("intervals.csv", "intervals.parquet"):
+        again = ["--predictions", new, "--events", tmp_path / "out" / name]
+        score(fleet, tmp_path / f"again-{name}", *again)
+        judged = json.loads((tmp_path / f"again-{name}" / "_export.json").read_text())["judged"]
+        assert (judged["event_f1"], judged["f1"], judged["delay_rows"], judged["unseen"]) == (1, 1, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (None, "No such file"),
+        ("asset,begin\nm9,2024-03-01\n", "has no column 'end'; it must have asset, begin, end"),
+        ("asset,begin,end\nm9,soon,late\n", "begin: must be a time, such as 2024-03-01 12:00:00, and is 'soon' in"),
+        ("asset,begin,end\nm9,2024-03-02,2024-03-01\n", "event 1: end must not be before begin"),
+    ],
+)
+def test_what_is_no_table_of_events(fleet, tmp_path, capsys, text, line):
+    events = tmp_path / "events.csv"
+    if text is not None:
+        events.write_text(text)
+    job = str(fleet.folder / "job.yaml")
+    assert main(["--job", job, "--out", str(tmp_path / "out"), "--events", str(events)]) == 2
+    error = capsys.readouterr().err
+    assert f"--events: {events}" in error
+    assert line in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

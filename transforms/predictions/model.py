@@ -23,6 +23,7 @@ from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
 TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of itself; each has one of them
+ASSET = "asset"  # an argument where each asset has a scale of its own
 CALL_BYTES = 4 << 20  # of what a model is given at a time, decoded
 CALL_WINDOWS = 16, 16_384  # at least and at most
 _LOADING = threading.Lock()
@@ -111,6 +112,32 @@ class Model:
         """Its copy of the transform graph of the dataset that it was trained on; None where that has none."""
         transform = getattr(self._loaded, "transform", None)
         return None if transform is None else Graph(transform.transform_fn)
+
+    @property
+    def raw_window(self) -> tuple[int, int] | None:
+        """Rows and features of a window of a series, as files have it; None where it takes something else."""
+        specs = self._signatures["serving_default"].structured_input_signature[1]
+        others = [spec for name, spec in specs.items() if name != ASSET]
+        if "stride" not in self.told or len(others) != 1 or others[0].shape.rank != 3:
+            return None
+        return int(others[0].shape[1]), int(others[0].shape[2])
+
+    def answer_raw(self, windows: np.ndarray, assets: Sequence[str]) -> dict[str, np.ndarray]:
+        """What it says of windows as files have them.
+
+        Args:
+          windows: float32 `[windows, length, features]`.
+          assets: the name of the asset of each.
+
+        Returns:
+          by the name of the output, `[windows, ...]`.
+        """
+        call = self._signatures["serving_default"]
+        arguments = {
+            name: tf.constant(assets, tf.string) if name == ASSET else tf.constant(windows, spec.dtype)
+            for name, spec in call.structured_input_signature[1].items()
+        }
+        return {name: output.numpy() for name, output in call(**arguments).items()}
 
     def answer(self, values: Mapping[str, Values], fields: Sequence[Field]) -> dict[str, np.ndarray]:
         """What it says of some windows.

@@ -10,10 +10,11 @@ import pyarrow as pa
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.options import DRIFT
 from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Picture, Pictures, Section, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
-from beamfeed.transforms.scoring.drift import THRESHOLD, Drift, compare
+from beamfeed.transforms.scoring.drift import Drift, compare
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -160,12 +161,12 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
     scaled = f" {of_all} numbers are drawn as the dataset holds them." if as_given else ""
     section = Section("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
-    alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(THRESHOLD)]
+    alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(DRIFT)]
     if drifts:
         section.parts.append(
             Words(
                 "PSI, the population stability index, over tenths of the training rows: under 0.1 a feature is stable, "
-                f"over 0.25 it is another one. Beside it what chance gives, with as few assets. Over {THRESHOLD:g} and "
+                f"over 0.25 it is another one. Beside it what chance gives, with as few assets. Over {DRIFT:g} and "
                 f"over chance: {', '.join(f'{name} on {split}' for name, split in alarms[:12]) or 'none'}"
                 + (f", and {len(alarms) - 12:,} more." if len(alarms) > 12 else ".")
             )

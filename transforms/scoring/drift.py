@@ -13,20 +13,19 @@ sides at random.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beamfeed.transforms.scoring.summary import Summary, codes_of
+from beamfeed.contract.options import DRIFT as THRESHOLD
+from beamfeed.transforms.scoring.deals import AssetDeals, deal_rows
+from beamfeed.transforms.scoring.summary import OTHER, TOGETHER, Summary, codes_of
 
 BINS = 10
 ATOM = 0.05  # a value that so many rows have is a bin of its own
-THRESHOLD = 0.2
 FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
-LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
-RUNS = 40  # of a side, then
 MOST_VALUES = 50  # of a column of texts are bins; the others are one together
-_DEALS = 200  # random ones that tell the noise
+_OF_SPREAD, _OF_VALUE = 1e-5, 1e-6  # parts that numbers may be apart and are the same
 _EMPTY = 0.5  # rows that are added to each bin, as one may have none
 
 
@@ -78,7 +77,7 @@ class Drift:
     new: tuple[tuple[str, float], ...] = ()
     gone: tuple[tuple[str, float], ...] = ()
 
-    def over(self, threshold: float) -> bool:
+    def over(self, threshold: float = THRESHOLD) -> bool:
         """Whether it is an alarm: from the threshold on, and more than chance gives."""
         return self.psi >= threshold and self.psi > self.noise
 
@@ -95,11 +94,15 @@ def psi(counts: np.ndarray) -> np.ndarray:
 
 
 def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none."""
+    """The largest difference of two empirical distributions, of values without NaN; NaN where a side has none.
+
+    Values that differ by no more than what scaling and unscaling may leave are taken for equal.
+    """
     if not len(one) or not len(other):
         return math.nan
-    one, other = np.sort(one), np.sort(other)
+    one, other = np.sort(one.astype(np.float64)), np.sort(other.astype(np.float64))
     every = np.concatenate([one, other])
+    every += _tolerance(every, one)
     shares = (np.searchsorted(side, every, side="right") / len(side) for side in (one, other))
     return float(np.abs(np.subtract(*shares)).max())
 
@@ -112,11 +115,18 @@ def edges_of(values: np.ndarray) -> np.ndarray:
     """
     if not len(values):
         return np.empty(0)
-    at = np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf").astype(np.float32)
-    edges, ordered = np.unique(at), np.sort(values)
-    counts = np.searchsorted(ordered, edges, side="right") - np.searchsorted(ordered, edges, side="left")
-    atoms = edges[counts >= max(2, ATOM * len(values))]
-    return np.unique(np.concatenate([edges, np.nextafter(atoms, np.float32(-np.inf))])).astype(np.float64)
+    ordered = np.sort(values.astype(np.float64))
+    tenths = np.unique(np.quantile(ordered, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+    near = _tolerance(tenths, ordered)
+    begin, end = np.searchsorted(ordered, tenths - near, side="left"), np.searchsorted(ordered, tenths + near, "right")
+    is_atom = end - begin >= max(2, ATOM * len(values))
+    return np.unique(np.concatenate([tenths + near, (tenths - near)[is_atom]]))
+
+
+def _tolerance(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """By how much values may differ and be the same: float32 that were scaled and unscaled again."""
+    low, high = np.quantile(ordered, [0.1, 0.9])
+    return np.maximum(_OF_SPREAD * (high - low), _OF_VALUE * np.abs(values))
 
 
 def compare(reference: Summary, current: Summary) -> list[Drift]:
@@ -124,11 +134,37 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     both = [name for name in reference.columns.names if name in current.columns.names]
     kinds = [set(side.columns.numbers) for side in (reference, current)]
     names = [name for name in both if (name in kinds[0]) == (name in kinds[1])]
-    deals: dict[bytes, np.ndarray] = {}
+    deals: dict[tuple[int, int], AssetDeals] = {}
     return [_compare(name, reference, current, len(names), deals) for name in names]
 
 
-def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: dict[bytes, np.ndarray]) -> Drift:
+def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
+    """The drift of a column whose missing values were filled in, where it is known how many there were.
+
+    It counts where they alone are more drift than the values.
+
+    Args:
+      drift: of the values.
+      rows: of both sides, as their files had them.
+      missing: of these, those without a value.
+    """
+    counts = np.array([[lacking, count - lacking] for count, lacking in zip(rows, missing, strict=True)], np.int64)
+    if not counts.sum(axis=1).all():
+        return drift
+    sides = [
+        replace(side, missing=lacking / count)
+        for side, count, lacking in zip((drift.reference, drift.current), rows, missing, strict=True)
+    ]
+    found = replace(drift, reference=sides[0], current=sides[1])
+    alone = float(psi(counts))
+    if math.isnan(drift.psi) or alone <= drift.psi:
+        return found
+    return replace(found, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
+
+
+def _compare(
+    name: str, reference: Summary, current: Summary, columns: int, deals: dict[tuple[int, int], AssetDeals]
+) -> Drift:
     (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
     is_number = name in reference.columns.numbers
     edges = np.empty(0)
@@ -140,7 +176,6 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
         bins = len(edges) + 2
         codes = [_binned(values, edges) for values in (one, other)]
         exact = np.stack([np.bincount(part, minlength=bins) for part in codes])
-        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
     else:
         counted = [_counts(side, name) for side in (reference, current)]
         labels = _labels(*counted)
@@ -151,17 +186,22 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
         codes = [_placed(values, order) for values in (one, other)]
         shares = [_shares(values, side, name) for values, side in zip(counted, (reference, current), strict=True)]
         new, gone = _only(shares[1], shares[0]), _only(shares[0], shares[1])
-        every = set(shares[0]) | set(shares[1])
-        distance = max((abs(shares[1].get(value, 0.0) - shares[0].get(value, 0.0)) for value in every), default=0.0)
     before, now = _side(reference, name), _side(current, name)
     both = exact / np.maximum(1, exact.sum(axis=1, keepdims=True))
+    if is_number:
+        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
+    else:
+        distance = float(np.abs(np.subtract(*both)).max())
     compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
     if not compared:
         return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
     if reference.columns.by_asset and current.columns.by_asset:
-        dealt = _dealt_units(codes, [one_places, other_places], exact.shape[1], deals)
+        key = (reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER)
+        if key not in deals:
+            deals[key] = AssetDeals.of(one_places, other_places)
+        dealt = deals[key].counts(codes, exact.shape[1])
     else:
-        dealt = _dealt_rows(exact)
+        dealt = deal_rows(exact)
     found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
     return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
 
@@ -189,9 +229,13 @@ def _is_over(reference: Summary, current: Summary, name: str) -> bool:
 
 
 def _labels(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[str, ...]:
-    """The values that are bins: the most frequent of each side."""
+    """The values that are bins: the most frequent of each side, but for those that may be among OTHER of one."""
     totals = [max(1, sum(side.values())) for side in (one, other)]
-    shares = {value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1]) for value in {*one, *other}}
+    shares = {
+        value: max(one.get(value, 0) / totals[0], other.get(value, 0) / totals[1])
+        for value in {*one, *other}
+        if value != OTHER and not any(OTHER in side and value not in side for side in (one, other))
+    }
     return tuple(sorted(shares, key=lambda value: (-shares[value], value))[:MOST_VALUES])
 
 
@@ -208,8 +252,10 @@ def _shares(counts: Mapping[str, int], summary: Summary, name: str) -> dict[str,
 
 
 def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    only = ((value, share) for value, share in shares.items() if value not in others)
-    return tuple(sorted(only, key=lambda item: (-item[1], item[0])))
+    """Values that the other side has not, nor can have among its OTHER."""
+    least = others.get(OTHER, 0.0)
+    only = ((value, share) for value, share in shares.items() if value not in others and share > least)
+    return tuple(sorted((one for one in only if one[0] != OTHER), key=lambda item: (-item[1], item[0])))
 
 
 def _side(summary: Summary, name: str) -> Side:
@@ -222,78 +268,6 @@ def _side(summary: Summary, name: str) -> Side:
     if not moments.count[at]:
         return Side(rows, share)
     return Side(rows, share, float(moments.mean()[at]), float(moments.std()[at]), moments.low[at], moments.high[at])
-
-
-def _dealt_rows(counts: np.ndarray) -> np.ndarray:
-    """int64 `[deals, 2, bins]`: all rows, dealt to two sides of these sizes at random, each for itself."""
-    random = np.random.default_rng(0)
-    total, first = counts.sum(axis=0), int(counts[0].sum())
-    one = random.multivariate_hypergeometric(total, first, size=_DEALS, method="marginals")
-    return np.stack([one, total - one], axis=1)
-
-
-def _dealt_units(
-    codes: Sequence[np.ndarray], places: Sequence[np.ndarray], bins: int, deals: dict[bytes, np.ndarray]
-) -> np.ndarray:
-    """Likewise, float64, where what is dealt is whole assets, or runs of their rows where assets are few.
-
-    Of an asset that is on both sides, the runs are dealt among themselves: how it differs from other assets is on both
-    sides, and no noise.
-
-    Args:
-      codes: the bin of each sampled row, of both sides.
-      places: of these rows, see `Summary`.
-      bins: in all.
-      deals: those of before, as columns that are sampled together have the same.
-    """
-    key = b"".join(place.tobytes() for place in places)
-    units = [_units(place) for place in places]
-    if key not in deals:
-        deals.clear()
-        deals[key] = _deal([np.unique(unit[:, 0] * (1 << 20) + unit[:, 1]) >> 20 for unit in units])
-    counts = []
-    for part, unit in zip(codes, units, strict=True):
-        numbers = np.unique(unit[:, 0] * (1 << 20) + unit[:, 1], return_inverse=True)[1]
-        of_side = np.zeros((numbers.max(initial=-1) + 1, bins))
-        np.add.at(of_side, (numbers, part), 1)
-        counts.append(of_side)
-    every = np.concatenate(counts)
-    first = deals[key].astype(np.float64) @ every
-    return np.stack([first, every.sum(axis=0) - first], axis=1)
-
-
-def _units(places: np.ndarray) -> np.ndarray:
-    """int64 `[n, 2]`: the asset of each row, and its run of rows there: 0, unless assets are few."""
-    assets, numbers = np.unique(places[:, 0], return_inverse=True)
-    runs = np.zeros(len(places), np.int64)
-    if 0 < len(assets) < LEAST_ASSETS:
-        for number in range(len(assets)):
-            mine = np.flatnonzero(numbers == number)
-            many = max(1, round(RUNS * len(mine) / len(places)))
-            ranks = np.argsort(np.argsort(places[mine, 1], kind="stable"), kind="stable")
-            runs[mine] = ranks * many // max(1, len(mine))
-    return np.stack([places[:, 0].astype(np.int64), runs], axis=1)
-
-
-def _deal(assets: Sequence[np.ndarray]) -> np.ndarray:
-    """Bool `[deals, units]`: which units a deal gives to the first side: as many as it had.
-
-    Args:
-      assets: the asset of each unit, of both sides.
-    """
-    one, other = assets
-    shared = np.intersect1d(one, other)
-    strata = np.concatenate([np.where(np.isin(side, shared), side, -1) for side in assets])
-    is_first = np.arange(len(strata)) < len(assets[0])
-    order = np.argsort(strata, kind="stable")
-    _, begins, sizes = np.unique(strata[order], return_index=True, return_counts=True)
-    firsts = np.add.reduceat(is_first[order].astype(np.int64), begins) if len(order) else np.empty(0, np.int64)
-    rank = np.arange(len(order)) - np.repeat(begins, sizes)
-    takes = rank < np.repeat(firsts, sizes)
-    random, deals = np.random.default_rng(0), np.zeros((_DEALS, len(strata)), bool)
-    for deal in deals:
-        deal[np.lexsort((random.random(len(strata)), strata))] = takes
-    return deals
 
 
 def _quantile(values: np.ndarray, risk: float) -> float:

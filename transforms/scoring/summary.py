@@ -14,6 +14,7 @@ from beamfeed.transforms.statistics.value_counts import ValueCounts
 MOST_VALUES = 10_000  # different ones of a column of texts; one with more names rows, and is not compared
 TOGETHER = 60  # columns of a sample: of more there are several, so that each has thousands of rows
 PLACE = 2  # columns of a sample that say where a row is: a number of its asset, and its position
+OTHER = "(other)"  # stands for the values of a category that have no number of their own in a dataset
 _CODES = np.uint64(1 << 24)  # whole numbers that float32 can tell apart
 
 

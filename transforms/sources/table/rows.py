@@ -139,9 +139,12 @@ def to_rows(
             _check_there(read, feature.columns[0], wrong)
     if schema.kept is not None:
         read[ROW_NUMBER] = pa.array(first + np.arange(batch.num_rows))
-        for name in schema.kept:
-            values = column(name)
-            read[kept_name(name)] = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        for name, type_ in schema.kept.items():
+            try:
+                read[kept_name(name)] = column(name).cast(type_)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                fault = f"is {column(name).type}, and {type_} in the first file; it cannot be kept as that"
+                raise BadInput(path, f"column {name}", fault) from None
     key = None if schema.key is None else text(schema.key)
     if key is not None:
         # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.

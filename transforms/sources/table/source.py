@@ -27,6 +27,7 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
+from beamfeed.transforms.sources.readers.lookup import typed_reader
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.arrays import Encoder
 from beamfeed.transforms.sources.table.count_files import gather_counts
@@ -202,7 +203,8 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Table":
         schema = self._schema
-        there = [] if not names else [*read_schema(files[0].path, schema.text).names, *sorted(schema.of_path)]
+        first = pa.schema([]) if not names else read_schema(files[0].path, schema.text)
+        there = [*first.names, *sorted(schema.of_path)]
         for name in names:
             if name in schema.partitions:
                 raise UserError(
@@ -211,7 +213,13 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
             if name not in there:
                 has = ", ".join(there)
                 raise UserError(f"--keep: {name!r} is not a column{near_miss(name, there)} (the files have: {has})")
-        return Table(self.job, replace(schema, kept=tuple(names)), self._most)
+        kept = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
+        if typed_reader(files[0].path) is None:
+            kept |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
+        kept = {
+            name: getattr(type_, "value_type", type_) for name, type_ in kept.items()
+        }  # of a dictionary, its values
+        return Table(self.job, replace(schema, kept=kept), self._most)
 
     def read_with(self, work: TableWork, transform: Transform) -> Iterator[RecordBlock]:
         piece, kept = work.unit.asset.piece, self._schema.kept or ()

@@ -21,24 +21,26 @@ def vus_pr(unusual: np.ndarray, scores: np.ndarray, most: int) -> float:
     """
     ordered = np.sort(scores)[::-1]
     cuts = np.unique(ordered[np.linspace(0, len(ordered) - 1, THRESHOLDS).astype(int)])[::-1]
-    said = scores >= cuts[:, None]
-    sums = np.concatenate([np.zeros((len(said), 1), int), said.cumsum(axis=1)], axis=1)
-    said = said.astype("f4")
-    return float(np.mean([_area(unusual, said, sums, buffer) for buffer in range(most + 1)]))
+    said_from = np.searchsorted(-cuts, -scores)  # the first cut at which a row is said to be unusual
+    return float(np.mean([_area(unusual, scores, cuts, said_from, buffer) for buffer in range(most + 1)]))
 
 
-def _area(unusual: np.ndarray, said: np.ndarray, sums: np.ndarray, buffer: int) -> float:
-    """The area for one buffer; `sums` are those of what was said before each row."""
+def _area(unusual: np.ndarray, scores: np.ndarray, cuts: np.ndarray, said_from: np.ndarray, buffer: int) -> float:
     weights = buffered(unusual, buffer)
-    edges = np.diff(np.concatenate([[0], (weights > 0).astype(np.int8), [0]]))
-    found = said @ weights.astype("f4")  # of what is anomalous or near
-    count, inside = said.sum(axis=1), float(unusual.sum())
-    near = found - said[:, unusual].sum(axis=1)
+
+    def said(some: np.ndarray | None = None) -> np.ndarray:
+        """The sum of some weights, or the number, of the rows that are said to be unusual, `[cuts]`."""
+        return np.bincount(said_from, some, len(cuts)).cumsum()
+
+    found = said(weights)  # of what is anomalous or near
+    inside = float(unusual.sum())
     # As many positives as there are rows of ranges and, half of it, what was said of their buffers.
-    positives = (inside + inside + near) / 2
-    exists = (sums[:, np.flatnonzero(edges == -1)] > sums[:, np.flatnonzero(edges == 1)]).mean(axis=1)
+    positives = (inside + inside + found - said(unusual)) / 2
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (weights > 0).astype(np.int8), [0]])))
+    highest = np.maximum.reduceat(np.append(scores, -np.inf), edges)[::2]
+    exists = (highest >= cuts[:, None]).mean(axis=1)
     recall = np.minimum(found / positives, 1) * exists
-    precision = found / np.maximum(count, 1)
+    precision = found / said()
     return float(np.sum(np.diff(recall, prepend=0) * precision))
 
 

@@ -1,0 +1,265 @@
+"""Entry point of `beamfeed compare`: how far data have drifted, column by column.
+
+    python -m beamfeed.pipelines.compare REFERENCE [CURRENT] [--files PATTERN --job JOB] [-- options of Beam]
+
+Exit codes: 0 no drift, 1 the job failed, 2 a mistake of the user's, 3 drift.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.fields import field_name
+from beamfeed.contract.dataset.manifest import find_manifest
+from beamfeed.contract.dataset.raw_values import read_raw_values
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import DRIFT, UserError
+from beamfeed.contract.events import emit_event
+from beamfeed.contract.failure_log import FailureLog
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import COMPARE
+from beamfeed.contract.text import counted
+from beamfeed.contract.verbosity import note
+from beamfeed.pipelines.compare_text import to_lines
+from beamfeed.pipelines.export_folder import opened, read_told, removed_after
+from beamfeed.pipelines.preprocess import run_program
+
+_LONG = ("edges", "labels", "reference_shares", "current_shares", "new", "gone")  # columns that --json leaves out
+
+
+@dataclass(frozen=True)
+class Named:
+    """A side, and what is told of it.
+
+    Attributes:
+      place: where it is.
+      side: that is read.
+      found: of a pipeline, adds the steps that make a PCollection of one Found; and one of one Fleet, where rows may be
+        set aside.
+      seen: by column, the rows as files had them; None where `found` tells.
+      skipped: what is not compared.
+    """
+
+    place: str
+    side: Any
+    found: Callable[[Any], tuple[Any, Any]]
+    seen: Mapping[str, Any] | None
+    skipped: Sequence[str] = ()
+
+
+def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
+    """Compares, and returns the exit code.
+
+    Raises:
+      UserError, JobFailed
+    """
+    if bool(args.files) == (args.current is not None):
+        raise UserError("give what to compare with: another dataset or predictions, or --files")
+    if args.files and args.job is None:
+        raise UserError("--files: needs --job, the job file of the dataset, which says how files are read")
+    if args.out is not None:
+        _check_out(args.out)
+    job = load_job(args.job, args.set) if args.files else None
+    with heavy_imports():
+        import apache_beam as beam
+        import pyarrow.parquet as pq
+
+        from beamfeed.transforms.scoring.compare_steps import finish
+
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-compare-"))
+        out = args.out or os.path.join(scratch, "compared.parquet")
+        reference = _named(args.reference, "reference")
+        working = f"{args.out}-working-{uuid4().hex[:8]}" if args.out else os.path.join(scratch, "working")
+        current = _files(args, job, reference, working, stack) if job is not None else _named(args.current, "current")
+        alone = _alone(reference, current, told=not args.files)
+        storage.remove_file(out)  # of an earlier comparison, which must not be taken for this one
+        with opened(args.beam_options, ending, log) as pipeline:
+            once = pipeline | "Begin" >> beam.Create([None])
+            found, fleets = zip(*(named.found(pipeline) for named in (reference, current)), strict=True)
+            _ = once | "Finish" >> beam.Map(
+                finish,
+                *map(beam.pvalue.AsSingleton, found),
+                [reference.seen, current.seen],
+                args.threshold,
+                alone,
+                out,
+                *(beam.pvalue.AsSingleton(fleet) for fleet in fleets if fleet is not None),
+            )
+        try:
+            with storage.open_input(out) as file:
+                table = pq.read_table(file)
+        except FileNotFoundError:
+            raise UserError(
+                "--out: is needed where workers are on other machines; give a file that they can write"
+            ) from None
+    return _tell(args, table, reference, current)
+
+
+def _check_out(out: str) -> None:
+    if not storage.is_remote(out) and os.path.isdir(out):
+        raise UserError(f"--out {out}: is a folder, it must be a file such as drift.parquet")
+    if not out.endswith(".parquet"):
+        raise UserError(f"--out {out}: must end with .parquet")
+
+
+def _alone(reference: Named, current: Named, *, told: bool) -> list[tuple[str, str]]:
+    """The columns that one side has alone, where that is told.
+
+    Raises:
+      UserError: if both have none in common.
+    """
+    names = [[name for columns in one.side.columns for name in columns.names] for one in (reference, current)]
+    if not {*names[0]} & {*names[1]}:
+        of = "; ".join(f"{one.place} has {', '.join(some[:5]) or 'none'}" for one, some in
+                       zip((reference, current), names, strict=True))  # fmt: skip
+        raise UserError(f"no column is in both: {of}")
+    if not told:
+        return []
+    return [
+        *((name, "only in the reference") for name in names[0] if name not in names[1]),
+        *((name, "only in the current data") for name in names[1] if name not in names[0]),
+    ]
+
+
+def _named(place: str, argument: str) -> Named:
+    """A dataset, or predictions.
+
+    Raises:
+      UserError: if it is neither.
+    """
+    place = place.rstrip("/") or "/"
+    told = read_told(place)
+    if told is not None:
+        return _predictions(place, argument, told)
+    manifest = find_manifest(place)
+    if manifest is None:
+        raise UserError(f"{argument}: {place} is neither a dataset (no manifest.json) nor a folder of predictions")
+    with heavy_imports():
+        from beamfeed.transforms.export.base import Export
+        from beamfeed.transforms.scoring.compare_steps import FoundInParts
+        from beamfeed.transforms.scoring.sides import DatasetSide
+        from beamfeed.transforms.scoring.stored import read_stored
+
+        stored = read_stored(manifest, place)
+    side = DatasetSide(manifest, stored)
+    splits = tuple(split for split, info in manifest.splits.items() if info.windows)
+    parts = Export(place, manifest, splits, "windows", (), "", "").shards()
+    return Named(place, side, _of_parts(argument, FoundInParts(side, parts)), stored.seen, stored.skipped)
+
+
+def _of_parts(label: str, found_in_parts: Any) -> Callable[[Any], tuple[Any, None]]:
+    return lambda pipeline: (pipeline | label >> found_in_parts, None)
+
+
+def _predictions(place: str, argument: str, told: Mapping[str, Any]) -> Named:
+    if told.get("to") != "predictions" or not told.get("complete"):
+        raise UserError(f"{place}: holds no complete predictions; `beamfeed predict` writes them")
+    files = [storage.join(place, name) for name in told["files"]]
+    if not files:
+        raise UserError(f"{place}: holds no prediction")
+    with heavy_imports():
+        import pyarrow.parquet as pq
+
+        from beamfeed.transforms.scoring.compare_steps import FoundInParts
+        from beamfeed.transforms.scoring.sides import PredictionsSide
+
+    with storage.open_input(files[0]) as file:
+        side = PredictionsSide(pq.read_schema(file))
+    return Named(place, side, _of_parts(argument, FoundInParts(side, files)), {})
+
+
+def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, stack: ExitStack) -> Named:
+    """New files, that are read as those of the reference were."""
+    place = args.reference.rstrip("/")
+    manifest = find_manifest(place)
+    if manifest is None:
+        raise UserError(f"--files: are compared with a dataset, and {place} is none")
+    if job.source.kind != manifest.kind:
+        raise UserError(f"--job: reads {job.source.kind}, the dataset at {place} is of {manifest.kind}")
+    with heavy_imports():
+        from beamfeed.contract.progress import Progress
+        from beamfeed.pipelines.build import PreprocessPipeline, write_listing
+        from beamfeed.transforms.predictions.job import job_of_files
+        from beamfeed.transforms.predictions.steps import WORKING, FileLayout
+        from beamfeed.transforms.scoring.compare_steps import FoundInShards
+        from beamfeed.transforms.scoring.sides import FilesSide
+        from beamfeed.transforms.sources import make_source
+    raw = read_raw_values(manifest.data_layout(place).raw_values)
+    reading = job_of_files(job, args.files, manifest, raw)
+    source, files = make_source(reading, reading.source.list_files())
+    source = source.keeping((), files)
+    of = {field_name(name): getattr(section, "column", None) or name for name, section in reading.features.items()}
+    side = FilesSide(source, manifest, reference.side.stored, of)
+    layout = FileLayout(working, WORKING)
+    stack.enter_context(removed_after(working))
+
+    def found(pipeline: Any) -> tuple[Any, Any]:
+        listed = source.listed(files, layout.scratch)
+        write_listing(layout, listed)
+        checked = PreprocessPipeline(source, layout, "", len(files), Progress(None)).check(pipeline)
+        return checked.shards | "Files" >> FoundInShards(side), checked.fleet
+
+    names = [name for columns in reference.side.columns[:1] for name in columns.names]
+    skipped = [name for name in names if name not in side.columns[0].names]
+    return Named(", ".join(args.files), side, found, None, skipped)
+
+
+def _tell(args: argparse.Namespace, table: Any, reference: Named, current: Named) -> int:
+    """Prints the outcome and returns the exit code.
+
+    Raises:
+      UserError: if a side has no rows.
+    """
+    rows, aside = table.to_pylist(), json.loads(table.schema.metadata[b"beamfeed"])
+    sizes = {side: max((row[f"{side}_rows"] or 0 for row in rows), default=0) for side in ("reference", "current")}
+    for one, count in zip((reference, current), sizes.values(), strict=True):
+        if not count:
+            raise UserError(f"{one.place}: has no row to compare")
+    drifted = [row["column"] for row in rows if row["drift"]]
+    skipped = sorted({*reference.skipped, *current.skipped})
+    if args.json:
+        columns = [{name: value for name, value in row.items() if name not in _LONG} for row in rows]
+        places = {"reference": reference.place, "current": current.place}
+        emit_event(
+            "compare",
+            **places,
+            rows=sizes,
+            set_aside=aside,
+            threshold=args.threshold,
+            drifted=drifted,
+            skipped=skipped,
+            columns=columns,
+        )
+        return DRIFT if drifted else 0
+    for one, (name, count) in zip((reference, current), sizes.items(), strict=True):
+        note(f"{name:9}  {one.place}: {counted(count, 'row')}", sys.stdout)
+    if told := [counted(count, what) for what, count in aside.items() if count]:
+        note(f"set aside  {' and '.join(told)}; `beamfeed check` of these files tells why", sys.stdout)
+    for line in to_lines(rows, args.show, args.threshold):
+        note(line, sys.stdout)
+    if skipped:
+        note(f"not compared: {', '.join(skipped)}", sys.stdout)
+    if args.out:
+        note(f"{args.out}: all columns", sys.stdout)
+    return DRIFT if drifted else 0
+
+
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+    """Compares and returns the exit code."""
+    log = FailureLog()
+    return COMPARE.run(lambda args: run(args, ending or Ending(), log), argv, log)
+
+
+if __name__ == "__main__":
+    run_program(lambda ending: main(ending=ending))

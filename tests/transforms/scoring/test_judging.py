@@ -1,0 +1,97 @@
+"""Scores against known events: by plain loops over thresholds, and by scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from beamfeed.transforms.scoring.asset import ScoredRows
+from beamfeed.transforms.scoring.judging import STEP, Counts, Judge, at_or_over
+
+
+def runs(flags: list[bool]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for row in [row for row, flag in enumerate(flags) if flag]:
+        if found and found[-1][-1] == row - 1:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
+
+
+def rows_of(scores: np.ndarray, first: int = 0) -> ScoredRows:
+    return ScoredRows(first, first + np.arange(len(scores), dtype=float), scores[:, None])
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=30))
+def test_counts_at_every_threshold(rows):
+    scores, unusual = [score for score, _ in rows], [flag for _, flag in rows]
+    counts = Counts()
+    counts.add((np.array(scores) + 0.5) * STEP, np.array(unusual))
+    events = runs(unusual)
+    for cut in range(8):
+        over = [score >= cut for score in scores]
+        expected = {
+            "inside": sum(flag and said for flag, said in zip(unusual, over, strict=True)),
+            "outside": sum(said and not flag for flag, said in zip(unusual, over, strict=True)),
+            "adjusted": sum(len(event) for event in events if any(over[row] for row in event)),
+            "found": sum(any(over[row] for row in event) for event in events),
+            "alarms": sum(not any(unusual[row] for row in run) for run in runs(over)),
+        }
+        assert {name: at_or_over(value)[cut] for name, value in vars(counts).items()} == expected
+
+
+def test_areas_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    judge, said, truth = Judge({"a": np.array([[20.0, 39.0], [200.0, 229.0]]), "b": np.array([[5.0, 9.0]])}, 10), [], []
+    for asset in "abc":
+        unusual = np.zeros(300, bool)
+        if asset == "a":
+            unusual[20:40] = unusual[200:230] = True
+        if asset == "b":
+            unusual[5:10] = True
+        scores = (
+            rng.integers(0, 4000, 300) + unusual * 2000
+        ) * STEP + STEP / 2  # sums of floats would part what is equal
+        judge.add(asset, rows_of(scores), scores > 4)
+        said.append(scores)
+        truth.append(unusual)
+    verdict = judge.verdict()
+    assert verdict["auc_pr"] == pytest.approx(average_precision_score(np.concatenate(truth), np.concatenate(said)))
+    assert verdict["auc_roc"] == pytest.approx(roc_auc_score(np.concatenate(truth), np.concatenate(said)))
+    assert verdict["events"] == 3
+
+
+def test_the_threshold_that_was_used():
+    scores = np.zeros(100)
+    scores[[12, 13, 14, 50, 51]] = 5
+    judge = Judge({"m": np.array([[10.0, 19.0], [70.0, 79.0]])}, 10)
+    judge.add("m", rows_of(scores), scores > 1)
+    verdict = judge.verdict()
+    assert (verdict["events"], verdict["found"], verdict["alarms"], verdict["delay_rows"]) == (2, 1, 1, 2)
+    assert verdict["f1"] == pytest.approx(2 * 3 / (20 + 5))
+    assert verdict["event_f1"] == pytest.approx(0.5)
+    assert verdict["best_adjusted_f1"] == pytest.approx(2 * 10 / (20 + 12))
+
+
+def test_what_adjusting_hides():
+    """Scores that know nothing do well if one row of an event is enough."""
+    rng = np.random.default_rng(0)
+    judge = Judge({"m": np.array([[1000.0, 1999.0], [5000.0, 5999.0]])}, 10)
+    scores = rng.exponential(size=10_000)
+    judge.add("m", rows_of(scores), scores > 5)
+    verdict = judge.verdict()
+    assert verdict["best_f1"] < 0.35
+    assert verdict["best_adjusted_f1"] > 0.8
+    assert verdict["random_adjusted_f1"] == pytest.approx(verdict["best_adjusted_f1"], abs=0.1)
+
+
+def test_nothing_is_known_or_found():
+    judge = Judge({}, 10)
+    judge.add("m", rows_of(np.arange(5.0)), np.zeros(5, bool))
+    assert judge.verdict() == {"events": 0}
+    judge = Judge({"m": np.array([[1.0, 2.0]])}, 10)
+    judge.add("m", rows_of(np.array([np.nan, 0, 0, 9])), np.zeros(4, bool))
+    verdict = judge.verdict()
+    assert (verdict["found"], verdict["delay_rows"], verdict["event_f1"]) == (0, None, 0)

@@ -1,0 +1,97 @@
+"""The steps of a comparison: parts of a side -> what is found in each -> in all -> a table."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import apache_beam as beam
+
+from beamfeed.transforms.export.parquet import KEY, write_batches
+from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.scoring.compared import compare_sides, seen_in, table_of
+from beamfeed.transforms.scoring.sides import Found, Part, Side, nothing
+from beamfeed.transforms.scoring.stored import Seen
+
+
+class FindIn(beam.DoFn):
+    """A part of a side -> Found."""
+
+    def __init__(self, side: Side):
+        self._side = side
+        self._parts = beam.metrics.Metrics.counter("beamfeed", "parts_compared")
+
+    def process(self, part: Part) -> Iterator[Found]:
+        yield self._side.read(part)
+        self._parts.inc()
+
+
+class AddUp(beam.CombineFn):
+    """Found of parts -> Found of all."""
+
+    def __init__(self, side: Side):
+        self._side = side
+
+    def create_accumulator(self) -> Found:
+        return nothing(self._side)
+
+    def add_input(self, accumulator: Found, element: Found) -> Found:
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Iterable[Found]) -> Found:
+        return sum(accumulators, nothing(self._side))
+
+    def extract_output(self, accumulator: Found) -> Found:
+        return accumulator
+
+
+class FoundInShards(beam.PTransform):
+    """PCollection of parts -> PCollection of one Found.
+
+    Args:
+      side: that they are parts of.
+    """
+
+    def __init__(self, side: Side):
+        super().__init__()
+        self._side = side
+
+    def expand(self, parts: beam.PCollection) -> beam.PCollection:
+        return parts | "FindIn" >> beam.ParDo(FindIn(self._side)) | "AddUp" >> beam.CombineGlobally(AddUp(self._side))
+
+
+class FoundInParts(beam.PTransform):
+    """A pipeline -> PCollection of one Found.
+
+    Args:
+      side: that is read.
+      parts: all of it.
+    """
+
+    def __init__(self, side: Side, parts: Sequence[Part]):
+        super().__init__()
+        self._side, self._parts = side, parts
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        parts = pipeline | "Parts" >> beam.Create(self._parts) | "Spread" >> beam.Reshuffle()
+        return parts | FoundInShards(self._side)
+
+
+def finish(
+    _: None, reference: Found, current: Found, seen: Sequence[Mapping[str, Seen] | None], threshold: float,
+    alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
+) -> None:  # fmt: skip
+    """Writes the table of the comparison.
+
+    Args:
+      reference: what was, and
+      current: what is.
+      seen: of both, see `compare_sides`; None where it is counted with them.
+      threshold: from which on a column drifts.
+      alone: columns that one side has alone, and which.
+      out: the file, local or gs://.
+      fleet: what was set aside of new files.
+    """
+    counted = [seen_in(found) if one is None else one for one, found in zip(seen, (reference, current), strict=True)]
+    table = table_of(compare_sides(reference, current, counted), threshold, alone)
+    aside = {} if fleet is None else {"file": fleet.rejected_files, "row": fleet.rejected_rows}
+    table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})
+    write_batches(out, table.schema, table.to_batches())

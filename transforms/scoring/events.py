@@ -1,0 +1,58 @@
+"""Known events, such as failures: a table of `asset`, `begin` and `end`, as `score` writes flagged intervals."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
+
+COLUMNS = ("asset", "begin", "end")
+
+
+def read_events(path: str, kind: pa.DataType, option: str) -> dict[str, np.ndarray]:
+    """The events of each asset, float64 `[events, 2]`: the times of the first and the last row; timestamps in us.
+
+    Args:
+      path: a CSV or Parquet file.
+      kind: of times in predictions.
+      option: that names the file.
+
+    Raises:
+      UserError: if it is no such table, or an event ends before it begins.
+    """
+    try:
+        with storage.open_input(path) as file:
+            if path.endswith((".parquet", ".pq")):
+                table = pq.read_table(file)
+            else:
+                texts = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.string()))
+                table = csv.read_csv(file, convert_options=texts)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{option}: {path}: {str(error).splitlines()[0]}") from None
+    if lacking := [name for name in COLUMNS if name not in table.column_names]:
+        raise UserError(f"{option}: {path} has no column {lacking[0]!r}; it must have {', '.join(COLUMNS)}")
+    edges = np.stack([_ticks(table[name], kind, f"{option}: {path}: {name}") for name in COLUMNS[1:]], axis=1)
+    if (wrong := np.flatnonzero(~(edges[:, 0] <= edges[:, 1]))).size:
+        row = int(wrong[0])
+        begin, end = (table[name][row].as_py() for name in COLUMNS[1:])
+        raise UserError(f"{option}: {path}: event {row + 1}: end must not be before begin, and is {end} with {begin}")
+    assets = table["asset"].cast(pa.string()).combine_chunks().dictionary_encode()
+    codes = assets.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return {name: edges[codes == code] for code, name in enumerate(assets.dictionary.to_pylist())}
+
+
+def _ticks(times: pa.ChunkedArray, kind: pa.DataType, place: str) -> np.ndarray:
+    to = kind if pa.types.is_timestamp(kind) else pa.float64()
+    try:
+        if pa.types.is_timestamp(to) and pa.types.is_string(times.type):
+            times = pc.cast(times, pa.timestamp("us"), safe=False)
+        times = times.cast(to, safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        what = "a time, such as 2024-03-01 12:00:00" if pa.types.is_timestamp(to) else "a number"
+        raise UserError(f"{place}: must be {what}, and is {times[0].as_py()!r} in the first row") from None
+    numbers = times.cast(pa.int64()) if pa.types.is_timestamp(to) else times
+    return np.asarray(numbers.cast(pa.float64()).fill_null(np.nan).to_numpy(), np.float64)

@@ -1,0 +1,133 @@
+"""How well scores find events that are known: one asset at a time, all thresholds at once. Pure."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from beamfeed.transforms.scoring.alarms import intervals
+from beamfeed.transforms.scoring.asset import ScoredRows
+from beamfeed.transforms.scoring.vus import vus_pr
+
+STEP = 1e-3  # scores that differ by less are one threshold
+BINS = 60_000  # thresholds, the last one stands for all above
+MOST_BUFFER = 100  # rows, the largest of VUS-PR
+
+
+class Counts:
+    """How many rows, events and runs of rows have a score, int64 `[BINS]`: summed up, how many are at or over it.
+
+    Attributes:
+      inside, outside: rows of events, and others.
+      adjusted: rows of events, each with the highest score of its event.
+      found: events, with their highest score.
+      alarms: runs of rows that touch no event; the scores at which there is one more, less those with one fewer.
+    """
+
+    def __init__(self) -> None:
+        self.inside, self.outside, self.adjusted, self.found, self.alarms = np.zeros((5, BINS), np.int64)
+
+    def add(self, scores: np.ndarray, unusual: np.ndarray) -> None:
+        """Rows that follow each other, `[n]`: their scores and which are of events."""
+        bins = np.clip(scores / STEP, 0, BINS - 1).astype(np.int64)
+        _add(self.inside, bins[unusual])
+        _add(self.outside, bins[~unusual])
+        for first, end in intervals(unusual, 1, 0).tolist():
+            highest = bins[first:end].max(keepdims=True)
+            _add(self.found, highest)
+            _add(self.adjusted, highest, end - first)
+        before = np.concatenate(
+            [[-1], bins[:-1]]
+        )  # a run begins where a row is over a threshold and that before is not
+        for first, end in intervals(~unusual, 1, 0).tolist():
+            gap = bins[first:end]
+            rises = gap > before[first:end]
+            _add(self.alarms, gap[rises])
+            _add(self.alarms, before[first:end][rises], -1)
+            if end < len(bins):  # the run that goes on into the next event, unless it came out of one, is none
+                _add(self.alarms, np.minimum(gap[-1:], bins[end]), -1)
+                _add(self.alarms, np.minimum(gap.min(keepdims=True), np.minimum(before[first], bins[end])))
+
+
+def _add(counts: np.ndarray, bins: np.ndarray, count: int = 1) -> None:
+    """`count` more at each of some scores; -1 is under all of them."""
+    np.add.at(counts, bins[bins >= 0], count)
+
+
+def at_or_over(counts: np.ndarray) -> np.ndarray:
+    """From how many have each score, int64 `[BINS]`, how many have it or a higher one."""
+    return counts[::-1].cumsum()[::-1]
+
+
+class Judge:
+    """Compares scores with known events.
+
+    Args:
+      events: of each asset, float64 `[events, 2]`, the times of the first and the last row of each.
+      length: rows of a window.
+
+    Attributes:
+      unseen: assets that have events, and no rows so far.
+    """
+
+    def __init__(self, events: Mapping[str, np.ndarray], length: int):
+        self._events, self._buffer, self.unseen = events, min(length, MOST_BUFFER), set(events)
+        self._counts, self._random = Counts(), Counts()
+        self._rng = np.random.default_rng(0)
+        self._vus: list[tuple[float, int]] = []
+        self._delays: list[int] = []
+        self._flags = np.zeros(3, np.int64)  # flagged rows of events and others, flagged intervals that touch no event
+
+    def add(self, asset: str, rows: ScoredRows, flagged: np.ndarray) -> None:
+        """Rows of an asset that follow each other, and which of them are flagged, bool `[rows]`."""
+        self.unseen.discard(asset)
+        unusual = np.zeros(len(flagged), bool)
+        for begin, end in self._events.get(asset, ()):
+            unusual |= (rows.time >= begin) & (rows.time <= end)
+        scores = np.nan_to_num(rows.scores[:, 0])
+        self._counts.add(scores, unusual)
+        self._random.add(self._rng.permutation(scores), unusual)
+        alarms = sum(not unusual[first:end].any() for first, end in intervals(flagged, 1, 0).tolist())
+        self._flags += [(flagged & unusual).sum(), (flagged & ~unusual).sum(), alarms]
+        if unusual.any():
+            self._vus.append((vus_pr(unusual, scores, self._buffer), len(scores)))
+        for first, end in intervals(unusual, 1, 0).tolist():
+            if flagged[first:end].any():
+                self._delays.append(int(flagged[first:end].argmax()))
+
+    def verdict(self) -> dict[str, float | int | None]:
+        """How well they agree; None where nothing was found.
+
+        `unusual` is the share of rows that are in events: `auc_pr` of scores that know nothing. `vus_pr` is the mean
+        over series with events, by their rows; `auc_pr` is the average precision of all rows, `auc_roc` the area under
+        their ROC curve. `f1` is of rows, `event_f1` of events and of flagged intervals that touch one; at the threshold
+        that was used, and (`best_...`) at the one that suits best. `best_adjusted_f1` takes all rows of an event as
+        found if one is; `random_adjusted_f1` is the same of the same scores in random order.
+        """
+        hits, misses, alarms = self._flags.tolist()
+        of = {name: at_or_over(counts) for name, counts in vars(self._counts).items()}
+        of_random = {name: at_or_over(counts) for name, counts in vars(self._random).items()}
+        rows, events, found = int(of["inside"][0]), int(of["found"][0]), len(self._delays)
+        if not events:
+            return {"events": 0}
+        recall, false_rate = of["inside"] / rows, of["outside"] / max(1, int(of["outside"][0]))
+        return {
+            "events": events,
+            "found": found,
+            "alarms": alarms,
+            "unusual": rows / (rows + int(of["outside"][0])),
+            "delay_rows": float(np.median(self._delays)) if found else None,
+            "vus_pr": sum(value * weight for value, weight in self._vus) / sum(weight for _, weight in self._vus),
+            "auc_pr": float(-np.diff(recall, append=0) @ (of["inside"] / np.maximum(1, of["inside"] + of["outside"]))),
+            "auc_roc": float(np.trapezoid(np.append(recall, 0)[::-1], np.append(false_rate, 0)[::-1])),
+            "f1": _f1(hits, rows, hits + misses),
+            "best_f1": _f1(of["inside"], rows, of["inside"] + of["outside"]),
+            "event_f1": _f1(found, events, found + alarms),
+            "best_event_f1": _f1(of["found"], events, of["found"] + of["alarms"]),
+            "best_adjusted_f1": _f1(of["adjusted"], rows, of["adjusted"] + of["outside"]),
+            "random_adjusted_f1": _f1(of_random["adjusted"], rows, of_random["adjusted"] + of_random["outside"]),
+        }
+
+
+def _f1(hits: np.ndarray | int, positives: int, said: np.ndarray | int) -> float:
+    """The harmonic mean of hits / said and hits / positives; of several thresholds, the highest."""
+    return float(np.max(2 * np.asarray(hits) / (positives + np.asarray(said))))

@@ -1,0 +1,378 @@
+"""What is compared: a dataset, files that are read as those of a dataset were, or tables of predictions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.export.base import ShardExport, records_at_a_time
+from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.records.shard_plan import ShardPlan
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.scoring.spool import read_batches
+from beamfeed.transforms.scoring.stored import Stored, labels_of
+from beamfeed.transforms.scoring.summary import Columns, Summary
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
+from beamfeed.transforms.statistics.moments import Moments
+
+MOST_DIMENSIONS = 1024  # of a list are compared, such as a latent vector
+PLACES = (
+    "asset",
+    "start",
+    "time",
+    "until",
+    "file",
+    "row",
+    "row_",
+    "path",
+)  # columns that say whose predictions they are
+Part = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What is found of one side, or of a part of it; `a + b` is that of both.
+
+    Attributes:
+      summaries: of its rows; of a dataset of series also of its windows.
+      seen: of new files, the numbers of the first summary's columns before missing ones are filled in.
+    """
+
+    summaries: tuple[Summary, ...]
+    seen: Moments | None = None
+
+    def __add__(self, other: "Found") -> "Found":
+        seen = self.seen if other.seen is None else other.seen
+        if self.seen is not None and other.seen is not None:
+            seen = self.seen + other.seen
+        return Found(tuple(a + b for a, b in zip(self.summaries, other.summaries, strict=True)), seen)
+
+
+class Side(Protocol):
+    """One of two that are compared. It goes to workers, part by part."""
+
+    columns: tuple[Columns, ...]
+
+    def read(self, part: Part) -> Found:
+        """What is found in a part of it.
+
+        Raises:
+          JobFailed: if it cannot be read.
+        """
+        ...
+
+
+def nothing(side: Side) -> Found:
+    """What is found in no part."""
+    return Found(tuple(map(Summary.zero, side.columns)))
+
+
+class Fields:
+    """Fields as columns of numbers and of texts.
+
+    Args:
+      stored: how the dataset stores them.
+    """
+
+    def __init__(self, stored: Stored, per: str):
+        self._stored = stored
+        self.fields = [field for field in stored.fields if field.per == per]
+        self.numbers = [name for field in self.fields if not self._is_text(field) for name in names_of(field)]
+        self.texts = [name for field in self.fields if self._is_text(field) for name in self._texts(field)]
+
+    def columns(self, *, by_asset: bool) -> Columns:
+        """Their names."""
+        return Columns(tuple(self.numbers), tuple(self.texts), by_asset)
+
+    def _is_text(self, field: Field) -> bool:
+        return bool(field.sizes or field.classes) or field.dtype == "bytes"
+
+    def _texts(self, field: Field) -> list[str]:
+        return [name for name in names_of(field) if not field.sizes or name in self._stored.terms]
+
+    def take(self, values: Mapping[str, Values], assets: pa.Array | None) -> tuple[np.ndarray, dict[str, pa.Array]]:
+        """Numbers float32 `[n, numbers]` and texts `[n]` of stored values.
+
+        Args:
+          values: `[n, ...]`, by field.
+          assets: `[n]`, where a dataset is of assets.
+        """
+        numbers, texts, rows = [], {}, 0
+        for field in self.fields:
+            value = values[field.name]
+            rows = len(value)
+            if isinstance(value, pa.Array):
+                texts[field.name] = value.cast(pa.string(), safe=False)
+                continue
+            assert isinstance(value, np.ndarray)
+            flat = value.reshape(rows, -1)
+            if field.classes:
+                texts[field.name] = labels_of(flat[:, 0], field.classes)
+            elif field.sizes:
+                for at, name in enumerate(field.columns):
+                    if name in self._stored.terms:
+                        texts[name] = labels_of(flat[:, at], self._stored.terms[name])
+            else:
+                scale = self._stored.scales.get(field.name)
+                numbers.append(flat.astype(np.float32) if scale is None else scale.undo(flat, assets))
+        return np.concatenate(numbers, axis=1) if numbers else np.empty((rows, 0), np.float32), texts
+
+
+def names_of(field: Field) -> list[str]:
+    """The names of its numbers, or of its one text."""
+    if field.columns:
+        return field.columns
+    return [field.name] if field.width == 1 else [f"{field.name}[{at}]" for at in range(field.width)]
+
+
+@dataclass(frozen=True)
+class KeyNames:
+    """The fields of a record that say where its rows are; None in a dataset without assets."""
+
+    asset: str | None
+    start: str | None
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "KeyNames":
+        """Those of a dataset: of series, keys of each record, of which two are times."""
+        keys = [field for field in manifest.fields if field.role == "key" and field.per == "record"]
+        if sum(field.time is not None for field in keys) != 2:
+            return cls(None, None)
+        plain = [field for field in keys if field.time is None]
+        texts, numbers = ([one.name for one in plain if (one.dtype == "bytes") == is_text] for is_text in (True, False))
+        return cls(texts[0], numbers[0]) if texts and numbers else cls(None, None)
+
+
+class DatasetSide:
+    """A dataset: a part is a shard.
+
+    Args:
+      manifest: of it.
+      stored: how it stores its values.
+    """
+
+    def __init__(self, manifest: Manifest, stored: Stored):
+        self._manifest, self.stored, self._keys = manifest, stored, KeyNames.of(manifest)
+        by_asset = self._keys.asset is not None
+        self._groups = {per: Fields(stored, per) for per in ("row", "window")}
+        self._groups = {per: group for per, group in self._groups.items() if group.fields}
+        self.columns = tuple(group.columns(by_asset=by_asset) for group in self._groups.values())
+
+    def read(self, part: ShardExport) -> Found:
+        manifest, keys = self._manifest, self._keys
+        taken = [field for group in self._groups.values() for field in group.fields]
+        taken += [field for field in manifest.fields if field.name in (keys.asset, keys.start)]
+        batch = records_at_a_time(part, BLOCK_BYTES)
+        places = {per: Places(per, manifest.windows, keys, part.path) for per in self._groups}
+        summaries = [Summary.zero(columns) for columns in self.columns]
+        for block in read_blocks(part.path, manifest.compression, taken, manifest.windows, batch):
+            for at, (per, group) in enumerate(self._groups.items()):
+                named, positions, once = places[per].of(block)
+                numbers, texts = group.take(block.values, named)
+                texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
+                summaries[at] = summaries[at].extend(
+                    numbers[once], texts, named.filter(pa.array(once)), positions[once]
+                )
+        return Found(tuple(summaries))
+
+
+class Places:
+    """Where the rows, or windows, of some blocks are, that follow each other.
+
+    Args:
+      per: row or window.
+      windows: of the dataset.
+      keys: of a record.
+      file: that they are of, for datasets without assets.
+    """
+
+    def __init__(self, per: str, windows: Windows, keys: KeyNames, file: str):
+        self._per, self._windows, self._keys, self._file = per, windows, keys, file
+        self._row = 0
+        self._last: tuple[Any, int] = (None, 0)
+
+    def of(self, block: RecordBlock) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+        """Of each row of each record: its asset, its position there, and whether no record before it has it, too."""
+        length, stride = (self._windows.length, self._windows.stride) if self._per == "window" else (1, 1)
+        counts = count_windows(block.rows, length, stride)
+        record = np.repeat(np.arange(len(block)), counts)
+        inside = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        if self._keys.asset is None or self._keys.start is None:
+            positions, self._row = self._row + np.arange(len(record)), self._row + len(record)
+            return pa.repeat(self._file, len(record)), positions, np.ones(len(record), bool)
+        assets, start = block.values[self._keys.asset], block.values[self._keys.start]
+        assert isinstance(assets, pa.Array)
+        assert isinstance(start, np.ndarray)
+        if not len(block):
+            return assets.slice(0, 0), np.empty(0, np.int64), np.empty(0, bool)
+        numbers = assets.dictionary_encode().indices.to_numpy()
+        ends = np.concatenate([[self._last[1]], (start + counts * stride)[:-1]])
+        is_next = np.concatenate([[assets[0].as_py() == self._last[0]], numbers[1:] == numbers[:-1]])
+        known = np.where(is_next, np.maximum(0, -((start - ends) // stride)), 0)
+        self._last = assets[-1].as_py(), int(start[-1] + counts[-1] * stride)
+        return assets.take(pa.array(record)), start[record] + inside * stride, inside >= known[record]
+
+
+class Unchanged:
+    """In the place of a transform graph: values stay as files have them, and it is counted how many are missing.
+
+    Args:
+      inputs: columns of a table; none of other kinds.
+      numbers: of these, those that are counted; of other kinds, all columns of the one matrix.
+    """
+
+    def __init__(self, inputs: Iterable[str], numbers: Sequence[str]):
+        self.inputs = frozenset(inputs)
+        self._numbers = numbers
+        self.seen: Moments | None = None
+
+    def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
+        plain: dict[str, Values] = {name: _unpacked(column) for name, column in columns.items()}
+        parts = [plain[name] for name in self._numbers] if self.inputs else list(plain.values())
+        matrices = [part.reshape(len(part), -1) for part in parts if isinstance(part, np.ndarray)]
+        matrix = np.concatenate(matrices, axis=1) if matrices else np.empty((0, 0), np.float32)
+        if matrix.dtype == np.float32 and matrix.shape[1] == len(self._numbers):
+            found = Moments.of(np.where(np.isfinite(matrix), matrix, np.float32(np.nan)))
+            self.seen = found if self.seen is None else self.seen + found
+        return plain
+
+
+def _unpacked(column: np.ndarray | pa.Array) -> np.ndarray | pa.Array:
+    return _column(column) if isinstance(column, pa.Array) and pa.types.is_floating(column.type) else column
+
+
+class FilesSide:
+    """New files, which are read as those of a dataset were: a part is what would be a shard.
+
+    Args:
+      source: of the files.
+      manifest: of the dataset.
+      stored: how it stores its values.
+      columns_of: of a table, by column of the dataset the column of files that it may be made of; else empty.
+    """
+
+    def __init__(
+        self, source: Source[Any, Any, Any, Any, Any], manifest: Manifest, stored: Stored, columns_of: Mapping[str, str]
+    ):
+        self._source, self._windows, self._keys = source, manifest.windows, KeyNames.of(manifest)
+        inputs = tuple(field for field in stored.fields if field.role == "input" and field.per == "row")
+        self._fields = Fields(replace(stored, fields=inputs, scales={}), "row")
+        plain = self._fields.columns(by_asset=self._keys.asset is not None)
+        self._columns_of, self._fill = {}, np.empty(0, np.float32)
+        if columns_of:
+            fills: dict[str, float] = {}
+            for field in inputs:
+                scale = stored.scales.get(field.name)
+                names = names_of(field)[: None if scale is None else scale.rows.shape[1]]
+                rows = [np.nan] * len(names) if scale is None or scale.fill is None else scale.fill.tolist()
+                fills |= dict(zip(names, rows, strict=True))
+            plain = Columns(
+                tuple(name for name in plain.numbers if name in columns_of and name in fills),
+                tuple(name for name in plain.texts if name in columns_of),
+            )
+            self._columns_of = {name: columns_of[name] for name in plain.names}
+            self._fill = np.array([fills[name] for name in plain.numbers], np.float32)
+        self.columns: tuple[Columns, ...] = (plain,)
+
+    def read(self, part: ShardPlan) -> Found:
+        (columns,) = self.columns
+        summary = Summary.zero(columns)
+        counted = [self._columns_of.get(name, name) for name in columns.numbers]
+        unchanged = Unchanged(self._columns_of.values(), counted)
+        for work in part.work:
+            places = Places("row", self._windows, self._keys, f"{work.unit.asset.name} {work.unit.index}")
+            try:
+                for block in self._source.read_with(work, unchanged):
+                    named, positions, once = places.of(block)
+                    numbers, texts = self._take(block)
+                    texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
+                    summary = summary.extend(numbers[once], texts, named.filter(pa.array(once)), positions[once])
+            except BadInput as bad:
+                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
+            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+        return Found((summary,), unchanged.seen)
+
+    def _take(self, block: RecordBlock) -> tuple[np.ndarray, dict[str, pa.Array]]:
+        """The rows of a block, record after record."""
+        if not self._columns_of:
+            inside = np.arange(block.rows.sum()) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
+            at = np.repeat(block.first, block.rows) + inside
+            values = {field.name: _rows(block.values[field.name], at) for field in self._fields.fields}
+            return self._fields.take(values, None)
+        (columns,) = self.columns
+        of = {name: block.values[self._columns_of[name]] for name in columns.names}
+        texts = {name: _no_empty(of[name]) for name in columns.texts}
+        numbers = np.empty((int(block.rows.sum()), len(columns.numbers)), np.float32)
+        for at, name in enumerate(columns.numbers):
+            numbers[:, at] = np.asarray(of[name])
+        return np.where(np.isnan(numbers), self._fill, numbers), texts
+
+
+def _rows(values: Values, at: np.ndarray) -> Values:
+    assert not isinstance(values, Ragged)
+    return values[at] if isinstance(values, np.ndarray) else values.take(pa.array(at))
+
+
+def _no_empty(column: Values) -> pa.Array:
+    assert isinstance(column, pa.Array)
+    texts = column.cast(pa.string())
+    return pc.if_else(pc.equal(texts, ""), None, texts)
+
+
+class PredictionsSide:
+    """Tables of predictions: a part is the path of a file.
+
+    Args:
+      schema: of the files.
+    """
+
+    def __init__(self, schema: pa.Schema):
+        numbers, texts, self._lists = [], [], {}
+        for field in schema:
+            if field.name in PLACES:
+                continue
+            if pa.types.is_fixed_size_list(field.type) and pa.types.is_floating(field.type.value_type):
+                self._lists[field.name] = min(field.type.list_size, MOST_DIMENSIONS)
+            elif pa.types.is_floating(field.type) or pa.types.is_integer(field.type):
+                numbers.append(field.name)
+            elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+                texts.append(field.name)
+        self._numbers = numbers
+        self._by_asset = {"asset", "start"} <= set(schema.names)
+        dimensions = [f"{name}[{at}]" for name, size in self._lists.items() for at in range(size)]
+        self.columns: tuple[Columns, ...] = (Columns((*numbers, *dimensions), tuple(texts), self._by_asset),)
+
+    def read(self, part: str) -> Found:
+        (columns,) = self.columns
+        summary, row = Summary.zero(columns), 0
+        places = ["asset", "start"] if self._by_asset else []
+        for batch in read_batches([part], [*self._numbers, *self._lists, *columns.texts, *places]):
+            count = batch.num_rows
+            wide = [_column(batch.column(name))[:, None] for name in self._numbers]
+            wide += [_dimensions(batch.column(name), size) for name, size in self._lists.items()]
+            numbers = np.concatenate(wide, axis=1) if wide else np.empty((count, 0), np.float32)
+            texts = {name: batch.column(name).cast(pa.string()) for name in columns.texts}
+            names = batch.column("asset").cast(pa.string()) if self._by_asset else pa.repeat(part, count)
+            positions = batch.column("start").to_numpy() if self._by_asset else np.arange(row, row + count)
+            summary, row = summary.extend(numbers, texts, names, positions), row + count
+        return Found((summary,))
+
+
+def _column(column: pa.Array) -> np.ndarray:
+    return np.asarray(column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False), np.float32)
+
+
+def _dimensions(column: pa.FixedSizeListArray, size: int) -> np.ndarray:
+    """float32 `[n, size]`, the first of each list."""
+    flat = _column(column.flatten())
+    return flat.reshape(len(column), -1)[:, :size]
