@@ -334,6 +334,13 @@ def score(args: argparse.Namespace) -> int:
     return run_together("score", [start(options.SCORE, vars(args))])
 
 
+def sweep(args: argparse.Namespace) -> int:
+    """Tries values of a job's keys."""
+    from beamfeed.launcher.sweep.command import sweep
+
+    return sweep(args)
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -349,6 +356,6 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "schema": schema,
-    "completion": completion,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "sweep": sweep,
+    "schema": schema, "completion": completion,
 }  # fmt: skip
