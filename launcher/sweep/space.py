@@ -100,7 +100,7 @@ def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]
 
 def _read_key(file: JobFile, key: str, choices: Range | list[Any], model: type[Job], place: str) -> Dimension:
     section, _, name = key.partition(".")
-    if section != TRAIN or not all(key.split(".")):
+    if section != TRAIN or not name:
         raise UserError(f"{place}: {key}: is no key of train; trials share one dataset, and differ in how they train")
     if why := FIXED.get(name.partition(".")[0]):
         raise UserError(f"{place}: {key}: cannot be tried: {why}")
