@@ -71,7 +71,7 @@ def _draw_key(panel: Any, board: Leaderboard, dimension: Dimension, name: str) -
         choices = list(dimension.choices)
         _dots(panel, board, lambda one: choices.index(one.params[dimension.key]))
         panel.set_xticks(range(len(choices)), [shown(choice) for choice in choices])
-        panel.margins(x=0.2)
+        panel.set_xlim(-0.5, len(choices) - 0.5)
         return
     _dots(panel, board, lambda one: one.params[dimension.key])
     if dimension.range.log:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LEADERBOARD, BEST, PICTURE = "leaderboard.parquet", "best.yaml", "sweep.png"
 SHOWN = 10  # trials that the table has
+LONGEST = 70  # letters of a reason there
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def describe(search: Search, board: Leaderboard) -> str:
         values = [shown(one.params[key]) if key in one.params else "" for key in keys]
         took = "" if one.seconds is None else clock(one.seconds)
         value = "" if one.value is None else f"{one.value:.6g}"
-        state = "" if one.state == "done" else one.state + (f": {one.reason}" if one.reason else "")
+        reason = one.reason if len(one.reason) <= LONGEST else f"{one.reason[: LONGEST - 4]} ..."
+        state = "" if one.state == "done" else one.state + (f": {reason}" if reason else "")
         rows.append(
             [rank if one.state == "done" else "", f"{one.number}", value, *values, one.epochs or "", took, state]
         )

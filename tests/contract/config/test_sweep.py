@@ -35,7 +35,10 @@ def test_numbers_without_a_point_are_numbers():
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("sweep.sampler=grit", "sweep.sampler: 'grit' is not allowed; did you mean 'grid'? (allowed: tpe, random, grid)"),
+        (
+            "sweep.sampler=grit",
+            "sweep.sampler: 'grit' is not allowed; did you mean 'grid'? (allowed: tpe, random, grid)",
+        ),
         ("sweep.trial=3", "sweep.trial: unknown key; did you mean 'trials'?"),
         ("sweep.space={}", "sweep.space: needs a mapping"),
         ("sweep.space={train.epochs: 3}", "sweep.space.train.epochs: must be a list of values, such as [32, 64], or"),

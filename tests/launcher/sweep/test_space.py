@@ -86,7 +86,10 @@ def test_what_is_asked_of_optuna():
         ("train.optimiser.ema: [0.5, 0.9]", "train.optimiser: unknown key; did you mean 'optimizer'?"),
         ("train.optimizer.learning_rat: [0.5, 0.9]", "train.optimizer.learning_rat: unknown key; did you mean"),
         ("train.optimizer.name: [adam, adem]", "train.optimizer.name: 'adem' is not allowed; did you mean 'adam'?"),
-        ("train.optimizer.learning_rate: {low: 0, high: 1}", "learning_rate: 0 is not allowed, it must be a number above"),
+        (
+            "train.optimizer.learning_rate: {low: 0, high: 1}",
+            "learning_rate: 0 is not allowed, it must be a number above",
+        ),
         ("train.epochs: {low: 0.5, high: 4}", "train.epochs: 0.5 is not allowed, it must be a whole number above 0"),
         ("train.epochs: {low: 1, high: 4, step: 1.5}", "train.epochs: step is 1.5, it must be a whole number"),
         ("windows.length: [8, 16]", "windows.length: is no key of train; trials share one dataset"),
