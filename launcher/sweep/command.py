@@ -1,6 +1,7 @@
 """`beamfeed sweep`: its dataset once, its trials, and what they come to."""
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -107,6 +108,10 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
     def ended() -> None:
         write_results(search, read_leaderboard(search, study))
 
+    if (points := _points(search)) is not None and search.sweep.sampler != "grid" and points <= search.trials:
+        display.say(
+            f"the space has {counted(points, 'point')}; sampler: grid would try each once, this one may try some again"
+        )
     with _pictured(search, study):
         try:
             run_trials(search, study, _teller(args, search, display), ended)
@@ -115,6 +120,13 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
             raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
     ended()
     return read_leaderboard(search, study)
+
+
+def _points(search: Search) -> int | None:
+    """How many combinations there are; None where a value is drawn from a range without a step."""
+    if any(one.range is not None and one.range.step is None for one in search.dimensions):
+        return None
+    return math.prod(len(one.points()) for one in search.dimensions)
 
 
 @contextmanager

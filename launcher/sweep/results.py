@@ -108,16 +108,17 @@ def describe(search: Search, board: Leaderboard) -> str:
     """The table, and what can be done next."""
     keys = [dimension.key for dimension in search.dimensions]
     names = short_names(keys)
-    rows: list[list[object]] = [["", "trial", _metric_name(board), *names.values(), "epochs", "took", ""]]
+    ran = [] if "epochs" in names.values() else ["epochs"]
+    rows: list[list[object]] = [["", "trial", _metric_name(board), *names.values(), *ran, "took", ""]]
     for rank, one in enumerate(board.places[:SHOWN], 1):
         values = [shown(one.params[key]) if key in one.params else "" for key in keys]
         took = "" if one.seconds is None else clock(one.seconds)
         value = "" if one.value is None else f"{one.value:.6g}"
         reason = one.reason if len(one.reason) <= LONGEST else f"{one.reason[: LONGEST - 4]} ..."
         state = "" if one.state == "done" else one.state + (f": {reason}" if reason else "")
-        rows.append(
-            [rank if one.state == "done" else "", f"{one.number}", value, *values, one.epochs or "", took, state]
-        )
+        epochs = ["" if one.epochs is None else one.epochs] if ran else []
+        place = f"{rank}" if one.state == "done" else ""
+        rows.append([place, f"{one.number}", value, *values, *epochs, took, state])
     lines = [line.rstrip() for line in _aligned(rows)]
     if more := len(board.places) - SHOWN:
         lines += [f"and {more:,} more"] if more > 0 else []

@@ -117,6 +117,7 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
             end_all([going.running for going in slots.values()], GRACE_SECONDS)
         finally:
             for going in slots.values():
+                going.trial.set_user_attr("seconds", going.seconds())
                 going.close()
 
 
@@ -164,7 +165,7 @@ def _end(study: "optuna.Study", going: Going, tell: Tell) -> None:
     import optuna
 
     state = optuna.trial.TrialState
-    seconds = round(time.monotonic() - going.began, 1) + going.trial.user_attrs.get("seconds", 0.0)
+    seconds = going.seconds()
     result, watched = going.result(), going.watched()
     going.trial.set_user_attr("seconds", seconds)
     if watched is not None and going.lines:

@@ -119,6 +119,10 @@ class Going:
         lines = last_line(self.running)
         return lines[0].removeprefix(PREFIX) if lines else f"ended with exit code {self.running.code}"
 
+    def seconds(self) -> float:
+        """That it took, over all starts of which something is known."""
+        return round(time.monotonic() - self.began + float(self.trial.user_attrs.get("seconds", 0.0)), 1)
+
     def close(self) -> None:
         """Closes its log."""
         if self.running.log is not None:

@@ -123,7 +123,7 @@ def test_a_bad_trial_is_ended_as_soon_as_it_is_worse_than_half_of_the_others(mak
     assert told[-1][2]["seconds"] < 6
     assert not os.path.exists(f"{search.trial_folder(5)}/complete.json")
     assert study.trials[5].intermediate_values == {1: 1000}
-    assert 1000 > statistics.median(seeds[:5])
+    assert statistics.median(seeds[:5]) < 1000
     trainers(0)
     told = run(make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space), study)
     assert told[-1][0] == "done"
@@ -166,7 +166,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(make, trainers):
 
     with pytest.raises(KeyboardInterrupt):
         run_trials(search, study, interrupt, lambda: None)
-    lines = os.popen(f"ps -eo args | grep {search.folder} | grep -v grep").read()  # noqa: S605
+    lines = os.popen(f"ps -eo args | grep {search.folder} | grep -v grep").read()
     assert lines == ""
     assert {trial.state.name for trial in study.get_trials()} == {"RUNNING"}
     trainers(0)
