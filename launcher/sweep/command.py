@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -49,6 +50,7 @@ from beamfeed.launcher.sweep.study import (
 if TYPE_CHECKING:
     import optuna
 
+EVERY_SECONDS = 30.0  # between lines on evaluations of a trial
 SWEEPING = Use("--out", "sweeping in")
 
 
@@ -73,7 +75,8 @@ def sweep(args: argparse.Namespace) -> int:
         display.summary(describe(search, board), _summary(search, board))
     if board.best is None:
         reasons = [one.reason for one in board.places if one.reason]
-        raise JobFailed(f"none of {counted(len(board.places), 'trial')} has ended well; the first: {reasons[0]}")
+        why = f"; the first: {reasons[0]}" if reasons else ""
+        raise JobFailed(f"of {counted(len(board.places), 'trial')} none has ended well{why}")
     return 0
 
 
@@ -142,12 +145,14 @@ def _pictured(search: Search, study: "optuna.Study") -> Iterator[None]:
 
 def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
     names = short_names([dimension.key for dimension in search.dimensions])
+    last: dict[int, float] = {}  # when something was said of a trial
 
     def tell(what: str, number: int, more: Mapping[str, Any]) -> None:
         if args.json:
             kind, state = ("evaluation", {}) if what == "evaluation" else ("trial", {"state": what})
             emit_event(kind, trial=number, **state, **more)
-        elif what != "evaluation":
+        elif what != "evaluation" or time.monotonic() - last[number] >= EVERY_SECONDS:
+            last[number] = time.monotonic()
             display.say(f"trial {number}: {_words(what, more, names)}")
 
     return tell
@@ -156,6 +161,9 @@ def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
 def _words(what: str, more: Mapping[str, Any], names: Mapping[str, str]) -> str:
     if what == "begins":
         return ", ".join(f"{names[key]} {shown(value)}" for key, value in more["params"].items())
+    if what == "evaluation":
+        value = "no number" if more["value"] is None else f"{more['value']:.6g}"
+        return f"epoch {more['values']['epoch']:,}, {value}"
     if what == "done":
         return f"done, {more['value']:.6g} after {counted(more['epochs'], 'epoch')}, {more['seconds']:.1f} s"
     if what == "pruned":
