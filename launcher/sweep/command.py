@@ -62,8 +62,7 @@ def sweep(args: argparse.Namespace) -> int:
         _tell_plan(args, plan, search)
         return 0
     with choose(args.quiet, args.json) as display:
-        code, _ = run_plan(plan, display)
-        if code:
+        if code := _prepare(plan, display):
             return code
         with hold(storage.join(search.folder, "lock.json"), use=SWEEPING):
             if args.restart:
@@ -105,6 +104,15 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
         plan = make_plan(args.job, overrides, (TRAIN,))
         return replace(plan, stages=()), search
     return make_plan(args.job, overrides, (PREPROCESS,)), search
+
+
+def _prepare(plan: Plan, display: Display) -> int:
+    """Writes the dataset, unless it is there; returns the exit code."""
+    if any(not stage.complete for stage in plan.stages):
+        return run_plan(plan, display)[0]
+    for stage in plan.stages:
+        display.skipped(stage.name, stage.reason)
+    return 0
 
 
 def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", display: Display) -> Leaderboard:
