@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.cluster.worker_info import SHARE
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
@@ -21,8 +22,6 @@ from beamfeed.launcher.processes import Process, Running, last_line, start_proce
 
 if TYPE_CHECKING:
     import optuna
-
-    from beamfeed.contract.config.job import Job
 
 Line = dict[str, Any]  # of metrics.jsonl
 PREFIX = "beamfeed: "
@@ -129,7 +128,7 @@ class Going:
             self.running.log.close()
 
 
-def start_trial(trial: "optuna.Trial", values: Mapping[str, Any], job: "Job", slot: int, slots: int) -> Going:
+def start_trial(trial: "optuna.Trial", values: Mapping[str, Any], job: Job, slot: int, slots: int) -> Going:
     """Starts, or goes on with, the training run of a trial.
 
     Args:
@@ -148,7 +147,7 @@ def start_trial(trial: "optuna.Trial", values: Mapping[str, Any], job: "Job", sl
     return Going(trial, values, job.train, start_process(f"trial {trial.number}", process))
 
 
-def trial_text(job: "Job") -> str:
+def trial_text(job: Job) -> str:
     """The job file of a trial."""
     keys = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
     keys.pop("sweep", None)
