@@ -71,6 +71,8 @@ DOCS = [
 
 # What `train.writers: [mlflow]` needs.
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# What `beamfeed sweep` needs.
+SWEEP = ["optuna>=5.0,<6"]
 # What `beamfeed.torch_dataset` needs.
 TORCH = ["torch>=2.4"]
 # What arrays in Zarr need.
@@ -79,7 +81,7 @@ ZARR = ["zarr>=3.1,<4"]
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
 # tensorflow-datasets forgets to ask for importlib-resources.
-SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "tensorflow-datasets>=4.9.9,<5", *ZARR]
+SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "tensorflow-datasets>=4.9.9,<5", *SWEEP, *ZARR]
 
 HERE = Path(__file__).parent
 
@@ -129,6 +131,7 @@ setup(
         "train": TRAIN,
         "gpu": GPU,
         "mlflow": MLFLOW,
+        "sweep": SWEEP,
         "torch": TORCH,
         "zarr": ZARR,
         "dev": DEV,

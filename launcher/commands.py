@@ -356,6 +356,13 @@ def compare(args: argparse.Namespace) -> int:
     return run_together("compare", [start(options.COMPARE, values, args.beam_options)])
 
 
+def sweep(args: argparse.Namespace) -> int:
+    """Tries values of a job's keys."""
+    from beamfeed.launcher.sweep.command import sweep
+
+    return sweep(args)
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))
@@ -372,7 +379,5 @@ CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
     "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "report": report,
-    "compare": compare,
-    "schema": schema,
-    "completion": completion,
+    "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract import options
-from beamfeed.contract.arguments import Options, Parser, add_options, flag, option
+from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive
 from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, RUN, SET
 from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -77,6 +77,19 @@ COMMANDS = {
         "report what a job would do and whether it would work; writes nothing",
         "beamfeed check job.yaml --set windows.length=64",
         (JOB, SET, *options.CHECK.options, MAX_ASSETS),
+    ),
+    "sweep": Command(
+        "try other values of keys of train, which the section sweep of a job names, and tell the best",
+        "beamfeed sweep job.yaml --set sweep.trials=30 --parallel 2",
+        (
+            *(JOB, SET, MAX_ASSETS),
+            option("--parallel", type=positive, default=1, metavar="N", help="trials that go on at once (1)"),
+            option(
+                "--out", metavar="DIR", help="the folder of the sweep; left out, train.workdir with -sweep behind it"
+            ),
+            flag("--restart", "remove what an earlier sweep left in that folder, and start again"),
+            flag("--dry-run", "print what would be tried, and try nothing"),
+        ),
     ),
     "runs": Command(
         "list the runs of a job file or a folder, or those that were started on this machine",

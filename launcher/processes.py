@@ -136,11 +136,11 @@ def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     # All workers find a mistake of the user's; the chief has told it on the terminal.
     mistaken = [process for process in running if process in failed and process.code == USER_MISTAKE]
     if mistaken:
-        _show(_last_line(mistaken[0]))
+        _show(last_line(mistaken[0]))
         return USER_MISTAKE
     named = [process for process in failed if process.log or process.code not in (JOB_FAILED, DRIFT)]
     if named:
-        _show([f"beamfeed: {_describe(named[0])}", *_last_line(named[0])])
+        _show([f"beamfeed: {_describe(named[0])}", *last_line(named[0])])
     if rest := named[1:]:
         more = f", and {len(rest) - 1} more" if len(rest) > 1 else ""
         _show([f"beamfeed: {_describe(rest[0])}{more}"])
@@ -167,26 +167,10 @@ def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
 def _started(name: str, processes: Sequence[Process], grace: float, output: Output) -> Iterator[list[Running]]:
     """Starts the processes; whatever is left of them at the end is ended, with `grace` to do so by themselves."""
     running: list[Running] = []
-    before_exec = _death_signal()
     try:
         for index, process in enumerate(processes):
-            log = _open_log(process.log)
-            try:
-                popen = subprocess.Popen(
-                    process.command,
-                    env={**os.environ, **process.env},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log or output.stdout,
-                    stderr=subprocess.STDOUT if log else output.stderr,
-                    start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends its children in order
-                    preexec_fn=before_exec,
-                )
-            except BaseException:
-                if log:
-                    log.close()
-                raise
             title = name if len(processes) == 1 else f"{name} worker {index} of {len(processes)}"
-            running.append(Running(title, process, popen, log))
+            running.append(start_process(title, process, output))
         yield running
     finally:
         try:
@@ -196,6 +180,27 @@ def _started(name: str, processes: Sequence[Process], grace: float, output: Outp
             for started in running:
                 if started.log:
                     started.log.close()
+
+
+def start_process(title: str, process: Process, output: Output | None = None) -> Running:
+    """Starts a process, which the caller must end; the kernel does where this one is killed. Closes no log."""
+    output = output or Output()
+    log = _open_log(process.log)
+    try:
+        popen = subprocess.Popen(
+            process.command,
+            env={**os.environ, **process.env},
+            stdin=subprocess.DEVNULL,
+            stdout=log or output.stdout,
+            stderr=subprocess.STDOUT if log else output.stderr,
+            start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends its children in order
+            preexec_fn=_death_signal(),
+        )
+    except BaseException:
+        if log:
+            log.close()
+        raise
+    return Running(title, process, popen, log)
 
 
 def _open_log(path: str | None) -> IO[bytes] | None:
@@ -252,7 +257,7 @@ def _show(lines: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _last_line(process: Running) -> list[str]:
+def last_line(process: Running) -> list[str]:
     """The last line of a process's log that is not empty; none where the terminal has shown it."""
     if process.log is None:
         return []

@@ -19,6 +19,7 @@ from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
+from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.config.task import Classify, Forecast, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
@@ -50,6 +51,7 @@ class Job(Section):
     output: Output
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")
+    sweep: Sweep | None = Field(default=None, description="What `beamfeed sweep` tries; other commands pass it over.")
     launch: Launch = Launch()
     after: list[Literal["predict", "score", "report"]] = Field(
         default=[],

@@ -4,7 +4,8 @@ Everything that is wrong is told at once, a line each: file, line, key, what was
 found, what is allowed, and the near miss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, TypeVar
 
 import yaml
@@ -37,7 +38,7 @@ def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
 
 def load_as(model: type[AnyJob], path: str, overrides: Sequence[str] = ()) -> AnyJob:
     """Like `load_job`, where the file must hold what `model` asks for."""
-    return parse_as(model, read_text(path), overrides, name=path)
+    return JobFile(read_text(path), path, overrides).job(model)
 
 
 def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Job:
@@ -47,14 +48,49 @@ def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Jo
 
 def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name: str = "job") -> AnyJob:
     """Like `load_as`, from the text of a job file."""
-    document = parse_document(text, name, list(Job.model_fields))
-    data, places = document.data, document.places
-    for override in overrides:
-        _apply(override, data, places)
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise UserError("\n".join(describe(error, places, model, data))) from None
+    return JobFile(text, name, overrides).job(model)
+
+
+class JobFile:
+    """A job file with overrides, read once: jobs are made of it that differ in some values.
+
+    Args:
+      text: of the file.
+      name: its path, which messages begin with.
+      overrides: such as `windows.stride=4`.
+
+    Raises:
+      UserError: if it is not YAML, or an override is not one.
+    """
+
+    def __init__(self, text: str, name: str, overrides: Sequence[str] = ()):
+        document = parse_document(text, name, list(Job.model_fields))
+        self._values, self._places = document.data, document.places
+        for override in overrides:
+            _apply(override, self._values, self._places)
+
+    def place(self, *key: str) -> str:
+        """Where a key stands, such as `job.yaml:7`; of one that is not there, what is above it."""
+        return next(self._places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in self._places)
+
+    def job(self, model: type[AnyJob], values: Mapping[str, Any] | None = None, place: str = "") -> AnyJob:
+        """The job.
+
+        Args:
+          model: what it must hold.
+          values: by keys with dots, in the place of those of the file.
+          place: what messages on these begin with.
+
+        Raises:
+          UserError: with one line per mistake.
+        """
+        data, places = (deepcopy(self._values), dict(self._places)) if values else (self._values, self._places)
+        for key, value in (values or {}).items():
+            _put(key, deepcopy(value), place, data, places)
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            raise UserError("\n".join(describe(error, places, model, data))) from None
 
 
 def job_text(values: dict[str, Any], *, redact_secrets: bool = False) -> str:
@@ -75,6 +111,11 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None
     if isinstance(value, str) and value_text.strip()[:1] not in "'\"!&|>":
         value = value_text.strip()  # as it stands, as in a path: there is no comment in it
+    _put(dotted, value, f"--set {override}", data, places)
+
+
+def _put(dotted: str, value: Any, place: str, data: dict[str, Any], places: Places) -> None:
+    """Sets a key, with what is above it, to a value that stands at `place`."""
     *parents, last = dotted.split(".")
     target = data
     for parent in parents:
@@ -82,11 +123,11 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         if child is None:
             child = target[parent] = {}
         if not isinstance(child, dict):
-            raise UserError(f"--set {override}: {parent} is {shown(child)}, it holds no keys")
+            raise UserError(f"{place}: {parent} is {shown(child)}, it holds no keys")
         target = child
     target[last] = value
     key = tuple(dotted.split("."))
-    for place in [k for k in places if k[: len(key)] == key]:
-        del places[place]
+    for known in [k for k in places if k[: len(key)] == key]:
+        del places[known]
     for depth in range(1, len(key) + 1):
-        places.setdefault(key[:depth], f"--set {override}")
+        places.setdefault(key[:depth], place)

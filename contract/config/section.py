@@ -81,18 +81,18 @@ class Section(BaseModel):
     def _yes_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
         """YAML has yes and no for true and false, which Python takes for 1 and 0."""
         if isinstance(value, bool) and info.field_name in cls.model_fields:
-            kinds = _kinds(cls.model_fields[info.field_name].annotation)
+            kinds = kinds_of(cls.model_fields[info.field_name].annotation)
             if {int, float} & kinds and bool not in kinds:
                 raise PydanticCustomError("bool_as_number", "is no number")
         return value
 
 
-def _kinds(annotation: Any) -> set[Any]:
+def kinds_of(annotation: Any) -> set[Any]:
     """The types of which a value may be, without what lists and mappings hold."""
     if get_origin(annotation) in (list, dict, tuple):
         return {get_origin(annotation)}
     parts = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
-    return set().union(*map(_kinds, parts)) if parts else {annotation}
+    return set().union(*map(kinds_of, parts)) if parts else {annotation}
 
 
 @dataclass(frozen=True)

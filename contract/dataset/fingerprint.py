@@ -35,6 +35,7 @@ NO_DATA: dict[str, Any] = {
     "output": {"path": True},
     "limits": {"max_rejected_fraction": True, "max_rejected_assets": True},
     "train": True,
+    "sweep": True,
     "launch": True,
     "after": True,
 }

@@ -45,7 +45,10 @@ def share_of(devices: Sequence[Device], index: int, count: int) -> Sequence[Devi
     size = len(devices) // count
     if not size:
         have = f"{len(devices)} GPU" + "s" * (len(devices) > 1)
-        raise UserError(f"launch.train.workers: is {count}, but this machine has {have}; one worker uses all of them")
+        raise UserError(
+            f"launch.train.workers, or --parallel of a sweep: is {count}, but this machine has {have}; one process "
+            "uses all of them"
+        )
     return devices[index * size : (index + 1) * size]
 
 

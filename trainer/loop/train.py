@@ -78,9 +78,9 @@ def train_and_evaluate(
         def make_ready() -> None:
             if MLFLOW in train.writers:
                 check_server(training.names, start.restart)
-            for change in claim(
-                job, manifest, start.restart, start.once
-            ):  # not before the model could be made of the job
+            watched = {"metric": training.watched.name, "mode": training.watched.mode}
+            # Not before the model could be made of the job.
+            for change in claim(job, manifest, start.restart, start.once, watched):
                 note(change)
 
         training.together("getting ready", make_ready)

@@ -8,7 +8,7 @@ is a mistake, told before anything is read or written.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -94,10 +94,13 @@ def note_done(workdir: str, once: str) -> None:
     storage.write_text(path, json.dumps({**(_read_json(path) or {}), "once": once}, indent=1) + "\n")
 
 
-def claim(job: TrainingJob, manifest: Manifest, restart: bool, once: str = "") -> list[str]:
+def claim(
+    job: TrainingJob, manifest: Manifest, restart: bool, once: str = "", watched: Mapping[str, str] | None = None
+) -> list[str]:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
-    For the chief alone, while the other workers wait. `once` names a start with `restart`.
+    For the chief alone, while the other workers wait. `once` names a start with `restart`; `watched` is what decides
+    which weights are best, its `metric` and `mode`, for who compares runs.
 
     Returns:
       What the job says otherwise than at the last start of this training run, a line each.
@@ -113,6 +116,7 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool, once: str = "") -
         "data": manifest.fingerprint,
         "train": _as_json(job.train),
         **({"once": once} if done else {}),
+        **({"watched": dict(watched)} if watched else {}),
     }
     storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
     return changes

@@ -2,13 +2,15 @@
 
 import csv
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 
 
@@ -29,10 +31,17 @@ class Writer:
 
 
 class TensorBoard(Writer):
-    """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures."""
+    """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures.
+
+    The tab HParams has the keys that the job sets in its section `train`, so that runs can be compared by them.
+    """
 
     def __init__(self, names: RunLayout, job: TrainingJob, step: int):
+        from tensorboard.plugins.hparams import api
+
         self._writer = tf.summary.create_file_writer(names.tensorboard)
+        with self._writer.as_default(step=step):
+            api.hparams(hparams(job.train), trial_id=names.workdir)
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
         with self._writer.as_default(step=step):
@@ -54,6 +63,19 @@ class TensorBoard(Writer):
 
     def close(self, finished: bool) -> None:
         self._writer.close()
+
+
+def hparams(train: Train) -> dict[str, bool | int | float | str]:
+    """The keys that a job sets in its section `train`, without its folder: numbers as they are, lists as JSON."""
+
+    def flat(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, bool | int | float | str]]:
+        for key, value in section.items():
+            if isinstance(value, Mapping):
+                yield from flat(value, f"{prefix}{key}.")
+            elif value is not None:
+                yield prefix + key, value if isinstance(value, bool | int | float | str) else json.dumps(value)
+
+    return dict(flat(train.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"workdir"}), ""))
 
 
 class Csv(Writer):

@@ -298,6 +298,11 @@ class Watched:
     name: str
     high_is_good: bool
 
+    @property
+    def mode(self) -> str:
+        """As `train.watch.mode` has it."""
+        return "max" if self.high_is_good else "min"
+
     def score(self, measured: Mapping[str, float | None]) -> float | None:
         """The number among all that was measured, turned so that lower ones are better."""
         value = measured[self.name]

@@ -184,7 +184,7 @@ def test_each_has_as_many_and_none_has_anothers(devices, count):
 
 
 def test_fewer_than_processes_is_one_line():
-    with pytest.raises(UserError, match=r"launch.train.workers: is 3, but this machine has 2 GPUs; one worker uses"):
+    with pytest.raises(UserError, match=r"--parallel of a sweep: is 3, but this machine has 2 GPUs; one process uses"):
         share_of(range(2), 0, 3)
     with pytest.raises(UserError, match=r"is 2, but this machine has 1 GPU; one"):
         share_of(range(1), 1, 2)

@@ -67,6 +67,8 @@ def test_it_learns_and_writes_what_it_did(trained):
     assert result.best_loss == min(line["eval_loss"] for line in epochs)
     with open(RunLayout(job.train.workdir).complete) as file:
         assert json.load(file) == result.model_dump()
+    with open(RunLayout(job.train.workdir).run) as file:
+        assert json.load(file)["watched"] == {"metric": "loss", "mode": "min"}
     model = exported(job)
     for split, loss in (("eval", result.best_loss), ("test", result.test_loss)):
         windows = written.windows[split]

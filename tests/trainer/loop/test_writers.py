@@ -1,10 +1,12 @@
 """Where metrics are written, read back by others."""
 
 import csv
+import json
 
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.loop.metrics import WRITERS
@@ -47,7 +49,22 @@ def test_tensorboard(tmp_path, job):
     values = {
         name: [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
         for name in events.Tags()["tensors"]
+        if not name.startswith("_hparams_")
     }
     assert values["steps/loss"] == [(3, pytest.approx(0.7))]
     assert values["accuracy"] == [(20, 0.75)]
     assert {"epoch", "step"}.isdisjoint(values)
+
+
+def test_tensorboard_compares_runs_by_the_keys_that_their_jobs_set(tmp_path, job):
+    made = job(epochs=3, optimizer={"learning_rate": 0.25, "schedule": None})
+    WRITERS["tensorboard"](RunLayout(str(tmp_path)), made, 0).close(finished=True)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    content = events.PluginTagToContent("hparams")["_hparams_/session_start_info"]
+    kept = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info.hparams
+    found = {name: getattr(value, value.WhichOneof("kind")) for name, value in kept.items()}
+    assert found["epochs"] == 3
+    assert found["optimizer.learning_rate"] == 0.25
+    assert json.loads(found["model.units"]) == made.train.model.units
+    assert {"workdir", "optimizer.schedule", "optimizer.name"}.isdisjoint(found)

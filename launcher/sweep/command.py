@@ -1,0 +1,240 @@
+"""`beamfeed sweep`: its dataset once, its trials, and what they come to."""
+
+import argparse
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.document import read_text
+from beamfeed.contract.config.load import JobFile
+from beamfeed.contract.config.sources.none import NoSource
+from beamfeed.contract.config.sweep import Sweep
+from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.events import emit_event
+from beamfeed.contract.storage.lock import Use, hold
+from beamfeed.contract.text import counted, table
+from beamfeed.launcher.display import Display, choose
+from beamfeed.launcher.job import job_model
+from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
+from beamfeed.launcher.run import run_plan
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.sweep.picture import draw
+from beamfeed.launcher.sweep.results import (
+    BEST,
+    LEADERBOARD,
+    PICTURE,
+    Leaderboard,
+    describe,
+    read_leaderboard,
+    short_names,
+    shown,
+    write_results,
+)
+from beamfeed.launcher.sweep.search import Search, run_trials
+from beamfeed.launcher.sweep.space import read_space
+from beamfeed.launcher.sweep.study import (
+    STARTUP,
+    memory_study,
+    next_trial,
+    open_study,
+    planned_trials,
+    require_optuna,
+)
+
+if TYPE_CHECKING:
+    import optuna
+
+EVERY_SECONDS = 30.0  # between lines on evaluations of a trial
+SWEEPING = Use("--out", "sweeping in")
+
+
+def sweep(args: argparse.Namespace) -> int:
+    """Tries values of a job's keys; returns the exit code."""
+    plan, search = make_search(args)
+    require_optuna()
+    if args.dry_run:
+        _tell_plan(args, plan, search)
+        return 0
+    with choose(args.quiet, args.json) as display:
+        if code := _prepare(plan, display):
+            return code
+        with hold(storage.join(search.folder, "lock.json"), use=SWEEPING):
+            if args.restart:
+                _forget(search)
+            study = open_study(
+                search.folder, search.job, search.sweep, read_manifest(search.job.output.path).fingerprint
+            )
+            board = _carry_out(args, search, study, display)
+        display.summary(describe(search, board), _summary(search, board))
+    if board.best is None:
+        reasons = [one.reason for one in board.places if one.reason]
+        why = f"; the first: {reasons[0]}" if reasons else ""
+        raise JobFailed(f"of {counted(len(board.places), 'trial')} none has ended well{why}")
+    return 0
+
+
+def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
+    """The plan of the dataset, and what is to be tried.
+
+    Raises:
+      UserError: for a mistake in the job.
+    """
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
+    if job.train is None:
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
+    if job.sweep is None:
+        raise UserError(f"{args.job}: sweep: is missing, it must be a mapping, such as {Sweep.example}")
+    if (backend := job.launch.train.backend) != "local":
+        raise UserError(f"launch.train.backend: {backend}: trials run on this machine, where backend is local")
+    folder = args.out or job.train.workdir.rstrip("/") + "-sweep"
+    if storage.is_remote(folder):
+        raise UserError(f"--out: {folder}: a sweep needs a folder on a disk of this machine")
+    check_backends(job, (TRAIN,))
+    file, model = JobFile(read_text(args.job), args.job, overrides), job_model(sourced=False)
+    dimensions = read_space(file, job.sweep, model)
+    trials = planned_trials(job.sweep, dimensions)
+    search = Search(file, model, job, job.sweep, dimensions, folder, trials, args.parallel)
+    if isinstance(job.source, NoSource):
+        plan = make_plan(args.job, overrides, (TRAIN,))
+        return replace(plan, stages=()), search
+    return make_plan(args.job, overrides, (PREPROCESS,)), search
+
+
+def _prepare(plan: Plan, display: Display) -> int:
+    """Writes the dataset, unless it is there; returns the exit code."""
+    if any(not stage.complete for stage in plan.stages):
+        return run_plan(plan, display)[0]
+    for stage in plan.stages:
+        display.skipped(stage.name, stage.reason)
+    return 0
+
+
+def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", display: Display) -> Leaderboard:
+    def ended() -> None:
+        write_results(search, read_leaderboard(search, study))
+
+    if (points := _points(search)) is not None and search.sweep.sampler != "grid" and points <= search.trials:
+        display.say(
+            f"the space has {counted(points, 'point')}; sampler: grid would try each once, this one may try some again"
+        )
+    with _pictured(search, study):
+        try:
+            run_trials(search, study, _teller(args, search, display), ended)
+        except KeyboardInterrupt:
+            done = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+            raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
+    ended()
+    return read_leaderboard(search, study)
+
+
+def _points(search: Search) -> int | None:
+    """How many combinations there are; None where a value is drawn from a range without a step."""
+    if any(one.range is not None and one.range.step is None for one in search.dimensions):
+        return None
+    return math.prod(len(one.points()) for one in search.dimensions)
+
+
+@contextmanager
+def _pictured(search: Search, study: "optuna.Study") -> Iterator[None]:
+    """Draws the trials at the end, however that comes."""
+    try:
+        yield
+    finally:
+        board = read_leaderboard(search, study)
+        if any(one.value is not None for one in board.places):
+            storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
+
+
+def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
+    names = short_names([dimension.key for dimension in search.dimensions])
+    last: dict[int, float] = {}  # when something was said of a trial
+
+    def tell(what: str, number: int, more: Mapping[str, Any]) -> None:
+        if args.json:
+            kind, state = ("evaluation", {}) if what == "evaluation" else ("trial", {"state": what})
+            emit_event(kind, trial=number, **state, **more)
+        elif what != "evaluation" or time.monotonic() - last[number] >= EVERY_SECONDS:
+            last[number] = time.monotonic()
+            display.say(f"trial {number}: {_words(what, more, names)}")
+
+    return tell
+
+
+def _words(what: str, more: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    if what == "begins":
+        return ", ".join(f"{names[key]} {shown(value)}" for key, value in more["params"].items())
+    if what == "evaluation":
+        value = "no number" if more["value"] is None else f"{more['value']:.6g}"
+        return f"epoch {more['values']['epoch']:,}, {value}"
+    if what == "done":
+        return f"done, {more['value']:.6g} after {counted(more['epochs'], 'epoch')}, {more['seconds']:.1f} s"
+    if what == "pruned":
+        return f"pruned after {counted(more['evaluations'], 'evaluation')}, {more['seconds']:.1f} s"
+    return f"failed: {more['reason']}"
+
+
+def _summary(search: Search, board: Leaderboard) -> dict[str, Any]:
+    best = board.best
+    states = [one.state for one in board.places]
+    return {
+        "sweep": search.folder,
+        "leaderboard": storage.join(search.folder, LEADERBOARD),
+        "trials": {state: states.count(state) for state in ("done", "pruned", "failed")},
+        "metric": board.metric,
+        "best": None
+        if best is None
+        else {
+            "trial": best.number,
+            "value": best.value,
+            "params": best.params,
+            "job": storage.join(search.folder, BEST),
+            "workdir": search.trial_folder(best.number),
+        },
+    }
+
+
+def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
+    """What would be done: what the trials share, and the first of them, as far as they do not depend on others."""
+    section = search.sweep
+    known = search.trials if section.sampler != "tpe" else min(search.trials, STARTUP)
+    study = memory_study(search.job, section)
+    trials = [search.values(next_trial(study, section, search.dimensions)) for _ in range(known)]
+    stage = next(iter(plan.stages), None)
+    complete = stage is None or stage.complete
+    reason = stage.reason if stage is not None else f"the dataset in {search.job.output.path}"
+    if args.json:
+        dataset = {"path": search.job.output.path, "complete": complete, "reason": reason}
+        emit_event(
+            "plan", job=search.job.name, path=args.job, sweep=search.folder, dataset=dataset, trials=search.trials,
+            sampler=section.sampler, pruner=section.pruner, params=trials,
+        )  # fmt: skip
+        return
+    assert search.job.train is not None
+    names = short_names([dimension.key for dimension in search.dimensions])
+    rows = [["trial", *names.values()], *([str(n), *map(shown, one.values())] for n, one in enumerate(trials))]
+    print(
+        f"job {search.job.name} ({args.job})\n"
+        f"dataset: {'complete' if complete else 'to do'}: {reason}; all trials share it\n"
+        f"sweep: {counted(search.trials, 'trial')} in {search.folder}, sampler {section.sampler}, "
+        f"pruner {section.pruner}, by {search.job.train.watch.metric}\n"
+    )
+    print("\n".join(table(rows, left=0)))
+    if known < search.trials:
+        print(f"and {search.trials - known:,} more, chosen by what these come to")
+
+
+def _forget(search: Search) -> None:
+    """Removes what an earlier sweep left."""
+    for name in storage.list_folder(search.folder):
+        path = storage.join(search.folder, name)
+        if name.startswith("trial-"):
+            storage.remove_tree(path)
+        elif name.startswith("journal.log") or name in (LEADERBOARD, BEST, PICTURE):
+            with suppress(FileNotFoundError):
+                storage.remove_file(path)

@@ -1,0 +1,193 @@
+"""Runs the trials of a sweep, some at a time, each to its end or until it looks bad."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import JobFile
+from beamfeed.contract.config.sweep import Sweep
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.plan import SAVE_SECONDS
+from beamfeed.launcher.processes import end_all
+from beamfeed.launcher.sweep.space import Dimension, job_values
+from beamfeed.launcher.sweep.study import next_trial, taken_up
+from beamfeed.launcher.sweep.trials import Going, is_over, start_trial
+
+if TYPE_CHECKING:
+    import optuna
+
+POLL_SECONDS = 0.1
+GRACE_SECONDS = SAVE_SECONDS + 10  # the launcher of a trial gives its trainer that long to save
+
+Tell = Callable[[str, int, Mapping[str, Any]], None]  # begins, evaluation, done, pruned or failed; of a trial; more
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a sweep is to do.
+
+    Attributes:
+      file: its job file.
+      model: that it must fit.
+      job: made of it.
+      sweep: its section.
+      dimensions: the space.
+      folder: of the sweep, on a disk.
+      trials: how many there are to be in all.
+      parallel: how many go on at once.
+    """
+
+    file: JobFile
+    model: type[Job]
+    job: Job
+    sweep: Sweep
+    dimensions: list[Dimension]
+    folder: str
+    trials: int
+    parallel: int = 1
+
+    def trial_folder(self, number: int) -> str:
+        """The working folder of a trial."""
+        return storage.join(self.folder, f"trial-{number:04d}")
+
+    def values(self, trial: "optuna.Trial | optuna.trial.FrozenTrial") -> dict[str, Any]:
+        """The values of a trial, by key."""
+        return job_values(self.dimensions, trial.params)
+
+    def trial_job(self, number: int, values: Mapping[str, Any], **more: Any) -> Job:
+        """The job of a trial.
+
+        Raises:
+          UserError: if its values do not go together.
+        """
+        place = f"{self.file.place('sweep', 'space')}: sweep.space"
+        return self.file.job(self.model, {**values, "train.workdir": self.trial_folder(number), **more}, place)
+
+
+ALONE = {"after": [], "train.floor": False, "launch.train.restarts": 0}  # a trial is only trained, and once
+
+
+def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callable[[], None]) -> None:
+    """Runs trials until there are as many as asked for.
+
+    Those that were running when an earlier process ended are gone on with first. However this ends, no process is
+    left; trials that had not ended are saved by their trainers, and are taken up by the next start.
+
+    Args:
+      search: what is to do.
+      study: of Optuna, which learns of all that happens.
+      tell: what happens.
+      ended: is called when a trial has ended.
+    """
+    import optuna
+
+    waiting = taken_up(study, search.sweep, search.dimensions)
+    slots: dict[int, Going] = {}
+    finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL)
+
+    def is_room() -> bool:
+        done = len(study.get_trials(deepcopy=False, states=finished))
+        return len(slots) < search.parallel and (bool(waiting) or done + len(slots) < search.trials)
+
+    try:
+        while slots or is_room():
+            while is_room():
+                trial = waiting.pop(0) if waiting else next_trial(study, search.sweep, search.dimensions)
+                slot = min(set(range(search.parallel)) - slots.keys())
+                going = _start(search, study, trial, slot, tell)
+                if going is None:
+                    ended()
+                else:
+                    slots[slot] = going
+            for slot, going in list(slots.items()):
+                over = going.running.ended()  # asked before the metrics are read: then nothing of them is missed
+                _look(study, going, tell)
+                if over:
+                    _end(study, going, tell)
+                    del slots[slot]
+                    ended()
+            time.sleep(POLL_SECONDS)
+    finally:
+        try:
+            end_all([going.running for going in slots.values()], GRACE_SECONDS)
+        finally:
+            for going in slots.values():
+                going.trial.set_user_attr("seconds", going.seconds())
+                going.close()
+
+
+def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: int, tell: Tell) -> Going | None:
+    """Starts a trial; None where its values do not make a job."""
+    values = search.values(trial)
+    tell("begins", trial.number, {"params": values, "folder": search.trial_folder(trial.number)})
+    try:
+        job = search.trial_job(trial.number, values, **ALONE)
+    except UserError as error:
+        _fail(study, trial, str(error).splitlines()[0], tell)
+        return None
+    return start_trial(trial, values, job, slot, search.parallel)
+
+
+def _look(study: "optuna.Study", going: Going, tell: Tell) -> None:
+    """Takes in what was measured since the last look, and ends a trial that looks bad."""
+    watched = going.watched()
+    if watched is None:
+        return
+    for line in going.new_lines():
+        value = watched.value(line)
+        going.lines.append(line)
+        going.scores.append(math.nan if value is None else watched.turned(value))
+        if going.is_pruned:  # what it does until it has ended does not count: that depends on how busy the machine is
+            continue
+        step = len(going.lines)
+        if step not in study.get_trials(deepcopy=False)[going.number].intermediate_values:  # one taken up has some
+            going.trial.report(going.scores[-1], step)
+            tell("evaluation", going.number, {"value": value, "values": line})
+        if not is_over(going.lines, going.scores, going.train) and _looks_bad(study, going.number, step):
+            going.is_pruned, going.judged = True, step
+            going.running.terminate()
+
+
+def _looks_bad(study: "optuna.Study", number: int, step: int) -> bool:
+    """Whether the pruner would end a trial after so many evaluations."""
+    trial = copy(study.get_trials(deepcopy=False)[number])
+    trial.intermediate_values = {at: value for at, value in trial.intermediate_values.items() if at <= step}
+    return bool(study.pruner.prune(study, trial))
+
+
+def _end(study: "optuna.Study", going: Going, tell: Tell) -> None:
+    """Tells how a trial has ended."""
+    import optuna
+
+    state = optuna.trial.TrialState
+    seconds = going.seconds()
+    result, watched = going.result(), going.watched()
+    going.trial.set_user_attr("seconds", seconds)
+    if watched is not None and going.lines:
+        going.trial.set_user_attr("metric", watched.name(going.lines[0]))
+        going.trial.set_user_attr("mode", watched.mode)
+    if going.is_pruned:
+        study.tell(going.trial, state=state.PRUNED)
+        tell("pruned", going.number, {"evaluations": going.judged, "seconds": seconds})
+    elif result is None or result.best is None or watched is None:
+        _fail(study, going.trial, going.why_failed() if result is None else "no evaluation gave a number", tell)
+    else:
+        going.trial.set_user_attr("epochs", result.epochs)
+        going.trial.set_user_attr("best_epoch", result.best_epoch)
+        study.tell(going.trial, watched.turned(result.best))
+        told = {"value": result.best, "epochs": result.epochs, "seconds": seconds}
+        tell("done", going.number, told)
+    going.close()
+
+
+def _fail(study: "optuna.Study", trial: "optuna.Trial", reason: str, tell: Tell) -> None:
+    import optuna
+
+    trial.set_user_attr("reason", reason)
+    study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    tell("failed", trial.number, {"reason": reason})

@@ -1,0 +1,121 @@
+"""The space of a sweep: keys of the job, and the values that each may have. Pure; no Optuna."""
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import JobFile
+from beamfeed.contract.config.section import kinds_of
+from beamfeed.contract.config.sweep import Range, Sweep
+from beamfeed.contract.config.wanted import annotation_at
+from beamfeed.contract.errors import UserError
+
+TRAIN = "train"
+DIGITS = 12  # of a value that is reached by steps: 0.1 + 2 * 0.1 is 0.3
+# Keys of `train` that are not to be tried, and why.
+FIXED = {
+    "workdir": "each trial has a folder of its own",
+    "watch": "it says what is best, so trials with another could not be compared",
+    "floor": "trials are trained without one",
+}
+Params = dict[str, Any]  # by key, as Optuna keeps them: a number, text, true, false or null
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A key and its values.
+
+    Attributes:
+      key: with dots, such as `train.optimizer.learning_rate`.
+      choices: the values, of a list.
+      range: where they are drawn from, otherwise.
+      whole: whether only whole numbers of the range are.
+    """
+
+    key: str
+    choices: tuple[Any, ...] = ()
+    range: Range | None = None
+    whole: bool = False
+
+    def names(self) -> list[Any]:
+        """The choices as Optuna keeps them: a list or a mapping as JSON."""
+        return [json.dumps(choice) if isinstance(choice, list | dict) else choice for choice in self.choices]
+
+    def value(self, name: Any) -> Any:
+        """The value that stands in the job for what Optuna keeps."""
+        return name if self.range is not None else self.choices[self.names().index(name)]
+
+    def points(self) -> list[Any]:
+        """All values as Optuna keeps them, of a list or of a range with a step."""
+        if self.range is None:
+            return self.names()
+        low, step = self.range.low, self.range.step or 1
+        count = math.floor(round((self.range.high - low) / step, DIGITS)) + 1
+        return [low + n * step if self.whole else round(float(low + n * step), DIGITS) for n in range(count)]
+
+    def suggest(self, trial: Any) -> Any:
+        """What a trial of Optuna has, or draws, as Optuna keeps it."""
+        if self.range is None:
+            return trial.suggest_categorical(self.key, self.names())
+        low, high, step, log = self.range.low, self.range.high, self.range.step, self.range.log
+        if self.whole:
+            return trial.suggest_int(self.key, low, high, step=step or 1, log=log)
+        return trial.suggest_float(self.key, low, high, step=step, log=log)
+
+
+def grid_points(dimensions: Sequence[Dimension]) -> list[Params]:
+    """Each combination once; the last key changes fastest."""
+    keys = [dimension.key for dimension in dimensions]
+    combined = itertools.product(*(dimension.points() for dimension in dimensions))
+    return [dict(zip(keys, values, strict=True)) for values in combined]
+
+
+def job_values(dimensions: Sequence[Dimension], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a trial, by key, as the job has them."""
+    return {dimension.key: dimension.value(params[dimension.key]) for dimension in dimensions}
+
+
+def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]:
+    """The space, checked: every value of a list, and both ends of a range, must make a job by itself.
+
+    Raises:
+      UserError: with a line for each key that is wrong.
+    """
+    mistakes: list[str] = []
+    dimensions = []
+    for key, choices in sweep.space.items():
+        place = f"{file.place('sweep', 'space', key)}: sweep.space"
+        try:
+            dimensions.append(_read_key(file, key, choices, model, place))
+        except UserError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise UserError("\n".join(dict.fromkeys(mistakes)))
+    return dimensions
+
+
+def _read_key(file: JobFile, key: str, choices: Range | list[Any], model: type[Job], place: str) -> Dimension:
+    section, _, name = key.partition(".")
+    if section != TRAIN or not name:
+        raise UserError(f"{place}: {key}: is no key of train; trials share one dataset, and differ in how they train")
+    if why := FIXED.get(name.partition(".")[0]):
+        raise UserError(f"{place}: {key}: cannot be tried: {why}")
+    if isinstance(choices, list):
+        for choice in choices:
+            file.job(model, {key: choice}, place)
+        return Dimension(key, tuple(choices))
+    whole = not isinstance(choices.low, float) and not isinstance(choices.high, float)
+    if whole:
+        job = file.job(model, {key: choices.low}, place)
+        data = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        whole = float not in kinds_of(annotation_at(tuple(key.split(".")), model, data))
+    low, high = (choices.low, choices.high) if whole else (float(choices.low), float(choices.high))
+    for end in (low, high):
+        file.job(model, {key: end}, place)
+    if whole and isinstance(choices.step, float):
+        raise UserError(f"{place}: {key}: step is {choices.step}, it must be a whole number")
+    return Dimension(key, range=choices.model_copy(update={"low": low, "high": high}), whole=whole)

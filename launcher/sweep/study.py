@@ -1,0 +1,173 @@
+"""The study of a sweep: what Optuna keeps of its trials, in a file that a killed process leaves whole.
+
+Scores are turned so that lower ones are better, as the trainer has them: which values are good is known only to the
+metric, which is made where TensorFlow is.
+"""
+
+import hashlib
+import importlib.util
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sweep import Sweep
+from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.fingerprint import set_keys
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.sweep.space import Dimension, grid_points
+
+if TYPE_CHECKING:
+    import optuna
+
+NAME = "sweep"
+SAME = "same"  # the attribute that says what all trials share
+TRIALS = 20
+STARTUP = 10  # trials that tpe draws at random
+# What says nothing of how good a trial is.
+NO_SCORE: dict[str, Any] = dict.fromkeys(
+    ("workdir", "writers", "review", "checkpoint", "worker_timeout", "join_timeout", "floor"), True
+)
+
+
+def require_optuna() -> None:
+    """Raises UserError where Optuna is not installed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise UserError("beamfeed sweep needs the package optuna: pip install 'beamfeed[sweep]'")
+
+
+def planned_trials(sweep: Sweep, dimensions: Sequence[Dimension]) -> int:
+    """How many trials a sweep has."""
+    if sweep.sampler != "grid":
+        return sweep.trials or TRIALS
+    points = len(grid_points(dimensions))
+    return min(points, sweep.trials or points)
+
+
+def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study":
+    """The study in a folder that this process holds; a new one where there is none.
+
+    Args:
+      folder: on a disk.
+      job: of the sweep.
+      sweep: its section.
+      data: the fingerprint of the dataset.
+
+    Raises:
+      UserError: if the folder holds the study of another sweep.
+    """
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    path = storage.join(folder, "journal.log")
+    _mend(path)
+    study = _make(JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))), sweep, job)
+    same = shared_keys(job, sweep, data)
+    before = study.user_attrs.get(SAME)
+    if before is None:
+        study.set_user_attr(SAME, same)
+    elif changes := describe_changes(before, same):
+        raise UserError(
+            f"{folder}: holds another sweep ({'; '.join(changes[:3])}); choose another --out, or start again "
+            "with --restart"
+        )
+    return study
+
+
+def memory_study(job: Job, sweep: Sweep) -> "optuna.Study":
+    """A study that nothing is kept of."""
+    return _make(None, sweep, job)
+
+
+def _make(kept: Any, sweep: Sweep, job: Job) -> "optuna.Study":
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    train = job.train
+    evaluations = train.epochs if train is not None and train.evaluate_every is None else "auto"
+    pruners: dict[str, optuna.pruners.BasePruner] = {
+        "none": optuna.pruners.NopPruner(),
+        "median": optuna.pruners.MedianPruner(),
+        "hyperband": optuna.pruners.HyperbandPruner(max_resource=evaluations),
+    }
+    return optuna.create_study(study_name=NAME, storage=kept, pruner=pruners[sweep.pruner], load_if_exists=True)
+
+
+def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> "optuna.Trial":
+    """A new trial with its parameters. They depend on the seed, its number and what is known of the others by then."""
+    import optuna
+
+    number = len(study.get_trials(deepcopy=False))
+    if sweep.sampler == "grid":
+        waiting = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING])
+        if not waiting:
+            study.enqueue_trial(grid_points(dimensions)[number])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        # Made anew each time: so the choices of a sweep that was stopped are those of one that was not.
+        seed = int.from_bytes(hashlib.sha256(f"{sweep.seed}:{number}".encode()).digest()[:4], "big")
+        study.sampler = (
+            optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
+            if sweep.sampler == "tpe"
+            else optuna.samplers.RandomSampler(seed=seed)
+        )
+    trial = study.ask()
+    for dimension in dimensions:
+        dimension.suggest(trial)
+    return trial
+
+
+def taken_up(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> list["optuna.Trial"]:
+    """The trials that were running when an earlier process ended, to go on with."""
+    import optuna
+
+    study.sampler = optuna.samplers.RandomSampler(seed=sweep.seed)  # for what a trial had not drawn yet
+    running = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING])
+    trials = [optuna.Trial(study, frozen._trial_id) for frozen in running]
+    for trial in trials:
+        for dimension in dimensions:
+            dimension.suggest(trial)
+    return trials
+
+
+def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
+    """What the trials of a sweep have in common, by key: trials of another could not be compared with them."""
+    train: Train | None = job.train
+    flat = {"dataset": data[:16]}
+    flat |= _flat(set_keys(train, NO_SCORE) if train is not None else {}, "train")
+    tried = tuple(sweep.space)
+    flat = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{one}." for one in tried))}
+    space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}
+    return {**flat, **space, "sweep.sampler": sweep.sampler, "sweep.pruner": sweep.pruner, "sweep.seed": sweep.seed}
+
+
+def describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Each key in which two sweeps differ: `train.epochs: was 2, is now 3`."""
+    return [
+        f"{key}: was {before.get(key, 'not set')}, is now {after.get(key, 'not set')}"
+        for key in dict.fromkeys([*after, *before])
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _flat(section: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    pairs: dict[str, Any] = {}
+    for key, value in section.items():
+        pairs |= _flat(value, f"{prefix}.{key}") if isinstance(value, Mapping) else {f"{prefix}.{key}": value}
+    return pairs
+
+
+def _mend(path: str) -> None:
+    """Removes what a killed process left of the journal: its lock, and a line that it had not written whole.
+
+    Optuna waits half a minute for such a lock, and cannot read a journal with such a line in it.
+    """
+    if os.path.exists(f"{path}.lock"):
+        os.unlink(f"{path}.lock")
+    if not os.path.exists(path):
+        return
+    with open(path, "r+b") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
