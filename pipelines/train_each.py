@@ -46,8 +46,9 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     check_init(job.train, anew=True)
     out = (args.out or RunLayout(job.train.workdir).each).rstrip("/") or "/"
     with heavy_imports():
+        from beamfeed.transforms.groups.each import TrainEach
         from beamfeed.transforms.groups.places import key_field, partitions
-        from beamfeed.transforms.groups.steps import TrainEach, TrainGroups
+        from beamfeed.transforms.groups.steps import TrainGroups
     if partitions(manifest, args.by) is None:
         key_field(manifest, args.by)
     content: dict[str, Any] = {

@@ -167,8 +167,7 @@ NO_MODEL: dict[str, Any] = dict.fromkeys(
 
 
 def model_fingerprint(train: Train, data: str) -> str:
-    """The identity of a model that is trained from the start to the end, 64 hex digits; unlike `run_fingerprint`, also
-    of how long that is.
+    """The identity of a model that is trained in one go, 64 hex digits: of its run, and how long that is.
 
     Args:
       train: the section of the job.

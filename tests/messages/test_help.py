@@ -18,6 +18,7 @@ PROGRAMS = [
     "beamfeed.pipelines.predict",
     "beamfeed.pipelines.score",
     "beamfeed.pipelines.suggest_job",
+    "beamfeed.pipelines.train_each",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",
     "beamfeed.trainer.tools.inspect_dataset",

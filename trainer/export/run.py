@@ -105,9 +105,7 @@ class _Exported:
     def calls(self, job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> list[Call]:
         """What is asked of it, and what it must answer."""
         # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
-        exact = (
-            self.model if trained.model is None or job.train.devices.precision != "float32" else trained.model
-        )
+        exact = self.model if trained.model is None or job.train.devices.precision != "float32" else trained.model
         raw_rows = read_raw_rows(manifest.data_layout(job.output.path).raw_rows)
         return sample_calls(job, manifest, self.objective, exact, self.module, raw_rows)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import google_crc32c
 import numpy as np
@@ -32,7 +32,9 @@ def group_fingerprint(data: str, by: str, name: str) -> str:
     return hashlib.sha256("\n".join((data, by, name)).encode()).hexdigest()
 
 
-def write_dataset(folder: str, manifest: Manifest, paths: dict[str, Sequence[str]], by: str, group: Group) -> Manifest:
+def write_dataset(
+    folder: str, manifest: Manifest, paths: Mapping[str, Sequence[str]], by: str, group: Group
+) -> Manifest:
     """Writes a dataset of a group's records, a shard for each split. What it says of targets stays that of all.
 
     Args:

@@ -1,4 +1,4 @@
-"""A trainer in a process of its own: TensorFlow is loaded once, and what a training run breaks is that process alone."""
+"""A trainer in a process of its own: TensorFlow is loaded once, and a run can break nothing but that process."""
 
 import os
 import shutil

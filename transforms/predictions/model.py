@@ -1,7 +1,6 @@
 """An exported model in a worker: loaded once in a process, for all threads."""
 
 import math
-import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
