@@ -94,7 +94,8 @@ def key_field(manifest: Manifest, name: str) -> Field:
 
 
 def _tells_groups(field: Field) -> bool:
-    return field.role == "key" and field.dtype in ("bytes", "int64") and not field.shape and field.time is None
+    names = field.dtype == "bytes" or (field.dtype == "int64" and field.per != "record")  # not the place of a record
+    return field.role == "key" and names and not field.shape and field.time is None
 
 
 class ByKey:

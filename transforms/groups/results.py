@@ -100,6 +100,6 @@ def check_limits(rejected: Sequence[Outcome], groups: int, each: TrainEach) -> N
         return
     first = min(rejected, key=lambda outcome: outcome.group, default=None)
     such = f"; such as {first.group}: {first.reason}" if first else ""
-    untrained = all(not outcome.windows.get("train") for outcome in rejected) and bool(rejected)
-    hint = "; a split by time gives each group windows to train on (split.by)" if untrained else ""
+    untrained = any(not outcome.windows.get("train") for outcome in rejected)
+    hint = "; a split by time gives each group something to train on (split.by)" if untrained else ""
     raise JobFailed(f"{over or 'no group can be trained'}{such}{hint}; see {each.layout.rejects}")
