@@ -224,6 +224,13 @@ TRAIN_EACH = Program(
     before=BEFORE,
     beam="after --",
 )
+ONE_BY_ONE = Program(
+    "beamfeed.trainer.one_by_one",
+    "Trains the jobs that stdin names, a line of JSON each, one after another.",
+    "scratch",
+    (option("folder", metavar="DIR", help="where they read and write; removed when stdin ends"),),
+    (),
+)
 SCORE = Program(
     "beamfeed.pipelines.score",
     "Finds which assets behave oddly, and since when, in the predictions of an autoencoder of series.",

@@ -6,6 +6,7 @@ number of them. When stdin ends, which it does also where who asked was killed, 
 jobs read and write, and ends.
 """
 
+import argparse
 import errno
 import gc
 import os
@@ -14,7 +15,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 
 from beamfeed.contract.config.job import TrainingJob
@@ -24,7 +25,7 @@ from beamfeed.contract.dataset.one_by_one import Answer, Request
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import failure_of
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.program import LOUDNESS
+from beamfeed.contract.options import ONE_BY_ONE
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.loop.start import open_dataset
 
@@ -78,11 +79,11 @@ def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
     return iter(lines.get, None)
 
 
-def main(folder: str) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Serves until stdin ends."""
+    folder = arguments.folder
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal or a launcher sends them to all; who asks decides
         signal.signal(number, signal.SIG_IGN)
-    os.environ.setdefault(LOUDNESS, "2")
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     set_reads(os.environ)
     answers = os.fdopen(os.dup(1), "w")
@@ -105,5 +106,10 @@ def main(folder: str) -> None:
     serve(lines, answers, train)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until stdin ends, and returns an exit code where it cannot."""
+    return ONE_BY_ONE.run(run, argv)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main())

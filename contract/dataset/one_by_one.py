@@ -7,8 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamfeed.contract.dataset.result import TrainResult
 
-MODULE = "beamfeed.trainer.one_by_one"  # for `python -m`
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -20,6 +20,7 @@ PROGRAMS = [
     "beamfeed.pipelines.suggest_job",
     "beamfeed.pipelines.train_each",
     "beamfeed.trainer.main",
+    "beamfeed.trainer.one_by_one",
     "beamfeed.trainer.tools.find_rate",
     "beamfeed.trainer.tools.inspect_dataset",
     "beamfeed.trainer.tools.list_checkpoints",

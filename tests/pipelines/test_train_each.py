@@ -184,7 +184,7 @@ def simulated(folder: Path, assets: int) -> Path:
         },
         "prepare": {"missing": {"fill": "linear", "limit": 5}, "max_gap": "5s"},
         "windows": {"length": 8, "stride": 4},
-        "split": {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2},
+        "split": {"by": "rows", "train": 0.6, "eval": 0.2, "test": 0.2},
         "output": {"path": str(fleet.output)},
         "train": {
             "model": {"name": "dense_autoencoder", "units": [8], "latent": 2}, "feed": {"batch_size": 16},

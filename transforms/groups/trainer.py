@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.dataset.one_by_one import MODULE, Answer, Request
+from beamfeed.contract.dataset.one_by_one import Answer, Request
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.options import ONE_BY_ONE
 
 MOST_RUNS = 100  # of a process: TensorFlow keeps some megabytes of each
 TAIL_BYTES = 4096  # of what a process said, where it ended by itself
@@ -42,7 +43,7 @@ class Trainer:
         os.makedirs(self.folder, exist_ok=True)
         with open(self._said, "a") as said:
             self._process = subprocess.Popen(  # a session of its own: who ends us ends it by the end of its stdin
-                [sys.executable, "-m", MODULE, self.folder],
+                [sys.executable, "-m", ONE_BY_ONE.module, self.folder],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True,
             )  # fmt: skip
         self._runs = 0
