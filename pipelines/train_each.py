@@ -62,8 +62,11 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     each = TrainEach(job, manifest, args.by, out, not args.no_models, content)
 
     def write() -> None:
-        with opened(args.beam_options, ending, log) as pipeline:
-            _ = pipeline | TrainGroups(each)
+        try:
+            with opened(args.beam_options, ending, log) as pipeline:
+                _ = pipeline | TrainGroups(each)
+        finally:
+            storage.remove_tree(each.layout.unpacked)
 
     told, was_complete = write_once(out, content, write, TRAINING, ending, force=args.force, resumed=MODELS)
     if was_complete:

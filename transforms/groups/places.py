@@ -10,7 +10,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest, partition_values
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed, UserError, near_miss
@@ -109,9 +109,10 @@ class ByKey:
     def __init__(self, manifest: Manifest, key: Field):
         self._remedy = manifest.remedy
         self._features = features_of(manifest.fields)
-        by_row = next(field for field in manifest.fields if field.per == "row" and not field.is_ragged)
-        self._rows_of, self._width = self._feature(by_row.name), by_row.listed_width
         self._key = self._feature(key.name)
+        by_row = key if key.per == "row" else next(field for field in manifest.fields if field.per == "row")
+        self._rows_of = self._feature(by_row.name + LENGTHS if by_row.is_ragged else by_row.name)
+        self._width = 1 if by_row.is_ragged else by_row.listed_width
 
     def _feature(self, name: str) -> Feature:
         return next(feature for feature in self._features if feature.key == name)

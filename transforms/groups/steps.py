@@ -180,7 +180,6 @@ def publish(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> dict[str, 
     """
     layout, rejected = each.layout, [outcome for outcome in outcomes if outcome.reason]
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-    storage.remove_tree(layout.unpacked)
     write_rejects(layout.rejects, rejected)
     if rows:
         table = results_table(rows)
