@@ -114,7 +114,8 @@ def opened(beam_options: Sequence[str], ending: Ending, log: FailureLog) -> Iter
         from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
     options = read_options(beam_options)
     check_options(beam_options, passes_on=name_runner(options))
-    runner = choose_runner(options, "auto")
+    asks_for_one = any(option.startswith("--direct_num_workers") for option in beam_options)  # which is Beam's default
+    runner = choose_runner(options, 1 if asks_for_one else "auto")
     level = logging.WARNING if is_local(options) else logging.INFO  # asked now: a runner may clear its name
     with open_pipeline(runner, options, ending) as pipeline:
         with log_level(logging.ERROR):  # Beam remarks on type hints
