@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.one_by_one import Answer, Request
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.options import ONE_BY_ONE
 
-MOST_RUNS = 100  # of a process: TensorFlow keeps some megabytes of each
+MOST_RUNS = 50  # of a process: TensorFlow keeps about 5 MB of each
 TAIL_BYTES = 4096  # of what a process said, where it ended by itself
 
 
