@@ -15,7 +15,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.fingerprint import model_fingerprint
 from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.initial import check_init, initial_model
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import MODELS, REJECTS, RunLayout
 from beamfeed.contract.dataset.manifest import read_manifest
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
     check_inputs(job.train.inputs, manifest)
-    check_init(job.train, anew=True)
     out = (args.out or RunLayout(job.train.workdir).each).rstrip("/") or "/"
+    check_init(job.train.model_copy(update={"workdir": out}), anew=True)  # that of the whole dataset may be in workdir
     with heavy_imports():
         from beamfeed.transforms.groups.each import TrainEach
         from beamfeed.transforms.groups.places import key_field, partitions
@@ -59,6 +59,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         "dataset": manifest.fingerprint,
         "model": model_fingerprint(job.train, manifest.fingerprint),
     }
+    if job.train.init is not None:  # its weights count, too
+        content["init"] = storage.stat(initial_model(job.train.init)).mtime
     each = TrainEach(job, manifest, args.by, out, not args.no_models, content)
 
     def write() -> None:
