@@ -222,6 +222,27 @@ PREDICT = Program(
     before=BEFORE,
     beam="after --",
 )
+TRAIN_EACH = Program(
+    "beamfeed.pipelines.train_each",
+    "Trains a model for each asset, or other group, of a dataset. Options of Apache Beam may follow a lone --",
+    "--job job.yaml --by asset --out out/each",
+    (_JOB_OPTION, SET, JSON),
+    (
+        option("--by", metavar="NAME", default="asset", help="a key field or partition that names groups (asset)"),
+        option("--out", metavar="DIR", help="the folder to write; left out, each in train.workdir"),
+        flag("--no-models", "keep the results alone"),
+        flag("--force", "replace other results and models"),
+    ),
+    before=BEFORE,
+    beam="after --",
+)
+ONE_BY_ONE = Program(
+    "beamfeed.trainer.one_by_one",
+    "Trains the jobs that stdin names, a line of JSON each, one after another.",
+    "scratch",
+    (option("folder", metavar="DIR", help="where they read and write; removed when stdin ends"),),
+    (),
+)
 SCORE = Program(
     "beamfeed.pipelines.score",
     "Finds which assets behave oddly, and since when, in the predictions of an autoencoder of series.",

@@ -326,6 +326,12 @@ def predict(args: argparse.Namespace) -> int:
     return run_together("predict", [start(options.PREDICT, vars(args), args.beam_options)])
 
 
+def train_each(args: argparse.Namespace) -> int:
+    """Trains a model for each group, in a fresh process: it needs Beam."""
+    load_for_plan(args.job, args.set, None, sourced=False)
+    return run_together("train-each", [start(options.TRAIN_EACH, vars(args), args.beam_options)])
+
+
 def score(args: argparse.Namespace) -> int:
     """Scores predictions, in a fresh process."""
     load_for_plan(args.job, args.set, None, sourced=False)
@@ -378,6 +384,6 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "score": score, "report": report,
-    "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict,
+    "train-each": train_each, "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
 }  # fmt: skip

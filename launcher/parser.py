@@ -136,6 +136,12 @@ COMMANDS = {
         (JOB, SET, *options.PREDICT.options),
         takes_beam=True,
     ),
+    "train-each": Command(
+        "train a model for each asset, or other group, of a dataset; options for Beam follow --",
+        "beamfeed train-each job.yaml --by region -- --direct_num_workers=4",
+        (JOB, SET, *options.TRAIN_EACH.options),
+        takes_beam=True,
+    ),
     "score": Command(
         "find which assets behave oddly, and since when, in predictions of series",
         "beamfeed score job.yaml --predictions out/new",

@@ -24,8 +24,9 @@ Content = Mapping[str, Any]
 
 
 def write_once(
-    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool
-) -> tuple[dict[str, Any], bool]:
+    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool,
+    resumed: str = "",
+) -> tuple[dict[str, Any], bool]:  # fmt: skip
     """Writes a folder, unless it is there already; what did not end is written anew.
 
     Args:
@@ -35,6 +36,7 @@ def write_once(
       use: of the lock, for messages.
       ending: of the program.
       force: whether something else that was written so is replaced.
+      resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content.
 
     Returns:
       what is told of it, and whether it was complete before.
@@ -47,7 +49,7 @@ def write_once(
     with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
         if (told := _find(out, content)) is not None:
             return told, True
-        _make_room(out, content, force=force)
+        _make_room(out, content, force=force, resumed=resumed)
         write()
         if (told := _find(out, content)) is None:
             raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
@@ -80,19 +82,21 @@ def _check(out: str) -> None:
         raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); choose another folder")
 
 
-def _make_room(out: str, content: Content, *, force: bool) -> None:
+def _make_room(out: str, content: Content, *, force: bool, resumed: str) -> None:
     """Empties the folder of what did not end, or with `force` of anything.
 
     Raises:
-      UserError: if it holds another one and there is no `force`.
+      UserError: if it holds another one, or what is left of another one can be resumed, and there is no `force`.
     """
-    told = read_told(out)
+    told, names = read_told(out), storage.list_folder(out)
     same = told is not None and {key: told.get(key) for key in content} == content  # it ended before _SUCCESS
-    if told is not None and told.get("complete") and not same and not force:
+    counts = told is not None and (told.get("complete") or resumed in names)
+    if told is not None and counts and not same and not force:
         another = f"{told['to']} of {told.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
-    for name in storage.list_folder(out):
-        if name not in (LOCK, TOLD):
+    kept = (LOCK, TOLD, resumed) if same else (LOCK, TOLD)
+    for name in names:
+        if name not in kept:
             storage.remove_tree(storage.join(out, name))
     storage.write_text(storage.join(out, TOLD), json.dumps({**content, "complete": False}) + "\n")
 
@@ -120,7 +124,8 @@ def opened(beam_options: Sequence[str], ending: Ending, log: FailureLog) -> Iter
         from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
     options = read_options(beam_options)
     check_options(beam_options, passes_on=name_runner(options))
-    runner = choose_runner(options, "auto")
+    asks_for_one = any(option.startswith("--direct_num_workers") for option in beam_options)  # which is Beam's default
+    runner = choose_runner(options, 1 if asks_for_one else "auto")
     level = logging.WARNING if is_local(options) else logging.INFO  # asked now: a runner may clear its name
     with open_pipeline(runner, options, ending) as pipeline:
         with log_level(logging.ERROR):  # Beam remarks on type hints

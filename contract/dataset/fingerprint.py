@@ -172,3 +172,20 @@ def run_fingerprint(train: Train, data: str) -> str:
         identity["watched"] = watched
     text = json.dumps({"data": data, "order": ORDER, "train": identity}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Keys of `train` that change nothing of a model that is trained in one go.
+NO_MODEL: dict[str, Any] = dict.fromkeys(
+    ("workdir", "floor", "checkpoint", "writers", "review", "worker_timeout", "join_timeout"), True
+)
+
+
+def model_fingerprint(train: Train, data: str) -> str:
+    """The identity of a model that is trained in one go, 64 hex digits: of its run, and how long that is.
+
+    Args:
+      train: the section of the job.
+      data: fingerprint of the dataset.
+    """
+    identity = {"run": run_fingerprint(train, data), "train": set_keys(train, NO_MODEL)}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

@@ -9,7 +9,9 @@
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl   (of a table, raw_values.json; raw_rows.parquet)
 """
 
+import hashlib
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from beamfeed.contract import storage
 
@@ -24,6 +26,9 @@ BLOCKS = "blocks.parquet"
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
 TOLD = "_export.json"  # what was written
 REJECTS = "_rejects.jsonl"  # what was set aside of the files that predictions are for
+
+
+MODELS, NAME_BYTES = "models", 180  # of models by group; the most of a group's name in a file's
 
 
 def shard_name(index: int, count: int, suffix: str = SHARD_SUFFIX) -> str:
@@ -153,6 +158,44 @@ class DataLayout:
 
 
 @dataclass(frozen=True)
+class EachLayout:
+    """The names inside the folder of models that were trained one for each group."""
+
+    out: str
+
+    @property
+    def results(self) -> str:
+        """A row for each group that was trained."""
+        return storage.join(self.out, "results.parquet")
+
+    @property
+    def rejects(self) -> str:
+        """The groups that were not, one JSON line each."""
+        return storage.join(self.out, REJECTS)
+
+    @property
+    def unpacked(self) -> str:
+        """The shards of a compressed dataset as they are read; removed at the end."""
+        return storage.join(self.out, "_unpacked")
+
+    def group(self, name: str) -> str:
+        """The folder of a group, whatever characters its name has."""
+        safe = quote(name, safe=" ")
+        safe = safe.replace(".", "%2E") if not safe.strip(". ") else safe
+        if len(safe) > NAME_BYTES:
+            safe = f"{safe[:NAME_BYTES]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        return storage.join(self.out, MODELS, safe)
+
+    def result(self, name: str) -> str:
+        """Written last: what came of a group."""
+        return storage.join(self.group(name), "result.json")
+
+    def saved_model(self, name: str) -> str:
+        """The folder of a group's SavedModel."""
+        return RunLayout(self.group(name)).saved_model
+
+
+@dataclass(frozen=True)
 class RunLayout:
     """The names inside `train.workdir`."""
 
@@ -210,6 +253,11 @@ class RunLayout:
     def predictions(self) -> str:
         """The folder of what the model says of its dataset."""
         return self._name("predictions")
+
+    @property
+    def each(self) -> str:
+        """The folder of models of its dataset's groups."""
+        return self._name("each")
 
     @property
     def scores(self) -> str:

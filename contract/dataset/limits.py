@@ -38,6 +38,21 @@ def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | No
     return None
 
 
+def groups_over_limits(limits: Limits, rejected: int, groups: int) -> str | None:
+    """As `over_limits`, where each group of a dataset is trained by itself, and counts as an asset does."""
+    most = limits.max_rejected_assets
+    if most is not None and rejected > most:
+        return f"{rejected} of {groups} groups were set aside, limits.max_rejected_assets is {most}"
+    if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
+        return None
+    if rejected > limits.max_rejected_fraction * groups:
+        return (
+            f"{rejected} of {groups} groups were set aside, limits.max_rejected_fraction is "
+            f"{limits.max_rejected_fraction:.1%}"
+        )
+    return None
+
+
 def check_complete(job: Job, manifest: Manifest) -> None:
     """Ends a job on a dataset that is complete as a run would that wrote it now.
 

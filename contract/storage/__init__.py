@@ -3,6 +3,7 @@
 from beamfeed.contract.storage.files import (
     GS,
     FileStat,
+    copy_tree,
     exists,
     is_remote,
     join,
@@ -28,6 +29,7 @@ __all__ = [
     "GS",
     "FileStat",
     "below",
+    "copy_tree",
     "escaped_glob",
     "exists",
     "fits",

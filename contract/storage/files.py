@@ -211,6 +211,15 @@ def open_output(path: str, temporary: str | None = None) -> Iterator[Any]:
         raise
 
 
+def copy_tree(folder: str, target: str) -> None:
+    """Copies the files of a folder, and those below it, into another one; of what is there, those of these names go."""
+    for file in match(folder, ("",)):
+        with open_input(file.path) as source:
+            write_chunks(
+                join(target, file.path.removeprefix(folder).lstrip("/")), iter(lambda: source.read(PART_BYTES), b"")
+            )
+
+
 def exists(path: str) -> bool:
     """Whether there is a file or a folder at a path."""
     if is_remote(path):

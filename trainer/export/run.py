@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import dataclass
 
 import keras
 import tensorflow as tf
@@ -19,7 +20,7 @@ from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.contract.errors import first_line
 from beamfeed.trainer import models
-from beamfeed.trainer.export.fresh import FreshProcess, check_answers
+from beamfeed.trainer.export.fresh import Call, FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import WindowServing, save_serving
 from beamfeed.trainer.export.serving import Serving
@@ -50,28 +51,74 @@ def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> N
         _export(job, manifest, trained, stranger)
 
 
+def export_model(job: TrainingJob, manifest: Manifest, trained: TrainedModel, *, check: bool) -> None:
+    """Writes the model with the best weights alone, as `export_run` does.
+
+    Args:
+      job: the job.
+      manifest: the dataset's manifest.
+      trained: of the training run.
+      check: whether it is compared, which takes seconds; of many models of one job, the graph is the same.
+
+    Raises:
+      JobFailed: if the SavedModel gives something else than the model.
+    """
+    folder = RunLayout(job.train.workdir).saved_model
+    if not check:
+        _Exported.of(job, manifest, trained)
+        return
+    with FreshProcess() as stranger:
+        exported = _Exported.of(job, manifest, trained)
+        calls = exported.calls(job, manifest, trained)
+        stranger.ask(folder, calls)
+        check_answers(folder, calls, stranger.answers(folder), exported.objective.constants())
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """A model that was written."""
+
+    objective: Objective
+    model: keras.Model
+    module: Serving
+
+    @classmethod
+    def of(cls, job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> "_Exported":
+        """Writes it."""
+        names = RunLayout(job.train.workdir)
+        objective = Objective.of(job.train, manifest)
+        objective.settle(trained.result.metrics)
+        model = models.build(job.train.model.bare, objective.signature, job.train.seed)
+        model.set_weights(trained.weights)
+        model.save(names.model)
+        seen = most_windows(job, objective, trained.result)
+        objective.fit(lambda: training_windows(job, manifest, objective, seen), latent_size(model, objective))
+        layout = manifest.data_layout(job.output.path)
+        ranges = resolve_ranges(job.prepare.range, manifest.features)
+        unused = key_columns(job.features)
+        raw = read_raw_values(layout.raw_values)
+        module = save_serving(
+            model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
+        )
+        return cls(objective, model, module)
+
+    def calls(self, job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> list[Call]:
+        """What is asked of it, and what it must answer."""
+        # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
+        exact = self.model if trained.model is None or job.train.devices.precision != "float32" else trained.model
+        raw_rows = read_raw_rows(manifest.data_layout(job.output.path).raw_rows)
+        return sample_calls(job, manifest, self.objective, exact, self.module, raw_rows)
+
+
 def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, stranger: FreshProcess) -> None:
     names = RunLayout(job.train.workdir)
-    objective = Objective.of(job.train, manifest)
-    objective.settle(trained.result.metrics)
-    model = models.build(job.train.model.bare, objective.signature, job.train.seed)
-    model.set_weights(trained.weights)
-    model.save(names.model)
-    seen = most_windows(job, objective, trained.result)
-    objective.fit(lambda: training_windows(job, manifest, objective, seen), latent_size(model, objective))
-    layout = manifest.data_layout(job.output.path)
-    ranges = resolve_ranges(job.prepare.range, manifest.features)
-    unused = key_columns(job.features)
-    raw = read_raw_values(layout.raw_values)
-    module = save_serving(
-        model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
-    )
-    # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
-    exact = model if trained.model is None or job.train.devices.precision != "float32" else trained.model
-    calls = sample_calls(job, manifest, objective, exact, module, read_raw_rows(layout.raw_rows))
+    exported = _Exported.of(job, manifest, trained)
+    objective = exported.objective
+    calls = exported.calls(job, manifest, trained)
     stranger.ask(names.saved_model, calls)
     try:
-        review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
+        last = last_value(job, manifest, objective, exported.module)
+        review(job, manifest, objective, exported.model, trained, last)
     except Exception as error:  # the model is exported: a week's training is worth more than its review
         problem = f"the model is exported, but its review could not be written: {type(error).__name__}"
         print(f"train: {problem}: {first_line(error)}", file=sys.stderr)  # also where little is told

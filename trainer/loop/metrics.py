@@ -129,7 +129,7 @@ class MetricsLog:
         self._callbacks.on_end(result)
 
     def picture_is_due(self) -> bool:
-        return time.monotonic() - self._drawn > PICTURE_SECONDS
+        return bool(self._writers) and time.monotonic() - self._drawn > PICTURE_SECONDS
 
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         """Shows pictures of what the model makes of a sample, by their names."""

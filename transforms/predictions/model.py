@@ -1,8 +1,6 @@
 """An exported model in a worker: loaded once in a process, for all threads."""
 
 import math
-import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,11 +63,7 @@ def _load(exported: Exported) -> "Model":
     if not storage.is_remote(exported.folder):
         return Model(tf.saved_model.load(exported.folder))
     with tempfile.TemporaryDirectory(prefix="beamfeed-model-") as folder:
-        for file in storage.match(exported.folder, ("",)):
-            path = os.path.join(folder, file.path.removeprefix(exported.folder).lstrip("/"))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with storage.open_input(file.path) as opened, open(path, "wb") as copy:
-                shutil.copyfileobj(opened, copy, 1 << 20)
+        storage.copy_tree(exported.folder, folder)
         return Model(tf.saved_model.load(folder))
 
 

@@ -1,0 +1,115 @@
+"""`python -m beamfeed.trainer.one_by_one FOLDER`: trains the jobs that stdin names, one after another.
+
+Requests and answers are lines of JSON, see `beamfeed.contract.dataset.one_by_one`. TensorFlow is loaded once. A model
+is trained on one core: who asks starts as many of these as there are cores, and the weights are the same with any
+number of them. When stdin ends, which it does also where who asked was killed, the process removes FOLDER, where its
+jobs read and write, and ends.
+"""
+
+import argparse
+import errno
+import gc
+import os
+import queue
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO, Any
+
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import parse_as
+from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.ending import leave
+from beamfeed.contract.errors import failure_of
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import ONE_BY_ONE
+from beamfeed.trainer.feed.remote import set_reads
+from beamfeed.trainer.loop.start import open_dataset
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of NumPy and scikit-learn
+OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
+
+
+def train(request: Request) -> Answer:
+    """Trains a model as `beamfeed train` does, in an empty working folder, without its review."""
+    import keras
+
+    from beamfeed.contract.cluster.worker_info import WorkerInfo
+    from beamfeed.trainer.cluster.strategy import connect
+    from beamfeed.trainer.export.run import export_model
+    from beamfeed.trainer.feed.cache import remove_copies
+    from beamfeed.trainer.loop.train import train_and_evaluate
+
+    try:
+        job, manifest = open_dataset(parse_as(TrainingJob, request.job))
+        check_init(job.train, anew=False)
+        trained = train_and_evaluate(job, manifest, connect(WorkerInfo()))
+        if request.model:
+            export_model(job, manifest, trained, check=request.check)
+        return Answer(result=trained.result)
+    except Exception as error:
+        told = failure_of(error).message.removeprefix("job failed: ")
+        return Answer(reason=told, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
+    finally:
+        remove_copies()
+        keras.backend.clear_session()
+        gc.collect()
+
+
+def serve(lines: Iterable[str], answers: IO[str], work: Callable[[Request], Answer]) -> None:
+    """Answers each request."""
+    print(Answer().model_dump_json(), file=answers, flush=True)
+    for line in lines:
+        print(work(Request.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
+
+
+def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
+    """The lines of stdin; when it ends, in the middle of whatever this process does, `end` is called."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in stdin:
+            lines.put(line)
+        end()
+
+    threading.Thread(target=read, daemon=True).start()
+    return iter(lines.get, None)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serves until stdin ends."""
+    folder = arguments.folder
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal or a launcher sends them to all; who asks decides
+        signal.signal(number, signal.SIG_IGN)
+    os.environ |= dict.fromkeys(ONE_THREAD, "1")
+    set_reads(os.environ)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what training prints is not an answer
+
+    def end() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        leave(0)
+
+    lines = watched(sys.stdin, end)
+    with heavy_imports():
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        for gpu in tf.config.list_physical_devices("GPU"):  # several of us share it
+            tf.config.experimental.set_memory_growth(gpu, True)
+        import beamfeed.trainer.export.run
+        import beamfeed.trainer.loop.train  # noqa: F401
+    serve(lines, answers, train)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until stdin ends, and returns an exit code where it cannot."""
+    return ONE_BY_ONE.run(run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""The Beam job that trains a model of each group: a group is one unit of work, and only descriptors are shuffled.
+
+shards -> scan -> group -> judge -> train -> publish
+"""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.shared import Shared
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.layout import SUCCESS, TOLD, RunLayout
+from beamfeed.contract.records.frames import Counted, unpacked
+from beamfeed.contract.verbosity import note
+from beamfeed.transforms.export.parquet import write_batches
+from beamfeed.transforms.groups.each import TrainEach, small
+from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, write_dataset
+from beamfeed.transforms.groups.places import Group, Place
+from beamfeed.transforms.groups.results import (
+    Outcome,
+    check_limits,
+    read_row,
+    results_table,
+    row_of,
+    write_rejects,
+)
+from beamfeed.transforms.groups.trainer import Trainer, Trainers
+
+DATA, WORK = "data", "work"  # in a trainer's folder
+COPY_BYTES = 1 << 20
+LEAST_FAILED = 10  # groups that one worker sees fail before it gives up early
+
+
+class TrainGroups(beam.PTransform):
+    """A pipeline -> PCollection of one, what TOLD says of the models, when all are there."""
+
+    def __init__(self, each: TrainEach):
+        super().__init__()
+        self._each = each
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        each = self._each
+        once = pipeline | "Once" >> beam.Create([None])
+        if each.partitions is None:
+            groups = (
+                once
+                | "ListShards" >> beam.FlatMap(lambda _: each.shards())
+                | "SpreadShards" >> beam.Reshuffle()
+                | "ScanShard" >> beam.ParDo(ScanShard(each))
+                | "GroupPlaces" >> beam.GroupByKey()
+                | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
+            )
+        else:
+            groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
+        found = groups | "Describe" >> beam.Map(lambda group: Outcome(group.name, group.windows, small(each, group)))
+        judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(found))
+        trained = (
+            groups
+            | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
+            | "SpreadGroups" >> beam.Reshuffle()
+            | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
+        )
+        rejected = found | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
+        outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
+        return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
+
+
+class ScanShard(beam.DoFn):
+    """(split, number of a shard) -> (name of a group, Place of its records there)."""
+
+    def __init__(self, each: TrainEach):
+        self._each = each
+
+    def process(self, shard: tuple[SplitName, int]) -> Iterator[tuple[str, Place]]:
+        each, (split, number) = self._each, shard
+        path = each.shard_paths()[split][number]
+        if each.manifest.compression != "none":
+            packed = each.manifest.shard_paths(each.job.output.path, split)[number]
+            with storage.open_input(packed) as file:
+                content = unpacked(Counted(file), each.manifest.compression)
+                storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
+        for name, records in each.key.scan(path).items():
+            yield name, Place(split, number, records)
+
+
+def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> int:
+    """Ends the job before any model is trained, if too many groups have too little to train on.
+
+    Returns:
+      how many groups there are.
+
+    Raises:
+      JobFailed
+    """
+    rejected = [outcome for outcome in found if outcome.reason]
+    write_rejects(each.layout.rejects, rejected)
+    check_limits(rejected, len(found), each)
+    return len(found)
+
+
+class TrainGroup(beam.DoFn):
+    """Group, with how many there are as a side input -> Outcome."""
+
+    def __init__(self, each: TrainEach):
+        self._each, self._shared = each, Shared()
+        self._trained = beam.metrics.Metrics.counter("beamfeed", "groups_trained")
+        self._failed = beam.metrics.Metrics.counter("beamfeed", "groups_failed")
+
+    def setup(self) -> None:
+        self._trainers: Trainers = self._shared.acquire(Trainers)
+        self._trainers.join()
+        self._failures: list[Outcome] = []
+
+    def teardown(self) -> None:
+        self._trainers.leave()
+
+    def process(self, group: Group, groups: int) -> Iterator[Outcome]:
+        each = self._each
+        row = read_row(each, group.name)
+        if row is not None:
+            yield Outcome(group.name, group.windows, row=row)
+            return
+        with self._trainers.one() as trainer:
+            outcome = train_group(each, group, trainer)
+        if outcome.reason:
+            self._failed.inc()
+            self._failures.append(outcome)
+            note(f"{group.name}: {outcome.reason}", sys.__stderr__)
+            if len(self._failures) >= LEAST_FAILED:  # those of one worker are a part of all
+                write_rejects(each.layout.rejects, self._failures)
+                check_limits(self._failures, groups, each)
+        else:
+            self._trained.inc()
+        yield outcome
+
+
+def train_group(each: TrainEach, group: Group, trainer: Trainer) -> Outcome:
+    """Trains the model of a group, and writes what is kept of it; its result last.
+
+    Raises:
+      JobFailed: if the records cannot be read, or the machine cannot train.
+    """
+    began, layout = time.monotonic(), each.layout
+    trainer.get_ready()
+    work = os.path.join(trainer.folder, WORK)
+    shutil.rmtree(work, ignore_errors=True)
+    dataset, where = each.job.output.path, {**each.job.train.feed.where, each.by: [group.name]}
+    if group.places:
+        dataset, where = os.path.join(trainer.folder, DATA), {}
+        if not os.path.exists(preparation_layout(dataset).root):
+            copy_preparation(each.job.output.path, each.manifest, dataset)
+        write_dataset(dataset, each.manifest, each.shard_paths(), each.by, group)
+    answer = trainer.train(each.job_of(dataset, work, where), model=each.models)
+    if answer.result is None:
+        return Outcome(group.name, group.windows, answer.reason)
+    storage.remove_tree(layout.group(group.name))
+    model = layout.saved_model(group.name) if each.models else None
+    if model is not None:
+        storage.copy_tree(RunLayout(work).saved_model, model)
+    row = row_of(each, group, answer.result, model, time.monotonic() - began)
+    storage.write_text(layout.result(group.name), json.dumps(row, indent=1) + "\n")
+    result = answer.result
+    # Past what is kept of a runner's chatter: on this machine, to the terminal.
+    note(f"{group.name}: best {result.best_split} loss {result.best_loss:.6f}, {row['seconds']:.1f} s", sys.__stderr__)
+    return Outcome(group.name, group.windows, row=row)
+
+
+def publish(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Writes the results, and says that all is there.
+
+    Raises:
+      JobFailed: if too many groups are set aside; results and models of the others stay.
+    """
+    layout, rejected = each.layout, [outcome for outcome in outcomes if outcome.reason]
+    rows = [outcome.row for outcome in outcomes if outcome.row is not None]
+    write_rejects(layout.rejects, rejected)
+    if rows:
+        table = results_table(rows)
+        write_batches(layout.results, table.schema, table.to_batches())
+    check_limits(rejected, len(outcomes), each)
+    told = {
+        **each.content,
+        "complete": True,
+        "items": {"groups": len(rows)},
+        "counts": {"rejected_groups": len(rejected)},
+        "files": ["results.parquet"],
+    }
+    storage.write_text(storage.join(each.out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(each.out, SUCCESS), "")
+    return told

@@ -1,0 +1,140 @@
+"""A trainer in a process of its own: TensorFlow is loaded once, and a run can break nothing but that process."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from beamfeed.contract.cores import available_cores
+from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.options import ONE_BY_ONE
+
+MOST_RUNS = 50  # of a process: TensorFlow keeps about 5 MB of each
+TAIL_BYTES = 4096  # of what a process said, where it ended by itself
+
+
+class Trainer:
+    """A process that trains models one after another.
+
+    Attributes:
+      folder: for what its jobs read and write, on this machine. It goes when the process ends.
+    """
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="beamfeed-each-")
+        self._process: subprocess.Popen[str] | None = None
+        self._runs = 0
+
+    def get_ready(self) -> None:
+        """Starts the process, where it is not there or has trained enough, with an empty folder.
+
+        Raises:
+          JobFailed: if it cannot be started.
+        """
+        if self._process is not None and self._runs < MOST_RUNS:
+            return
+        self.close()
+        os.makedirs(self.folder, exist_ok=True)
+        with open(self._said, "a") as said:
+            self._process = subprocess.Popen(  # a session of its own: who ends us ends it by the end of its stdin
+                [sys.executable, "-m", ONE_BY_ONE.module, self.folder],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True,
+            )  # fmt: skip
+        self._runs = 0
+        if self._ask(self._process, None) is None:
+            raise JobFailed(f"a trainer cannot be started: {self._describe_end(self._process)}")
+
+    def train(self, job: str, *, model: bool) -> Answer:
+        """Trains, and says what came of it. It is ready.
+
+        Args:
+          job: the text of a job file that reads and writes in `folder`.
+          model: whether the SavedModel is written.
+
+        Raises:
+          JobFailed: if the machine gives it no room.
+        """
+        assert self._process is not None
+        request = Request(job=job, model=model, check=self._runs == 0)
+        self._runs += 1
+        os.truncate(self._said, 0)
+        answer = self._ask(self._process, request)
+        if answer is None:
+            answer = Answer(reason=self._describe_end(self._process))
+            self._process = None
+        if answer.is_trouble:
+            raise JobFailed(f"training in {self.folder}: {answer.reason}")
+        return answer
+
+    @property
+    def _said(self) -> str:
+        return os.path.join(self.folder, "said.txt")
+
+    @staticmethod
+    def _ask(process: subprocess.Popen[str], request: Request | None) -> Answer | None:
+        """The answer; None where the process has ended."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if request is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.write(request.model_dump_json() + "\n")
+                process.stdin.flush()
+        line = process.stdout.readline()
+        return Answer.model_validate_json(line) if line.endswith("\n") else None
+
+    def _describe_end(self, process: subprocess.Popen[str]) -> str:
+        code = process.wait()
+        with open(self._said, "rb") as file:
+            file.seek(max(0, os.path.getsize(self._said) - TAIL_BYTES))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        by = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        memory = ", as where memory runs out" if code == -signal.SIGKILL else ""
+        return f"the trainer {by}{memory}{f'; it said last: {lines[-1]}' if lines else ''}"
+
+    def close(self) -> None:
+        """Ends the process, which removes the folder."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Trainers:
+    """The trainers of a process of workers: one for each core, however many threads there are."""
+
+    def __init__(self) -> None:
+        self._slots = threading.Semaphore(available_cores())
+        self._lock = threading.Lock()
+        self._idle: list[Trainer] = []
+        self._users = 0
+
+    @contextmanager
+    def one(self) -> Iterator[Trainer]:
+        """A trainer for this thread alone."""
+        with self._slots:
+            with self._lock:
+                trainer = self._idle.pop() if self._idle else Trainer()
+            try:
+                yield trainer
+            finally:
+                with self._lock:
+                    self._idle.append(trainer)
+
+    def join(self) -> None:
+        """Says that somebody uses these."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """The last one who does ends them."""
+        with self._lock:
+            self._users -= 1
+            idle = [] if self._users else [self._idle.pop() for _ in range(len(self._idle))]
+        for trainer in idle:
+            trainer.close()
