@@ -384,6 +384,6 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict,
-    "train-each": train_each, "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
+    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "train-each": train_each,
+    "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
 }  # fmt: skip
