@@ -1,0 +1,44 @@
+"""A fleet with a trained autoencoder and what it says, for what comes after training."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from beamfeed.pipelines.predict import main as predict
+from beamfeed.trainer.main import main as train
+from tests.fleets import Fleet
+
+
+def make_series(rows: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    wave = np.sin(np.arange(rows) / 7 + seed)
+    columns = {f"x{at}": (wave * (at + 1) + 0.1 * rng.normal(size=rows)).astype("f4") for at in range(3)}
+    start = np.datetime64("2024-03-01T00:00:00", "us")
+    return pa.table({"t": start + np.arange(rows) * np.timedelta64(60, "s"), **columns})
+
+
+def make_predicted_fleet(folder: Path) -> Fleet:
+    """A trained autoencoder of series, and what it says of its dataset and, in `predicted`, of two new files."""
+    fleet = Fleet(folder)
+    for number in range(8):
+        fleet.write(f"m{number}.parquet", make_series(600, number))
+    fleet.job["train"] |= {
+        "model": {"name": "dense_autoencoder", "units": [8], "latent": 2}, "epochs": 2, "feed": {"batch_size": 64},
+        "review": {"baselines": "none"},
+    }  # fmt: skip
+    assert fleet.preprocess() == 0
+    (fleet.folder / "job.yaml").write_text(yaml.safe_dump(fleet.job))
+    job = str(fleet.folder / "job.yaml")
+    assert train(["--job", job]) == 0
+    assert predict(["--job", job]) == 0
+    new = fleet.folder / "new"
+    new.mkdir()
+    for name, seed in (("m0", 0), ("m9", 9)):
+        table = make_series(400, seed).to_pandas()
+        if name == "m9":
+            table.loc[200:239, "x1"] = table.loc[200:239, "x1"] + 6
+        table.to_parquet(new / f"{name}.parquet", index=False)
+    assert predict(["--job", job, "--files", str(new), "--out", str(fleet.folder / "predicted")]) == 0
+    return fleet
