@@ -105,6 +105,14 @@ def merge(blocks: Iterable[tuple[np.ndarray, np.ndarray]], after: int) -> tuple[
     return times[first], values[first], len(times) - len(first)
 
 
+def _half(times: np.ndarray) -> int:
+    """When to look at waiting rows: as half of them are due.
+
+    So n rows need log2(n) looks, and one with a wrong time, far in the future, keeps no others waiting.
+    """
+    return int(times[(len(times) - 1) // 2])
+
+
 _BLOCK = TupleCoder((BytesCoder(), BytesCoder()))
 
 
@@ -135,9 +143,9 @@ class CutWindows(beam.DoFn):
         if not len(times):
             return
         waiting.add((times.astype(np.int64).tobytes(), values.tobytes()))
-        # A timer that is moved by every row would never be due while rows come.
-        if due.read() is None:
-            self._wait(due, timer, int(times.max()))
+        until, waits_for = _half(np.sort(times)), due.read()
+        if waits_for is None or until < waits_for:
+            self._wait(due, timer, until)
         yield from ()
 
     @on_timer(TIMER)
@@ -161,7 +169,7 @@ class CutWindows(beam.DoFn):
         due.clear()
         if ready < len(times):
             waiting.add((times[ready:].tobytes(), values[ready:].tobytes()))
-            self._wait(due, timer, int(times[-1]))
+            self._wait(due, timer, _half(times[ready:]))
         yield from windows
 
     def _block(self, block: tuple[bytes, bytes]) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +179,7 @@ class CutWindows(beam.DoFn):
     @staticmethod
     def _wait(due: Any, timer: Any, until: int) -> None:
         due.write(until)
-        timer.set(Timestamp(micros=until))
+        timer.set(Timestamp(micros=-(-until // 1000) * 1000))  # runners keep whole milliseconds
 
 
 class SavedModelHandler(ModelHandler[StreamWindow, dict[str, Any], Model]):

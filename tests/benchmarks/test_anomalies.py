@@ -55,7 +55,7 @@ def test_each_method_finds_a_column_that_goes_its_own_way():
     unusual = np.isin(np.arange(400), range(200, 240))
     windows = anomalies.windows_of(rows, LENGTH)
     methods = list(anomalies.guesses(parts, LENGTH, latent=4, seed=1))
-    assert [file for _, file, _ in methods] == ["", "", "a.parquet", "a.parquet", "b.parquet", "b.parquet"]
+    assert [file for _, file, _ in methods] == ["", "", "", "a.parquet", "a.parquet", "b.parquet", "b.parquet"]
     for name, _, score in methods:
         scores = anomalies.row_scores(windows, score)
         assert anomalies.average_precision_score(unusual, scores) > 0.7, name

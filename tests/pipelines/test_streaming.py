@@ -18,6 +18,7 @@ from apache_beam.transforms.window import TimestampedValue
 import beamfeed
 
 ROOT = Path(__file__).parents[2]
+FUTURE = np.datetime64("2100-01-01", "us")
 FEATURES = ["x0", "x1", "x2"]
 
 
@@ -53,6 +54,7 @@ def streaming(runner: str) -> PipelineOptions:
 
 
 def write(answer: dict, folder: Path) -> None:
+    answer["told_at"] = time.monotonic_ns()
     np.save(folder / f"{answer['asset']}-{answer['start']}.npy", np.array([answer], object), allow_pickle=True)
 
 
@@ -65,6 +67,8 @@ def test_rows_in_any_order(predicted_fleet, expected, tmp_path):
     stream = test_stream.TestStream()
     series = {path.stem: read(path) for path in (predicted_fleet.folder / "new").iterdir()}
     edge = 0
+    future = TimestampedValue(("m0", (FUTURE, np.zeros(3))), 0)  # of a clock that is wrong
+    stream = stream.add_elements([future])
     while edge < 400:  # what comes between two moves of the watermark comes in any order, as single rows and blocks
         end, elements = edge + int(rng.integers(20, 90)), []
         for asset, (times, values) in series.items():
@@ -77,12 +81,32 @@ def test_rows_in_any_order(predicted_fleet, expected, tmp_path):
         stream = stream.add_elements([TimestampedValue(elements[at], stamp) for at in order])
         edge = min(end, 400)
         stream = stream.advance_watermark_to(times[edge - 1].astype(np.int64) / 1e6 + 1)
+    assert edge == 400
     late = series["m0"]
     stream = stream.add_elements([TimestampedValue(("m0", (late[0][:3], late[1][:3])), stamp)])
     with beam.Pipeline(options=streaming("BundleBasedDirectRunner")) as pipeline:
         rows = pipeline | stream.advance_watermark_to_infinity()
         _ = rows | beamfeed.PredictStream(model(predicted_fleet)) | beam.Map(write, tmp_path)
-    check(written(tmp_path), expected)
+    found = written(tmp_path)
+    check([one for one in found if one["until"] < FUTURE], expected)
+    # The clock that is wrong keeps no other row of its machine waiting.
+    first, last = (
+        pick(one["told_at"] for one in found if one["asset"] == name) for pick, name in ((min, "m0"), (max, "m9"))
+    )
+    assert first < last
+
+
+def test_times_of_odd_microseconds(predicted_fleet, expected, tmp_path):
+    """Runners keep whole milliseconds of timers."""
+    times, values = read(predicted_fleet.folder / "new" / "m0.parquet")
+    odd = times + np.arange(400) * np.timedelta64(1234, "us") + np.timedelta64(567, "us")
+    rows = [("m0", (odd[row], values[row])) for row in range(400)]
+    with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
+        created = pipeline | beam.Create(rows)
+        _ = created | beamfeed.PredictStream(model(predicted_fleet)) | beam.Map(write, tmp_path)
+    found = sorted(written(tmp_path), key=lambda one: one["start"])
+    assert [one["until"] for one in found] == [odd[one["start"] + 7] for one in found]
+    assert [one["start"] for one in found] == expected[expected["asset"] == "m0"]["start"].tolist()
 
 
 @pytest.mark.slow
