@@ -20,6 +20,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fields import field_name
+from beamfeed.contract.dataset.fingerprint import check_prepared
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.ending import Ending
@@ -195,6 +196,7 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
         from beamfeed.transforms.scoring.compare_steps import FoundInShards
         from beamfeed.transforms.scoring.sides import FilesSide
         from beamfeed.transforms.sources import make_source
+    check_prepared(job, manifest)
     raw = read_raw_values(manifest.data_layout(place).raw_values)
     reading = job_of_files(job, args.files, manifest, raw)
     source, files = make_source(reading, reading.source.list_files())

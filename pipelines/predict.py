@@ -15,7 +15,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.config.split import SPLITS
-from beamfeed.contract.dataset.fingerprint import data_fingerprint, prepared_keys
+from beamfeed.contract.dataset.fingerprint import check_prepared, data_fingerprint
 from beamfeed.contract.dataset.layout import REJECTS, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.raw_values import read_raw_values
@@ -120,22 +120,6 @@ def predict_dataset(
     return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force)
 
 
-def check_same(job: Job, manifest: Manifest) -> None:
-    """Raises UserError where the job prepares values in another way than the dataset's did."""
-    of_job = {f"windows.{key}": getattr(job.frame, key) for key in ("length", "stride")}
-    of_dataset = {f"windows.{key}": getattr(manifest.windows, key) for key in ("length", "stride")}
-    if manifest.prepared is not None:
-        of_job, of_dataset = of_job | prepared_keys(job), of_dataset | manifest.prepared
-    for key in sorted({*of_job, *of_dataset}):
-        if of_job.get(key) != of_dataset.get(key):
-            told = (f"{of[key]}" if key in of else "left out" for of in (of_job, of_dataset))
-            ahead = ", the rows to predict included" if key == "windows.length" and manifest.rows_ahead else ""
-            raise UserError(
-                f"{key}: is {' in the job and '.join(told)} in the dataset{ahead}; "
-                "predict with the job that the model was trained with"
-            )
-
-
 def predict_files(
     job: TrainingJob, manifest: Manifest, args: argparse.Namespace, out: str, ending: Ending, log: FailureLog
 ) -> tuple[dict[str, Any], bool]:
@@ -152,7 +136,7 @@ def predict_files(
         from beamfeed.transforms.sources.checking import REJECTS as REJECTED
 
         look_for_devices()
-    check_same(job, manifest)
+    check_prepared(job, manifest)
     raw = read_raw_values(manifest.data_layout(job.output.path).raw_values)
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()

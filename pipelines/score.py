@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,6 @@ class Scoring:
       fleet: of each measure, its distribution in training.
       threshold: from which on a row is flagged.
       found: flagged intervals.
-      judge: that compares them with known events, if these are.
     """
 
     measures: list[str]
@@ -104,7 +104,6 @@ class Scoring:
     fleet: Sequence[Tail] = ()
     threshold: float = np.inf
     found: list[dict[str, Any]] = field(default_factory=list)
-    judge: Judge | None = None
 
     def rows_of(self, windows: pa.Table, own: pa.Table) -> Iterator[ScoredRows]:
         """The rows of an asset.
@@ -140,8 +139,6 @@ class Scoring:
                     "first": rows.first + first, "last": rows.first + end - 1,
                 }
             )  # fmt: skip
-        if self.judge is not None:
-            self.judge.add(asset, rows, flagged)
         return flagged
 
 
@@ -198,15 +195,15 @@ def run(args: argparse.Namespace, ending: Ending) -> None:
     content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
     measures = [name for name in MEASURES if name in schema.names]
     scoring = Scoring(measures, job.windows.length, args)
-    if args.events:
-        events = read_events(args.events, schema.field("time").type, "--events")
-        scoring.judge = Judge(events, job.windows.length)
-        content["events"] = {name: edges.tolist() for name, edges in events.items()}
+    events = read_events(args.events, schema.field("time").type, "--events") if args.events else None
     told, was_complete = write_once(
         out, content, lambda: score(scoring, usual, target, out, content, schema), SCORING, ending, force=args.force
     )
     if was_complete:
         note(f"{out} is complete: the same scores. Nothing to do.")
+    if events is not None:
+        told["judged"] = judge(out, told["files"], Judge(events, job.windows.length))
+        storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
     if args.json:
         emit_event("score", path=out, **told)
         return
@@ -259,10 +256,40 @@ def score(
         "items": {"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
         "files": [*files, "intervals.csv", "intervals.parquet"],
     }  # fmt: skip
-    if scoring.judge is not None:
-        told["judged"] = {**scoring.judge.verdict(), "unseen": sorted(scoring.judge.unseen)}
     storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
     storage.write_text(storage.join(out, SUCCESS), "")
+
+
+def judge(out: str, files: Sequence[str], by: Judge) -> dict[str, Any]:
+    """What known events say of the scores of rows that are written."""
+    columns = ["asset", "row", "time", "score", "flagged"]
+    for path in (storage.join(out, name) for name in files if name.startswith("rows/")):
+        for asset, rows in runs_of_assets(read_batches([path], columns)):
+            flagged = rows["flagged"].to_numpy()
+            by.add(asset, ticks(rows["time"]), rows["score"].to_numpy(), flagged)
+    return {**by.verdict(), "unseen": sorted(by.unseen)}
+
+
+def runs_of_assets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each asset that follow each other, one run after the other."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        names = batch.column("asset").dictionary_encode().indices.to_numpy()
+        edges = np.flatnonzero((np.diff(names) != 0) | (np.diff(batch.column("row").to_numpy()) != 1)) + 1
+        for first, end in pairwise([0, *edges.tolist(), batch.num_rows]):
+            part = batch.slice(first, end - first)
+            if waiting and not _goes_on(waiting[-1], part):
+                yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
+
+
+def _goes_on(before: pa.RecordBatch, after: pa.RecordBatch) -> bool:
+    """Whether the first row of one is that after the last row of the other."""
+    is_same = before["asset"][-1].as_py() == after["asset"][0].as_py()
+    return is_same and bool(before["row"][-1].as_py() + 1 == after["row"][0].as_py())
 
 
 class Counted:

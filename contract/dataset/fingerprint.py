@@ -82,10 +82,25 @@ def prepared_keys(job: Job) -> dict[str, Any]:
 
 def _leaves(keys: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in keys.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):  # an empty one says nothing
             yield from _leaves(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
+
+
+def check_prepared(job: Job, told: manifest.Manifest) -> None:
+    """Raises UserError where a job prepares values in another way than the job of a dataset did, as far as it tells."""
+    of_job = {f"windows.{key}": getattr(job.frame, key) for key in ("length", "stride")}
+    of_dataset = {f"windows.{key}": getattr(told.windows, key) for key in ("length", "stride")}
+    if told.prepared is not None:
+        of_job, of_dataset = of_job | prepared_keys(job), of_dataset | told.prepared
+    for key in sorted({*of_job, *of_dataset}):
+        if of_job.get(key) != of_dataset.get(key):
+            values = (str(of[key]) if key in of else "left out" for of in (of_job, of_dataset))
+            ahead = ", the rows to predict included" if key == "windows.length" and told.rows_ahead else ""
+            raise UserError(
+                f"{key}: is {' in the job and '.join(values)} in the dataset{ahead}; use the job that it was made with"
+            )
 
 
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:

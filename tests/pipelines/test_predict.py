@@ -140,6 +140,7 @@ def test_times_that_are_not_even(tmp_path):
     [
         ("windows.stride=1", "windows.stride: is 1 in the job and 2 in the dataset"),
         ("prepare.duplicates=mean", "prepare.duplicates: is mean in the job and left out in the dataset"),
+        ("prepare.range={x0: [0, 1]}", "prepare.range.x0: is [0.0, 1.0] in the job and left out in the dataset"),
         ("prepare.scale.clip=3", "prepare.scale.clip: is 3.0 in the job and 1.5 in the dataset"),
     ],
 )
@@ -147,7 +148,7 @@ def test_another_job_is_refused(fleet, tmp_path, capsys, key, line):
     arguments = ["--job", str(fleet.folder / "job.yaml"), "--files", str(fleet.files), "--out", str(tmp_path / "x")]
     assert main([*arguments, "--set", key]) == 2
     error = capsys.readouterr().err
-    assert f"{line}; predict with the job that the model was trained with" in error
+    assert f"{line}; use the job that it was made with" in error
     assert error.count("\n") == 1
 
 
@@ -166,13 +167,17 @@ def test_kept_columns_of_several_types(lake, tmp_path):
     """They get the type of the first file, and a file in which they cannot have it is set aside."""
     new = tmp_path / "new"
     new.mkdir()
+    listed = [np.array([1, 2])] * 10  # a list stays one
     for name, number in (("a", 16_777_217), ("b", np.int32(5)), ("c", "none"), ("d", 3.0)):
-        rows = make_rows(10, 5).drop(columns=["fraud"]).assign(number=number)
+        rows = make_rows(10, 5).drop(columns=["fraud"]).assign(number=number, listed=listed)
+        rows["empty"] = None if name == "a" else "word"
         rows.to_parquet(new / f"{name}.parquet", index=False)
     out = tmp_path / "out"
-    options = ["--files", new, "--keep", "number", "--set", "limits.max_rejected_fraction=0.5"]
+    options = ["--files", new, "--keep", "number,listed,empty", "--set", "limits.max_rejected_fraction=0.5"]
     found = predict(lake.folder, out, *options).to_pandas()
     assert found.groupby("number").size().to_dict() == {16_777_217: 10, 5: 10, 3: 10}
+    assert found["listed"].map(list).tolist() == [[1, 2]] * 30
+    assert found.groupby("number")["empty"].first().fillna("").to_dict() == {16_777_217: "", 5: "word", 3: "word"}
     reason = json.loads((out / "_rejects.jsonl").read_text())
     assert (reason["file"], reason["place"]) == (str(new / "c.parquet"), "column number")
     (tmp_path / "e.csv").write_text(

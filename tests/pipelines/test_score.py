@@ -75,6 +75,12 @@ def test_known_events(fleet, tmp_path, capsys):
     judged = json.loads((tmp_path / "out" / "_export.json").read_text())["judged"]
     assert judged["vus_pr"] > 0.8
     assert judged["unusual"] == 40 / 800
+    # Other events of the same scores, of which nothing is written again.
+    written = (tmp_path / "out" / "intervals.csv").stat().st_mtime_ns
+    events.write_text("asset,begin,end\nm9,2024-03-01 03:20:00,2024-03-01 03:59:00\nm0,2024-03-01,2024-03-01 00:10\n")
+    score(fleet, tmp_path / "out", "--predictions", new, "--events", events)
+    assert "1 of 2 events found, " in capsys.readouterr().out
+    assert (tmp_path / "out" / "intervals.csv").stat().st_mtime_ns == written
     # The flagged intervals are such a table, too: compared with themselves, they are all found at once.
     for name in ("intervals.csv", "intervals.parquet"):
         again = ["--predictions", new, "--events", tmp_path / "out" / name]
@@ -88,7 +94,10 @@ def test_known_events(fleet, tmp_path, capsys):
     [
         (None, "No such file"),
         ("asset,begin\nm9,2024-03-01\n", "has no column 'end'; it must have asset, begin, end"),
-        ("asset,begin,end\nm9,soon,late\n", "begin: must be a time, such as 2024-03-01 12:00:00, and is 'soon' in"),
+        (
+            "asset,begin,end\nm9,soon,late\n",
+            "begin: must be a time, such as 2024-03-01 12:00:00, and is 'soon' in row 1",
+        ),
         ("asset,begin,end\nm9,2024-03-02,2024-03-01\n", "event 1: end must not be before begin"),
     ],
 )

@@ -33,8 +33,10 @@ def read_events(path: str, kind: pa.DataType, option: str) -> dict[str, np.ndarr
                 table = csv.read_csv(file, convert_options=texts)
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{option}: {path}: {str(error).splitlines()[0]}") from None
-    if lacking := [name for name in COLUMNS if name not in table.column_names]:
-        raise UserError(f"{option}: {path} has no column {lacking[0]!r}; it must have {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        if (count := table.column_names.count(name)) != 1:
+            has = f"{count} columns" if count else "no column"
+            raise UserError(f"{option}: {path} has {has} {name!r}; it must have {', '.join(COLUMNS)}")
     edges = np.stack([_ticks(table[name], kind, f"{option}: {path}: {name}") for name in COLUMNS[1:]], axis=1)
     if (wrong := np.flatnonzero(~(edges[:, 0] <= edges[:, 1]))).size:
         row = int(wrong[0])
@@ -42,17 +44,42 @@ def read_events(path: str, kind: pa.DataType, option: str) -> dict[str, np.ndarr
         raise UserError(f"{option}: {path}: event {row + 1}: end must not be before begin, and is {end} with {begin}")
     assets = table["asset"].cast(pa.string()).combine_chunks().dictionary_encode()
     codes = assets.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return {name: edges[codes == code] for code, name in enumerate(assets.dictionary.to_pylist())}
+    return {name: merged(edges[codes == code]) for code, name in enumerate(assets.dictionary.to_pylist())}
+
+
+def merged(edges: np.ndarray) -> np.ndarray:
+    """Events `[n, 2]` by rising time, those that overlap as one."""
+    edges = edges[np.argsort(edges[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(edges[:, 1])
+    first = np.flatnonzero(np.concatenate([[True], edges[1:, 0] > ends[:-1]]))
+    return np.stack([edges[first, 0], ends[np.append(first[1:], len(edges)) - 1]], axis=1)
 
 
 def _ticks(times: pa.ChunkedArray, kind: pa.DataType, place: str) -> np.ndarray:
     to = kind if pa.types.is_timestamp(kind) else pa.float64()
     try:
-        if pa.types.is_timestamp(to) and pa.types.is_string(times.type):
-            times = pc.cast(times, pa.timestamp("us"), safe=False)
-        times = times.cast(to, safe=False)
+        ticks = _cast(times, to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row = next(row for row in range(len(times)) if not _can_cast(times[row : row + 1], to))
         what = "a time, such as 2024-03-01 12:00:00" if pa.types.is_timestamp(to) else "a number"
-        raise UserError(f"{place}: must be {what}, and is {times[0].as_py()!r} in the first row") from None
-    numbers = times.cast(pa.int64()) if pa.types.is_timestamp(to) else times
-    return np.asarray(numbers.cast(pa.float64()).fill_null(np.nan).to_numpy(), np.float64)
+        raise UserError(f"{place}: must be {what}, and is {times[row].as_py()!r} in row {row + 1}") from None
+    if ticks.null_count:
+        raise UserError(f"{place}: is missing in row {pc.index(ticks.is_null(), True).as_py() + 1}")
+    return np.asarray(ticks.to_numpy(), np.float64)
+
+
+def _cast(times: pa.ChunkedArray, to: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_string(times.type):
+        times = pc.if_else(pc.equal(times, ""), None, times)
+    if pa.types.is_timestamp(to) and pa.types.is_string(times.type):
+        times = pc.cast(times, pa.timestamp("us"), safe=False)
+    times = times.cast(to, safe=False)
+    return times.cast(pa.int64()).cast(pa.float64()) if pa.types.is_timestamp(to) else times
+
+
+def _can_cast(times: pa.ChunkedArray, to: pa.DataType) -> bool:
+    try:
+        _cast(times, to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True

@@ -1,11 +1,12 @@
 """How well scores find events that are known: one asset at a time, all thresholds at once. Pure."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from beamfeed.transforms.scoring.alarms import intervals
-from beamfeed.transforms.scoring.asset import ScoredRows
 from beamfeed.transforms.scoring.vus import vus_pr
 
 STEP = 1e-3  # scores that differ by less are one threshold
@@ -26,18 +27,13 @@ class Counts:
     def __init__(self) -> None:
         self.inside, self.outside, self.adjusted, self.found, self.alarms = np.zeros((5, BINS), np.int64)
 
-    def add(self, scores: np.ndarray, unusual: np.ndarray) -> None:
-        """Rows that follow each other, `[n]`: their scores and which are of events."""
+    def add(self, scores: np.ndarray, unusual: np.ndarray) -> np.ndarray:
+        """Rows that follow each other, `[n]`: their scores and which are of events; returns the places in counts."""
         bins = np.clip(scores / STEP, 0, BINS - 1).astype(np.int64)
         _add(self.inside, bins[unusual])
         _add(self.outside, bins[~unusual])
-        for first, end in intervals(unusual, 1, 0).tolist():
-            highest = bins[first:end].max(keepdims=True)
-            _add(self.found, highest)
-            _add(self.adjusted, highest, end - first)
-        before = np.concatenate(
-            [[-1], bins[:-1]]
-        )  # a run begins where a row is over a threshold and that before is not
+        # A run begins where a row is over a threshold and that before is not.
+        before = np.concatenate([[-1], bins[:-1]])
         for first, end in intervals(~unusual, 1, 0).tolist():
             gap = bins[first:end]
             rises = gap > before[first:end]
@@ -46,6 +42,12 @@ class Counts:
             if end < len(bins):  # the run that goes on into the next event, unless it came out of one, is none
                 _add(self.alarms, np.minimum(gap[-1:], bins[end]), -1)
                 _add(self.alarms, np.minimum(gap.min(keepdims=True), np.minimum(before[first], bins[end])))
+        return bins
+
+    def add_event(self, highest: int, rows: int) -> None:
+        """An event of so many rows, and the place of its highest score."""
+        self.found[highest] += 1
+        self.adjusted[highest] += rows
 
 
 def _add(counts: np.ndarray, bins: np.ndarray, count: int = 1) -> None:
@@ -58,11 +60,21 @@ def at_or_over(counts: np.ndarray) -> np.ndarray:
     return counts[::-1].cumsum()[::-1]
 
 
+@dataclass
+class Event:
+    """What was seen of an event: its rows, the places of its highest score and of that of random scores, the delay."""
+
+    rows: int = 0
+    highest: int = 0
+    of_random: int = 0
+    delay: int | None = None
+
+
 class Judge:
     """Compares scores with known events.
 
     Args:
-      events: of each asset, float64 `[events, 2]`, the times of the first and the last row of each.
+      events: of each asset, float64 `[events, 2]`, the times of the first and the last row of each, none overlapping.
       length: rows of a window.
 
     Attributes:
@@ -74,28 +86,37 @@ class Judge:
         self._counts, self._random = Counts(), Counts()
         self._rng = np.random.default_rng(0)
         self._vus: list[tuple[float, int]] = []
-        self._delays: list[int] = []
+        self._seen: defaultdict[tuple[str, int], Event] = defaultdict(Event)
         self._flags = np.zeros(3, np.int64)  # flagged rows of events and others, flagged intervals that touch no event
 
-    def add(self, asset: str, rows: ScoredRows, flagged: np.ndarray) -> None:
-        """Rows of an asset that follow each other, and which of them are flagged, bool `[rows]`."""
+    def add(self, asset: str, time: np.ndarray, scores: np.ndarray, flagged: np.ndarray) -> None:
+        """Rows of an asset that follow each other, `[rows]`: their rising times, scores, and which are flagged."""
         self.unseen.discard(asset)
+        events = self._events.get(asset, np.empty((0, 2)))
+        edges = (np.searchsorted(time, events[:, 0]), np.searchsorted(time, events[:, 1], side="right"))
+        parts = np.stack(edges, axis=1).tolist()
         unusual = np.zeros(len(flagged), bool)
-        for begin, end in self._events.get(asset, ()):
-            unusual |= (rows.time >= begin) & (rows.time <= end)
-        scores = np.nan_to_num(rows.scores[:, 0])
-        self._counts.add(scores, unusual)
-        self._random.add(self._rng.permutation(scores), unusual)
+        for first, end in parts:
+            unusual[first:end] = True
+        scores = np.nan_to_num(scores)
+        bins = self._counts.add(scores, unusual)
+        of_random = self._random.add(self._rng.permutation(scores), unusual)
+        for number, (first, end) in enumerate(parts):
+            if first == end:
+                continue
+            event = self._seen[asset, number]
+            event.highest = max(event.highest, int(bins[first:end].max()))
+            event.of_random = max(event.of_random, int(of_random[first:end].max()))
+            if event.delay is None and flagged[first:end].any():
+                event.delay = event.rows + int(flagged[first:end].argmax())
+            event.rows += end - first
         alarms = sum(not unusual[first:end].any() for first, end in intervals(flagged, 1, 0).tolist())
         self._flags += [(flagged & unusual).sum(), (flagged & ~unusual).sum(), alarms]
         if unusual.any():
             self._vus.append((vus_pr(unusual, scores, self._buffer), len(scores)))
-        for first, end in intervals(unusual, 1, 0).tolist():
-            if flagged[first:end].any():
-                self._delays.append(int(flagged[first:end].argmax()))
 
     def verdict(self) -> dict[str, float | int | None]:
-        """How well they agree; None where nothing was found.
+        """How well they agree, to be asked once; None where nothing was found.
 
         `unusual` is the share of rows that are in events: `auc_pr` of scores that know nothing. `vus_pr` is the mean
         over series with events, by their rows; `auc_pr` is the average precision of all rows, `auc_roc` the area under
@@ -103,10 +124,14 @@ class Judge:
         that was used, and (`best_...`) at the one that suits best. `best_adjusted_f1` takes all rows of an event as
         found if one is; `random_adjusted_f1` is the same of the same scores in random order.
         """
+        for event in self._seen.values():
+            self._counts.add_event(event.highest, event.rows)
+            self._random.add_event(event.of_random, event.rows)
+        delays = [event.delay for event in self._seen.values() if event.delay is not None]
         hits, misses, alarms = self._flags.tolist()
         of = {name: at_or_over(counts) for name, counts in vars(self._counts).items()}
         of_random = {name: at_or_over(counts) for name, counts in vars(self._random).items()}
-        rows, events, found = int(of["inside"][0]), int(of["found"][0]), len(self._delays)
+        rows, events, found = int(of["inside"][0]), int(of["found"][0]), len(delays)
         if not events:
             return {"events": 0}
         recall, false_rate = of["inside"] / rows, of["outside"] / max(1, int(of["outside"][0]))
@@ -115,7 +140,7 @@ class Judge:
             "found": found,
             "alarms": alarms,
             "unusual": rows / (rows + int(of["outside"][0])),
-            "delay_rows": float(np.median(self._delays)) if found else None,
+            "delay_rows": float(np.median(delays)) if found else None,
             "vus_pr": sum(value * weight for value, weight in self._vus) / sum(weight for _, weight in self._vus),
             "auc_pr": float(-np.diff(recall, append=0) @ (of["inside"] / np.maximum(1, of["inside"] + of["outside"]))),
             "auc_roc": float(np.trapezoid(np.append(recall, 0)[::-1], np.append(false_rate, 0)[::-1])),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from beamfeed.transforms.scoring.asset import ScoredRows
 from beamfeed.transforms.scoring.judging import STEP, Counts, Judge, at_or_over
 
 
@@ -20,16 +19,14 @@ def runs(flags: list[bool]) -> list[list[int]]:
     return found
 
 
-def rows_of(scores: np.ndarray, first: int = 0) -> ScoredRows:
-    return ScoredRows(first, first + np.arange(len(scores), dtype=float), scores[:, None])
-
-
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=30))
 def test_counts_at_every_threshold(rows):
     scores, unusual = [score for score, _ in rows], [flag for _, flag in rows]
     counts = Counts()
-    counts.add((np.array(scores) + 0.5) * STEP, np.array(unusual))
+    bins = counts.add((np.array(scores) + 0.5) * STEP, np.array(unusual))
     events = runs(unusual)
+    for event in events:
+        counts.add_event(int(bins[event].max()), len(event))
     for cut in range(8):
         over = [score >= cut for score in scores]
         expected = {
@@ -54,7 +51,7 @@ def test_areas_are_those_of_scikit_learn():
         scores = (
             rng.integers(0, 4000, 300) + unusual * 2000
         ) * STEP + STEP / 2  # sums of floats would part what is equal
-        judge.add(asset, rows_of(scores), scores > 4)
+        judge.add(asset, np.arange(300.0), scores, scores > 4)
         said.append(scores)
         truth.append(unusual)
     verdict = judge.verdict()
@@ -67,7 +64,7 @@ def test_the_threshold_that_was_used():
     scores = np.zeros(100)
     scores[[12, 13, 14, 50, 51]] = 5
     judge = Judge({"m": np.array([[10.0, 19.0], [70.0, 79.0]])}, 10)
-    judge.add("m", rows_of(scores), scores > 1)
+    judge.add("m", np.arange(float(len(scores))), scores, scores > 1)
     verdict = judge.verdict()
     assert (verdict["events"], verdict["found"], verdict["alarms"], verdict["delay_rows"]) == (2, 1, 1, 2)
     assert verdict["f1"] == pytest.approx(2 * 3 / (20 + 5))
@@ -75,12 +72,22 @@ def test_the_threshold_that_was_used():
     assert verdict["best_adjusted_f1"] == pytest.approx(2 * 10 / (20 + 12))
 
 
+def test_an_event_across_a_pause_is_one():
+    judge = Judge({"m": np.array([[5.0, 24.0], [25.0, 27.0]])}, 10)
+    for first in (0.0, 20.0):
+        rows = first + np.arange(10)
+        judge.add("m", rows, np.full(10, 1.0), rows >= 23)
+    verdict = judge.verdict()
+    assert (verdict["events"], verdict["found"], verdict["delay_rows"]) == (2, 2, (8 + 0) / 2)
+    assert verdict["alarms"] == 0
+
+
 def test_what_adjusting_hides():
     """Scores that know nothing do well if one row of an event is enough."""
     rng = np.random.default_rng(0)
     judge = Judge({"m": np.array([[1000.0, 1999.0], [5000.0, 5999.0]])}, 10)
     scores = rng.exponential(size=10_000)
-    judge.add("m", rows_of(scores), scores > 5)
+    judge.add("m", np.arange(float(len(scores))), scores, scores > 5)
     verdict = judge.verdict()
     assert verdict["best_f1"] < 0.35
     assert verdict["best_adjusted_f1"] > 0.8
@@ -89,9 +96,9 @@ def test_what_adjusting_hides():
 
 def test_nothing_is_known_or_found():
     judge = Judge({}, 10)
-    judge.add("m", rows_of(np.arange(5.0)), np.zeros(5, bool))
+    judge.add("m", np.arange(5.0), np.arange(5.0), np.zeros(5, bool))
     assert judge.verdict() == {"events": 0}
     judge = Judge({"m": np.array([[1.0, 2.0]])}, 10)
-    judge.add("m", rows_of(np.array([np.nan, 0, 0, 9])), np.zeros(4, bool))
+    judge.add("m", np.arange(4.0), np.array([np.nan, 0, 0, 9]), np.zeros(4, bool))
     verdict = judge.verdict()
     assert (verdict["found"], verdict["delay_rows"], verdict["event_f1"]) == (0, None, 0)

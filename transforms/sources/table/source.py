@@ -216,9 +216,8 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         kept = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
         if typed_reader(files[0].path) is None:
             kept |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
-        kept = {
-            name: getattr(type_, "value_type", type_) for name, type_ in kept.items()
-        }  # of a dictionary, its values
+        kept |= {name: type_.value_type for name, type_ in kept.items() if pa.types.is_dictionary(type_)}
+        kept |= {name: pa.string() for name, type_ in kept.items() if pa.types.is_null(type_)}
         return Table(self.job, replace(schema, kept=kept), self._most)
 
     def read_with(self, work: TableWork, transform: Transform) -> Iterator[RecordBlock]:
