@@ -1,12 +1,18 @@
 """A bounded part of a dataset, and single windows, against records that TensorFlow reads."""
 
-import numpy as np
-import pytest
+import tracemalloc
 
-from beamfeed.contract.dataset.manifest import read_manifest
+import numpy as np
+import pyarrow as pa
+import pytest
+from datasets import write_dataset
+
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Shard, read_manifest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.reporting import sample as module
-from beamfeed.transforms.reporting.sample import Sample
+from beamfeed.transforms.reporting.sample import Place, Sample
 from tests.fleets import Fleet, make_table, read_records
 
 
@@ -45,6 +51,27 @@ def test_single_windows(fleet):
     assert len(found) == len(numbers)
     for window, (shard, number) in zip(found, numbers, strict=True):
         np.testing.assert_array_equal(window.values["values"], every[before[shard] + number])
+
+
+def test_the_index_of_very_many_blocks(tmp_path):
+    """Places take some tens of bytes each, and the block of a window is found in all of them."""
+    count = 100_000
+    field = Field(name="values", dtype="float32", role="input")
+    written = write_dataset(str(tmp_path), [field], {"train": [[{"values": np.ones(1, "f4")}]], "eval": [], "test": []})
+    shard = Shard(records=2 * count, windows=2 * count, rows=2 * count, bytes=10 * count, crc32c="0" * 8)
+    info = written.splits["train"].model_copy(update={"shards": [shard, shard], "windows": 4 * count})
+    manifest = written.model_copy(update={"splits": {**written.splits, "train": info}})
+    index = pa.table({"shard": np.repeat([0, 1], count), "records": np.full(2 * count, 2),
+                      "windows": np.full(2 * count, 2), "bytes": np.full(2 * count, 10)})  # fmt: skip
+    write_blocks(manifest.data_layout(str(tmp_path)).blocks("train"), index)
+    sample = Sample(str(tmp_path), manifest)
+    tracemalloc.start()
+    try:
+        places = sample.places("train")
+        assert tracemalloc.get_traced_memory()[1] < 200 * len(places)
+    finally:
+        tracemalloc.stop()
+    assert Place(*places[-1].tolist()) == Place(1, 10 * count - 10, 10, 2, 2 * count - 2, 2)
 
 
 def test_a_sample_is_bounded_and_the_same_again(fleet, monkeypatch):
