@@ -40,7 +40,7 @@ def read_facts(output: str, manifest: Manifest) -> Facts:
     names, counts = manifest.data_layout(output), manifest.counts
     reasons: list[tuple[str, int]] = []
     rejects = names.rejects if counts.rejected_assets + counts.rejected_files + counts.rejected_rows else None
-    counted = None
+    counted: int | None = None
     try:
         if rejects is not None:
             with storage.open_input(rejects) as file:
@@ -50,7 +50,7 @@ def read_facts(output: str, manifest: Manifest) -> Facts:
                 counted = len(first)
             reasons = count_reasons(json.loads(line)["reason"] for line in first.splitlines())
     except (OSError, ValueError, KeyError):
-        reasons = []
+        reasons, counted = [], None
     try:
         missing, cells = count_missing(json.loads(storage.read_text(names.stats)))
     except (OSError, ValueError):

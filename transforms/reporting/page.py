@@ -11,7 +11,7 @@ LETTERS = 120  # of a cell, or a name
 ROWS = 40  # of a table
 SHORT = 24  # letters of a cell that stay in one line
 NUMBER = "n"  # the class of a cell with a number
-# Letters that turn the order of those around them; such as join letters are of the same category, and may stay.
+# They turn the order of the letters around them. Those that join letters are of the same category, Cf, and stay.
 TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 BARRED = ("Cc", "Cs", "Co", "Cn")  # categories of letters that no one can see
 

@@ -142,7 +142,8 @@ class Sample:
     def cut(self, block: RecordBlock, numbers: Iterable[int]) -> Iterator[tuple[int, "Window"]]:
         """Windows of a block, by their numbers in it."""
         fields = item_fields(self.fields, self.manifest.windows, "windows")
-        times = [field.name for field in self.fields if field.role == "key" and field.time is not None]
+        keys = [field for field in self.fields if field.role == "key" and field.per == "record"]
+        times = [field.name for field in keys if field.time is not None]
         wanted, before = set(numbers), 0
         for items in cut_items(block, fields, self.manifest.windows, "windows"):
             ends = [items.values[name] for name in times]

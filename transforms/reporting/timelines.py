@@ -61,21 +61,21 @@ class Line:
 
     Attributes:
       rows: that came.
-      step: from one to the next, the median of the first part; None of a single row.
+      step: from one to the next, the median of the longest part; None of a single row.
       x: `[n]`, n at most twice the points.
       values: float64 `[n]`.
     """
 
     def __init__(self, points: int = POINTS):
         self._points, self._stretch, self._kept = points, 1, np.empty(0, np.int64)
-        self.rows = 0
+        self.rows = self._longest = 0
         self.step: Any = None
         self.x, self.values = np.empty(0), np.empty(0)
 
     def add(self, x: np.ndarray, values: np.ndarray) -> None:
         """Adds the rows that follow: `x` `[n]`, rising, and their values `[n]`."""
-        if self.step is None and len(x) > 1:
-            self.step = np.median(np.diff(x))
+        if len(x) > max(1, self._longest):
+            self._longest, self.step = len(x), np.median(np.diff(x))
         rows = np.concatenate([self._kept, self.rows + np.arange(len(x))])
         times = np.concatenate([self.x, x]) if self.rows else x
         values = np.concatenate([self.values, values.astype(float)])

@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 from datasets import write_dataset
 
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Shard, read_manifest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.reporting import sample as module
 from beamfeed.transforms.reporting.sample import Place, Sample
+from beamfeed.transforms.reporting.samples import place_of
 from tests.fleets import Fleet, make_table, read_records
 
 
@@ -51,6 +53,15 @@ def test_single_windows(fleet):
     assert len(found) == len(numbers)
     for window, (shard, number) in zip(found, numbers, strict=True):
         np.testing.assert_array_equal(window.values["values"], every[before[shard] + number])
+
+
+def test_windows_without_a_time_are_named_by_their_row(tmp_path):
+    field = Field(name="values", dtype="float32", shape=(2,), role="input", columns=["a", "b"])
+    record = {"values": np.ones((5, 2), "f4")}
+    splits = {"train": [[record] * 3], "eval": [], "test": []}
+    manifest = write_dataset(str(tmp_path), [field], splits, Windows(length=3))
+    windows = Sample(str(tmp_path), manifest).windows("train", [(0, number) for number in (1, 5, 6)])
+    assert [place_of(window, manifest) for window in windows] == [f"row {row} of its record" for row in (1, 2, 0)]
 
 
 def test_the_index_of_very_many_blocks(tmp_path):
