@@ -83,6 +83,8 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
         rows += [("", f"{count:,} x {reason}") for reason, count in facts.reasons[:REASONS]]
         if more := sum(count for _, count in facts.reasons[REASONS:]):
             rows.append(("", f"{more:,} x other reasons"))
+        if facts.counted is not None:
+            rows.append(("", f"counted in its first {size_text(facts.counted)}"))
     if facts.missing:
         missing = sum(facts.missing.values())
         most, count = next(iter(facts.missing.items()))

@@ -119,7 +119,7 @@ def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, wo
     facts = read_facts(sample.dataset, manifest)
     sections = [
         Section("At a glance", [overview(manifest, facts)]),
-        went_in(manifest, facts, stats, first_rejects(facts.rejects)),
+        went_in(manifest, facts, stats, first_rejects(facts.rejects if facts.reasons else None)),
         came_out(manifest, drifts(manifest)),
     ]
     sections += attempt("Features in train, eval and test", lambda: distributions(sample, words.scales, words.names))

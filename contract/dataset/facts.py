@@ -20,8 +20,10 @@ class Facts:
     """What is known of a dataset beside its manifest.
 
     Attributes:
-      reasons: the most common reasons of rejects, such as the first of them said it, and how many there are.
-      rejects: the path of all of them; None where there are none.
+      reasons: the most common reasons of rejects, such as the first of them said it, and how many there are; none
+        where they cannot be read.
+      rejects: the path of all of them; None where nothing was set aside.
+      counted: bytes of it that `reasons` are of; None of all.
       missing: cells of training rows without a value, by feature.
       cells: of training rows, in all.
     """
@@ -30,23 +32,30 @@ class Facts:
     rejects: str | None
     missing: dict[str, int]
     cells: int
+    counted: int | None = None
 
 
 def read_facts(output: str, manifest: Manifest) -> Facts:
-    """The facts of the dataset at `output`; what is not there, or too large, is left out."""
+    """The facts of the dataset at `output`; what is not there is left out. Of rejects the first MOST_BYTES are read."""
     names, counts = manifest.data_layout(output), manifest.counts
     reasons: list[tuple[str, int]] = []
     rejects = names.rejects if counts.rejected_assets + counts.rejected_files + counts.rejected_rows else None
+    counted: int | None = None
     try:
-        if rejects is not None and storage.stat(rejects).size <= MOST_BYTES:
-            reasons = count_reasons(json.loads(line)["reason"] for line in storage.read_text(rejects).splitlines())
+        if rejects is not None:
+            with storage.open_input(rejects) as file:
+                first, more = file.read(MOST_BYTES), file.read(1)
+            if more:
+                first = first[: first.rfind(b"\n") + 1]
+                counted = len(first)
+            reasons = count_reasons(json.loads(line)["reason"] for line in first.splitlines())
     except (OSError, ValueError, KeyError):
-        rejects = None
+        reasons, counted = [], None
     try:
         missing, cells = count_missing(json.loads(storage.read_text(names.stats)))
     except (OSError, ValueError):
         missing, cells = {}, 0
-    return Facts(reasons, rejects, missing, cells)
+    return Facts(reasons, rejects, missing, cells, counted)
 
 
 def count_reasons(reasons: Iterable[str]) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset import facts
 from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.findings import drifts, findings
@@ -218,6 +219,25 @@ def test_what_was_set_aside_and_why(tmp_path):
         "              1 x is missing",
         "              1 x other reasons",
         "missing       50 of 200 cells of training rows (25 %), b 40; prepare.missing.fill: forward",
+    ]
+
+
+def test_of_very_many_rejects_the_first_are_counted(tmp_path, monkeypatch):
+    manifest = MANIFEST.model_copy(update={"counts": MANIFEST.counts.model_copy(update={"rejected_rows": 300_000})})
+    names = manifest.data_layout(str(tmp_path))
+    monkeypatch.setattr(facts, "MOST_BYTES", 1000)
+    line = json.dumps(
+        {"asset": None, "file": "f", "place": "row 17", "reason": "is not UTF-8: 'ü'"}, ensure_ascii=False
+    )
+    write_text(names.rejects, f"{line}\n" * 300)
+    size = len(line.encode()) + 1
+    found = read_facts(str(tmp_path), manifest)
+    assert (found.reasons, found.counted) == ([("is not UTF-8: 'ü'", 1000 // size)], 1000 // size * size)
+    lines = summary(JOB, manifest, None, {}, facts=found).splitlines()
+    assert lines[4:7] == [
+        f"set aside     1 asset, 300,000 rows; why: {names.rejects}",
+        f"              {1000 // size} x is not UTF-8: 'ü'",
+        f"              counted in its first {found.counted} B",
     ]
 
 

@@ -14,9 +14,13 @@ import pytest
 import yaml
 from sklearn.metrics import roc_auc_score
 
+from beamfeed.contract.dataset import facts
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.text import size_text
 from beamfeed.pipelines.predict import main as predict
 from beamfeed.pipelines.report import main
 from beamfeed.pipelines.score import main as score
+from beamfeed.transforms.reporting import features
 from tests.albums import Album
 from tests.arrays import Pile
 from tests.browser import CHROMIUM, DESKTOP, PHONE, look_at
@@ -71,7 +75,16 @@ def test_series(fleet, tmp_path, capsys):
     told = json.loads((fleet.folder / "model" / "complete.json").read_text())
     assert f"{told['test_loss']:.4g}" in written
     found = read(fleet.folder / "model" / "predictions" / "test").to_pandas()
-    assert f"error {found['score'].max():.4g}, " in written
+    for row in (found.loc[found["score"].idxmax()], found.loc[found["score"].idxmin()]):  # named by their own time
+        assert f"error {row['score']:.4g}, {row['asset']}, from {row['time']}" in written
+    shown = re.findall(r"<figcaption>(m\d+, from [^<]*?)</figcaption>", written)
+    starts = {
+        f"{row.asset}, from {row.time}"
+        for split in ("train", "eval", "test")
+        for row in read(fleet.folder / "model" / "predictions" / split).to_pandas().itertuples()
+    }
+    assert len(set(shown)) > 12
+    assert set(shown) <= starts
     assert main([str(fleet.output)]) == 0
     assert titles((fleet.folder / "data-report.html").read_text())[-1] == "Samples"
 
@@ -129,7 +142,7 @@ def test_arrays(tmp_path):
     assert "data:image/png;base64," in written
 
 
-def test_names_are_shown_as_they_are(tmp_path):
+def test_names_are_shown_as_they_are(tmp_path, monkeypatch):
     """Names that are HTML, or a formula, are text."""
     fleet = Fleet(tmp_path)
     for number in range(6):
@@ -142,17 +155,30 @@ def test_names_are_shown_as_they_are(tmp_path):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
     assert "m0&amp;amp;" in written
     assert "The 24 that differ most of 60 are drawn." in written
+    monkeypatch.setattr(features, "MOST_FEATURES", 50)
+    assert "The 24 that differ most of 50 are drawn. 10 more were not looked at." in report(tmp_path, fleet.output)
 
 
-def test_what_was_set_aside(tmp_path):
+def test_what_was_set_aside(tmp_path, monkeypatch):
     fleet = Fleet(tmp_path)
     for number in range(6):
         fleet.write(f"m{number}.parquet", make_table(60, seed=number))
     (fleet.files / "broken.parquet").write_bytes(b"PAR1 not at all")
     assert fleet.preprocess() == 0
     written = report(tmp_path, fleet.output)
-    assert "Set aside, by reason" in written
+    assert "Set aside, by reason<" in written
     assert "broken.parquet" in written
+    manifest = read_manifest(str(fleet.output))
+    rejects = Path(manifest.data_layout(str(fleet.output)).rejects)
+    size = len(rejects.read_bytes())
+    with rejects.open("ab") as file:
+        file.write(b'{"file": "f", "place": "row 1", "reason": "is odd"}\n' * 9)
+    monkeypatch.setattr(facts, "MOST_BYTES", size + 10)
+    assert f"Set aside, by reason, in the first {size_text(size)} of {rejects}" in report(tmp_path, fleet.output)
+    rejects.unlink()
+    written = report(tmp_path, fleet.output)
+    assert f"Why something was set aside cannot be read; see {rejects}" in written
+    assert "Nothing was set aside" not in written
 
 
 @pytest.mark.parametrize(

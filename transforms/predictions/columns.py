@@ -53,14 +53,14 @@ def key_columns(
     if is_series:
         assert times[0].time is not None
         for name, row in (("time", 0), ("until", length - 1)):
-            ticks = _ticks(items, row, [values[field.name] for field in times], place)
+            ticks = ticks_of(items, row, [values[field.name] for field in times], place)
             if name in columns:  # a label that is called so
                 columns[f"{name}_"] = columns.pop(name)
             columns[name] = _times(ticks, times[0].time)
     return columns
 
 
-def _ticks(items: Items, row: int, times: Sequence[Values], place: pa.RecordBatch | None) -> np.ndarray:
+def ticks_of(items: Items, row: int, times: Sequence[Values], place: pa.RecordBatch | None) -> np.ndarray:
     """Of a row of each window, its time."""
     if place is not None:
         ticks: np.ndarray = place.column("time").to_numpy()[items.row + row]

@@ -21,7 +21,7 @@ from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 DRAWN = 24  # features
 PARTS = 16  # of a value without names that are features by themselves
 BARS = 12  # values of a category
-MOST_FEATURES = 500
+MOST_FEATURES = 500  # that are looked at
 Scales = Mapping[str, tuple[float, float]]
 
 
@@ -56,7 +56,7 @@ def features_of(manifest: Manifest) -> list[Feature]:
         width = len(field.columns) or width
         names = field.columns or ([field.name] if width == 1 else [f"{field.name}[{at}]" for at in range(width)])
         found += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(names)]
-    return found[:MOST_FEATURES]
+    return found
 
 
 def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
@@ -136,7 +136,8 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     Raises:
       UserError, JobFailed: if a shard is damaged.
     """
-    features = features_of(sample.manifest)
+    every = features_of(sample.manifest)
+    features = every[:MOST_FEATURES]
     if not features:
         return None
     of_splits, values = summaries(sample, features)
@@ -156,6 +157,7 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     shown = ordered[:DRAWN]
     rows = ", ".join(f"{summary.rows:,} of {split}" for split, summary in of_splits.items())
     more = f" The {DRAWN} that differ most of {len(features):,} are drawn." if len(features) > DRAWN else ""
+    more += f" {len(every) - len(features):,} more were not looked at." if len(every) > len(features) else ""
     numbers = [one for one in features if not one.is_category and one.at is not None]
     as_given = len([one for one in numbers if one.name not in scales])
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"

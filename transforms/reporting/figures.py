@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from beamfeed.transforms.reporting.page import Picture
+from beamfeed.transforms.reporting.page import Picture, harmless
 
 WIDTH, HEIGHT = 3.6, 2.3  # inches of a plain one, 72 dots each: a telephone's width
 WIDE = 9.4
@@ -61,7 +61,7 @@ def above(axes: Any) -> None:
 
 def short(name: object, letters: int = LETTERS) -> str:
     """A name that fits into a figure."""
-    plain = "".join(letter if letter.isprintable() else "?" for letter in str(name))
+    plain = " ".join(harmless(str(name)).split())
     return plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
 
 

@@ -57,10 +57,13 @@ def went_in(
         section.parts.append(Items(manifest.notes))
     if facts.reasons:
         head = ("reason, as it was first said", "times")
-        section.parts.append(Table(head, facts.reasons, "Set aside, by reason"))
+        part = f", in the first {size_text(facts.counted)} of {facts.rejects}" if facts.counted is not None else ""
+        section.parts.append(Table(head, facts.reasons, f"Set aside, by reason{part}"))
         where = [(reject.get("file") or reject.get("asset") or "", reject.get("place", ""), reject.get("reason", ""))
                  for reject in rejects]  # fmt: skip
         section.parts.append(Table(("where", "place", "reason"), where, "The first that were set aside", folded=True))
+    elif facts.rejects is not None:
+        section.parts.append(Words(f"Why something was set aside cannot be read; see {facts.rejects}"))
     else:
         section.parts.append(Words("Nothing was set aside."))
     features = {name: one for name, one in (stats.get("features") or {}).items() if isinstance(one, dict)}

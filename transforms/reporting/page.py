@@ -11,6 +11,9 @@ LETTERS = 120  # of a cell, or a name
 ROWS = 40  # of a table
 SHORT = 24  # letters of a cell that stay in one line
 NUMBER = "n"  # the class of a cell with a number
+# They turn the order of the letters around them. Those that join letters are of the same category, Cf, and stay.
+TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+BARRED = ("Cc", "Cs", "Co", "Cn")  # categories of letters that no one can see
 
 
 @dataclass
@@ -188,15 +191,18 @@ class Section:
 
 
 def text(value: object, letters: int = LETTERS) -> str:
-    """Any text as HTML shows it, shortened; of what no one can see, nothing is left."""
-    plain = "".join(letter if _is_seen(letter) else "�" for letter in str(value)[: 2 * letters])
+    """Any text as HTML shows it, shortened."""
+    plain = harmless(str(value)[: 2 * letters])
     plain = " ".join(plain.split()) if letters <= LETTERS else plain
     return html.escape(plain if len(plain) <= letters else f"{plain[: letters - 1]}…", quote=True)
 
 
-def _is_seen(letter: str) -> bool:
-    """Whether it may stand in a page: no control letters, and none that turns the order of others around."""
-    return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn")
+def harmless(value: str) -> str:
+    """A text without control letters, and without those that turn the order of others around; what joins may stay."""
+    return "".join(
+        "�" if letter in TURNING or (letter not in "\n\t" and unicodedata.category(letter) in BARRED) else letter
+        for letter in value
+    )
 
 
 def _cell(value: object) -> str:

@@ -16,6 +16,7 @@ from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
 from beamfeed.transforms.export.decode import Decoder
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
+from beamfeed.transforms.predictions.columns import ticks_of
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning
@@ -60,7 +61,7 @@ class Sample:
     def __init__(self, dataset: str, manifest: Manifest, seed: int = 0):
         self.dataset, self.manifest, self._seed = dataset, manifest, seed
         self.fields: list[Field] = [field for field in manifest.fields if field.stored != "steps"]
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, np.ndarray] = {}
 
     def blocks(self, split: SplitName) -> Iterator[RecordBlock]:
         """Blocks of records of a split, chosen by chance: at most BLOCKS of them, of about BYTES.
@@ -69,27 +70,25 @@ class Sample:
           UserError, JobFailed: if the index or a shard is damaged.
         """
         places, rng = self.places(split), np.random.default_rng(self._seed)
-        shards = sorted({place.shard for place in places})
         most = SHARDS if self.manifest.compression == "none" else PACKED_SHARDS
-        chosen = set(rng.permutation(shards)[:most].tolist())
-        places = [place for place in places if place.shard in chosen]
+        places = places[np.isin(places[:, 0], rng.permutation(np.unique(places[:, 0]))[:most])]
         some: list[Place] = []
         size = 0
-        for at in rng.permutation(len(places))[:BLOCKS]:
-            size += places[at].bytes
+        for row in places[rng.permutation(len(places))[:BLOCKS]].tolist():
+            place = Place(*row)
+            size += place.bytes
             if some and size > BYTES:
                 break
-            some.append(places[at])
+            some.append(place)
         yield from (block for _, block in self.read(split, some))
 
-    def places(self, split: SplitName) -> list[Place]:
-        """Where the blocks of a split are, in order."""
+    def places(self, split: SplitName) -> np.ndarray:
+        """Where the blocks of a split are, in order, int64 `[blocks, 6]`: the attributes of `Place`."""
         if split not in self._places:
             table = read_blocks(self.dataset, self.manifest, split)
             shard, size, records, windows = (table[name].to_numpy() for name in COLUMNS)
             first, first_window = (_begins(shard, values) for values in (size, windows))
-            columns = (shard, first, size, records, first_window, windows)
-            self._places[split] = [Place(*row) for row in zip(*(part.tolist() for part in columns), strict=True)]
+            self._places[split] = np.stack([shard, first, size, records, first_window, windows], axis=1)
         return self._places[split]
 
     def read(self, split: SplitName, places: Iterable[Place]) -> Iterator[tuple[Place, RecordBlock]]:
@@ -125,11 +124,15 @@ class Sample:
           split: that they are of.
           numbers: of each, its shard and its number in it.
         """
+        places = self.places(split)
+        shards, ends = np.ascontiguousarray(places[:, 0]), np.cumsum(places[:, 5])
         by_place: dict[Place, list[int]] = {}
         for at, (shard, number) in enumerate(numbers):
-            for place in self.places(split):
-                if place.shard == shard and place.first_window <= number < place.first_window + place.windows:
-                    by_place.setdefault(place, []).append(at)
+            first, end = np.searchsorted(shards, [shard, shard + 1])
+            before = ends[first - 1] if first else 0
+            block = first + np.searchsorted(ends[first:end], before + number, "right")
+            if block < end:
+                by_place.setdefault(Place(*places[block].tolist()), []).append(at)
         found: dict[int, Window] = {}
         for place, block in self.read(split, by_place):
             wanted = {numbers[at][1] - place.first_window: at for at in by_place[place]}
@@ -139,11 +142,17 @@ class Sample:
     def cut(self, block: RecordBlock, numbers: Iterable[int]) -> Iterator[tuple[int, "Window"]]:
         """Windows of a block, by their numbers in it."""
         fields = item_fields(self.fields, self.manifest.windows, "windows")
+        keys = [field for field in self.fields if field.role == "key" and field.per == "record"]
+        times = [field.name for field in keys if field.time is not None]
         wanted, before = set(numbers), 0
         for items in cut_items(block, fields, self.manifest.windows, "windows"):
+            ends = [items.values[name] for name in times]
+            ticks = ticks_of(items, 0, ends, None).tolist() if len(ends) == 2 else [None] * items.count
             for number in sorted(wanted):
-                if before <= number < before + items.count:
-                    yield number, Window({name: _one(items, name, number - before) for name in items.values})
+                if 0 <= (at := number - before) < items.count:
+                    values = {name: _one(items, name, at) for name in items.values}
+                    row, rows = items.in_record[at].tolist()
+                    yield number, Window(values, row if rows > self.manifest.windows.length else None, ticks[at])
             before += items.count
             if wanted and max(wanted) < before:
                 return
@@ -155,9 +164,13 @@ class Window:
 
     Attributes:
       values: by name of the field, its value: numbers `[rows, *shape]` or `shape`; of strings a list of bytes.
+      row: of its record, at which it begins; None where the record is this window.
+      time: of its first row, in ticks; None of what is no series.
     """
 
     values: Mapping[str, np.ndarray | list[bytes]]
+    row: int | None = None
+    time: int | None = None
 
 
 def _begins(shard: np.ndarray, values: np.ndarray) -> np.ndarray:

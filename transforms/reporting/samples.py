@@ -133,7 +133,7 @@ def side_by_side(
 
 
 def place_of(window: Window, manifest: Manifest) -> str:
-    """What names a window: its keys, its class, its time."""
+    """What names a window: its keys, its class, its time; where no time is known, its row in the record."""
     said = []
     for field in manifest.fields:
         if field.role not in ("key", "target") or field.name not in window.values:
@@ -147,9 +147,11 @@ def place_of(window: Window, manifest: Manifest) -> str:
         elif field.classes and 0 <= int(first) < len(field.classes):
             said.append(f"{field.name} {field.classes[int(first)]}")
         elif field.time is not None:
-            said.append(f"record from {time_text(int(first), field.time)}")
+            said.append(f"from {time_text(int(first) if window.time is None else window.time, field.time)}")
         else:
             said.append(f"{field.name} {first:.6g}" if field.name != "start" else "")
+    if window.row is not None and window.time is None:
+        said.append(f"row {window.row:,} of its record")
     return ", ".join(one for one in said if one)
 
 

@@ -1,6 +1,5 @@
 """The scores of the oddest assets over time, with what was flagged."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ ASSETS = 8
 POINTS = 600  # of a line
 GAP, PARTS = 10, 40  # a pause is as many steps from row to row, and no less than such a part of the whole
 INTERVALS = 25
-MOST_ROWS = 4_000_000  # of an asset
+BATCH = 65_536
 
 
 @dataclass(frozen=True)
@@ -39,25 +38,55 @@ class Scores:
         with storage.open_input(storage.join(self.folder, "intervals.parquet")) as file:
             return pq.read_table(file)
 
-    def rows(self, assets: list[str]) -> dict[str, tuple[Any, np.ndarray]]:
-        """Of some assets the times and scores of their rows."""
-        named, found = pa.array(assets, pa.string()), []
+    def lines(self, assets: list[str]) -> dict[str, "Line"]:
+        """The scores of some assets over time."""
+        named, lines = pa.array(assets, pa.string()), {asset: Line() for asset in assets}
         for name in self.told["files"]:
             if not name.startswith("rows/"):
                 continue
             with storage.open_input(storage.join(self.folder, name)) as file:
-                for batch in pq.ParquetFile(file).iter_batches(65_536, columns=["asset", "time", "score"]):
-                    some = batch.filter(pc.is_in(batch.column("asset"), named))
-                    if some.num_rows:
-                        found.append(some)
-        of_asset: dict[str, tuple[Any, np.ndarray]] = {}
-        if not found:
-            return of_asset
-        table = pa.Table.from_batches(found)
-        for asset in assets:
-            own = table.filter(pc.equal(table["asset"], asset)).slice(0, MOST_ROWS)
-            of_asset[asset] = (own["time"].combine_chunks(), own["score"].to_numpy().astype(float))
-        return of_asset
+                for batch in pq.ParquetFile(file).iter_batches(BATCH, columns=["asset", "time", "score"]):
+                    for asset in pc.unique(batch.column("asset").filter(pc.is_in(batch.column("asset"), named))):
+                        own = batch.filter(pc.equal(batch.column("asset"), asset))
+                        lines[asset.as_py()].add(
+                            _numbers(own.column("time")), own.column("score").to_numpy(zero_copy_only=False)
+                        )
+        return {asset: line for asset, line in lines.items() if line.rows}
+
+
+class Line:
+    """The lowest and the highest of each stretch of rows that come a part at a time, in order: no peak is lost.
+
+    A stretch has 1, 2, 4 ... rows, as many as make at most `points` stretches of all rows that came.
+
+    Attributes:
+      rows: that came.
+      step: from one to the next, the median of the longest part; None of a single row.
+      x: `[n]`, n at most twice the points.
+      values: float64 `[n]`.
+    """
+
+    def __init__(self, points: int = POINTS):
+        self._points, self._stretch, self._kept = points, 1, np.empty(0, np.int64)
+        self.rows = self._longest = 0
+        self.step: Any = None
+        self.x, self.values = np.empty(0), np.empty(0)
+
+    def add(self, x: np.ndarray, values: np.ndarray) -> None:
+        """Adds the rows that follow: `x` `[n]`, rising, and their values `[n]`."""
+        if len(x) > max(1, self._longest):
+            self._longest, self.step = len(x), np.median(np.diff(x))
+        rows = np.concatenate([self._kept, self.rows + np.arange(len(x))])
+        times = np.concatenate([self.x, x]) if self.rows else x
+        values = np.concatenate([self.values, values.astype(float)])
+        self.rows += len(x)
+        while self.rows > self._points * self._stretch:
+            self._stretch *= 2
+        stretch = rows // self._stretch
+        order = np.lexsort((np.nan_to_num(values), stretch))
+        edges = np.flatnonzero(np.diff(stretch, prepend=-1))
+        chosen = np.unique(order[np.concatenate([edges, np.append(edges[1:], len(rows)) - 1])])
+        self._kept, self.x, self.values = rows[chosen], times[chosen], values[chosen]
 
 
 def timelines(scores: Scores) -> Section:
@@ -85,11 +114,10 @@ def timelines(scores: Scores) -> Section:
     more = f"The {INTERVALS} most unusual intervals" if len(table) > INTERVALS else "Flagged intervals"
     section.parts.append(Table(head, rows, more))
     pictures = []
-    for asset, (times, values) in scores.rows(oddest).items():
+    for asset, line in scores.lines(oddest).items():
         own = table.filter(pc.equal(table["asset"], asset))
         edges = [(_place(begin), _place(end)) for begin, end in zip(own["begin"], own["end"], strict=True)]
-        x = _numbers(times)
-        pictures.append(draw(partial(_line, x=x, values=values, edges=edges, threshold=threshold), asset, height=1.9))
+        pictures.append(draw(partial(_draw, line=line, edges=edges, threshold=threshold), asset, height=1.9))
     section.parts.append(Pictures(pictures))
     return section
 
@@ -109,36 +137,17 @@ def _place(scalar: pa.Scalar) -> Any:
     return np.datetime64(scalar.as_py(), "us") if pa.types.is_timestamp(scalar.type) else float(scalar.as_py())
 
 
-def thinned(x: np.ndarray, values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest value of each of so many stretches, in order: no peak is lost.
-
-    Args:
-      x: `[n]`, rising.
-      values: float64 `[n]`, n above 0.
-      points: that are left at most, twice.
-    """
-    if len(values) <= 2 * points:
-        return x, values
-    edges = np.linspace(0, len(values), points + 1).astype(int)
-    at = []
-    for first, end in itertools.pairwise(edges):
-        part = np.nan_to_num(values[first:end], nan=0.0)
-        at += sorted({first + int(part.argmin()), first + int(part.argmax())})
-    return x[at], values[at]
-
-
-def _line(axes: Any, x: np.ndarray, values: np.ndarray, edges: list[tuple[Any, Any]], threshold: float) -> None:
-    step = np.median(np.diff(x)) if len(x) > 1 else None
+def _draw(axes: Any, line: Line, edges: list[tuple[Any, Any]], threshold: float) -> None:
+    drawn, heights, step = line.x, line.values, line.step
     for begin, end in edges:
         axes.axvspan(begin, end if step is None else end + step, color=MARKED, alpha=0.25, linewidth=0)
-    drawn, heights = thinned(x, values)
     if step is not None:  # nothing is drawn over a pause
         pauses = np.flatnonzero(np.diff(drawn) > np.maximum(GAP * step, (drawn[-1] - drawn[0]) / PARTS))
         drawn, heights = np.insert(drawn, pauses + 1, drawn[pauses]), np.insert(heights, pauses + 1, np.nan)
     axes.plot(drawn, heights, color=COLORS["train"], linewidth=0.8)
     axes.axhline(threshold, color=QUIET, linewidth=0.9, linestyle="--")
     axes.set_ylabel("score")
-    if x.dtype.kind == "M":
+    if drawn.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
         locator = AutoDateLocator(minticks=3, maxticks=5)

@@ -15,7 +15,7 @@ from beamfeed.transforms.reporting.features import Feature, values_of
 from beamfeed.transforms.reporting.latent import in_two
 from beamfeed.transforms.reporting.scales import known_line, line_of
 from beamfeed.transforms.reporting.tables import Place, Predictions
-from beamfeed.transforms.reporting.timelines import thinned
+from beamfeed.transforms.reporting.timelines import Line, Scores
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
 
@@ -32,12 +32,36 @@ def test_no_peak_is_lost():
     rng = np.random.default_rng(0)
     x, values = np.arange(100_000.0), rng.normal(size=100_000)
     values[[777, 54_321]] = 50, -40
-    at, drawn = thinned(x, values, points=300)
-    assert len(at) <= 600
-    assert drawn.max() == 50
-    assert drawn.min() == -40
-    assert (np.diff(at) > 0).all()
-    np.testing.assert_array_equal(drawn, values[at.astype(int)])
+    line = Line(points=300)
+    for part in np.array_split(np.arange(100_000), [1, 250, 700, 50_000, 54_400]):  # as batches come
+        line.add(x[part], values[part])
+    ends = set()
+    for first in range(0, 100_000, 512):  # the least power of two that makes at most 300 stretches
+        part = values[first : first + 512]
+        ends |= {first + int(part.argmin()), first + int(part.argmax())}
+    assert line.x.tolist() == sorted(ends)
+    np.testing.assert_array_equal(line.values, values[line.x.astype(int)])
+    assert (line.rows, line.step, line.values.max(), line.values.min()) == (100_000, 1, 50, -40)
+    short = Line(points=300)
+    short.add(x[:600], values[:600])
+    np.testing.assert_array_equal(short.values, values[:600])
+
+
+def test_a_timeline_of_a_very_long_asset(tmp_path):
+    """Its peak is there wherever it is, and what is kept does not grow with its rows."""
+    rows = 4_200_000
+    scores = np.zeros(rows, "f4")
+    scores[-9] = 7
+    asset = pa.DictionaryArray.from_arrays(np.full(rows, 1, "i1"), ["a", "long"]).cast(pa.string())
+    (tmp_path / "rows").mkdir()
+    pq.write_table(
+        pa.table({"asset": asset, "time": np.arange(rows), "score": scores}), tmp_path / "rows/part-00000.parquet"
+    )
+    lines = Scores(str(tmp_path), {"files": ["intervals.csv", "rows/part-00000.parquet"]}).lines(["long", "none"])
+    assert list(lines) == ["long"]
+    assert lines["long"].rows == rows
+    assert len(lines["long"].x) <= 1200
+    assert lines["long"].x[lines["long"].values.argmax()] == rows - 9
 
 
 @pytest.mark.parametrize("classes", [2, 5, 30])

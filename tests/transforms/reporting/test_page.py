@@ -97,6 +97,14 @@ def test_numbers_and_long_text():
     assert text("x" * 500) == "x" * 119 + "…"
 
 
+def test_letters_that_join_others_stay():
+    """Persian needs the non-joiner, and a family of emoji the joiner; what turns text around goes."""
+    for value in ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d👩\u200d👧", "soft\u00adhyphen"):
+        assert text(value) == short(value) == value
+    for letter in "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\x00\ud800":
+        assert text(f"a{letter}b") == short(f"a{letter}b") == "a�b"
+
+
 def test_a_histogram_counts_all():
     values = np.concatenate([np.random.default_rng(0).normal(size=5000), [1e9, -1e9, np.nan]]).astype("f4")
     edges = edges_of([values])

@@ -1,12 +1,20 @@
 """A bounded part of a dataset, and single windows, against records that TensorFlow reads."""
 
-import numpy as np
-import pytest
+import tracemalloc
 
-from beamfeed.contract.dataset.manifest import read_manifest
+import numpy as np
+import pyarrow as pa
+import pytest
+from datasets import write_dataset
+
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Shard, read_manifest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.reporting import sample as module
-from beamfeed.transforms.reporting.sample import Sample
+from beamfeed.transforms.reporting.sample import Place, Sample
+from beamfeed.transforms.reporting.samples import place_of
 from tests.fleets import Fleet, make_table, read_records
 
 
@@ -45,6 +53,36 @@ def test_single_windows(fleet):
     assert len(found) == len(numbers)
     for window, (shard, number) in zip(found, numbers, strict=True):
         np.testing.assert_array_equal(window.values["values"], every[before[shard] + number])
+
+
+def test_windows_without_a_time_are_named_by_their_row(tmp_path):
+    field = Field(name="values", dtype="float32", shape=(2,), role="input", columns=["a", "b"])
+    record = {"values": np.ones((5, 2), "f4")}
+    splits = {"train": [[record] * 3], "eval": [], "test": []}
+    manifest = write_dataset(str(tmp_path), [field], splits, Windows(length=3))
+    windows = Sample(str(tmp_path), manifest).windows("train", [(0, number) for number in (1, 5, 6)])
+    assert [place_of(window, manifest) for window in windows] == [f"row {row} of its record" for row in (1, 2, 0)]
+
+
+def test_the_index_of_very_many_blocks(tmp_path):
+    """Places take some tens of bytes each, and the block of a window is found in all of them."""
+    count = 100_000
+    field = Field(name="values", dtype="float32", role="input")
+    written = write_dataset(str(tmp_path), [field], {"train": [[{"values": np.ones(1, "f4")}]], "eval": [], "test": []})
+    shard = Shard(records=2 * count, windows=2 * count, rows=2 * count, bytes=10 * count, crc32c="0" * 8)
+    info = written.splits["train"].model_copy(update={"shards": [shard, shard], "windows": 4 * count})
+    manifest = written.model_copy(update={"splits": {**written.splits, "train": info}})
+    index = pa.table({"shard": np.repeat([0, 1], count), "records": np.full(2 * count, 2),
+                      "windows": np.full(2 * count, 2), "bytes": np.full(2 * count, 10)})  # fmt: skip
+    write_blocks(manifest.data_layout(str(tmp_path)).blocks("train"), index)
+    sample = Sample(str(tmp_path), manifest)
+    tracemalloc.start()
+    try:
+        places = sample.places("train")
+        assert tracemalloc.get_traced_memory()[1] < 200 * len(places)
+    finally:
+        tracemalloc.stop()
+    assert Place(*places[-1].tolist()) == Place(1, 10 * count - 10, 10, 2, 2 * count - 2, 2)
 
 
 def test_a_sample_is_bounded_and_the_same_again(fleet, monkeypatch):
