@@ -70,6 +70,7 @@ COMMANDS = {
             *(JOB, SET, *_OF_JOB, *options.TRAIN.options),
             flag("--find-lr", "try learning rates and print the one to set; trains nothing"),
             flag("--list-checkpoints", "print the steps that --from-step accepts; trains nothing"),
+            options.OF_DATASET,
         ),
         stages=(TRAIN,),
     ),

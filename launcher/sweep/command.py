@@ -67,9 +67,8 @@ def sweep(args: argparse.Namespace) -> int:
         with hold(storage.join(search.folder, "lock.json"), use=SWEEPING):
             if args.restart:
                 _forget(search)
-            study = open_study(
-                search.folder, search.job, search.sweep, read_manifest(search.job.output.path).fingerprint
-            )
+            search = replace(search, data=read_manifest(search.job.output.path).fingerprint)
+            study = open_study(search.folder, search.job, search.sweep, search.data)
             board = _carry_out(args, search, study, display)
         display.summary(describe(search, board), _summary(search, board))
     if board.best is None:

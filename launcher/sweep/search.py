@@ -11,7 +11,8 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.sweep import Sweep
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.dataset.manifest import find_fingerprint
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.launcher.plan import SAVE_SECONDS
 from beamfeed.launcher.processes import end_all
 from beamfeed.launcher.sweep.space import Dimension, job_values
@@ -40,6 +41,7 @@ class Search:
       folder: of the sweep, on a disk.
       trials: how many there are to be in all.
       parallel: how many go on at once.
+      data: the fingerprint of the dataset, once it is there.
     """
 
     file: JobFile
@@ -50,6 +52,7 @@ class Search:
     folder: str
     trials: int
     parallel: int = 1
+    data: str = ""
 
     def trial_folder(self, number: int) -> str:
         """The working folder of a trial."""
@@ -108,6 +111,7 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
                 over = going.running.ended()  # asked before the metrics are read: then nothing of them is missed
                 _look(study, going, tell)
                 if over:
+                    _check_data(search)  # what it has come to counts only then; till then it is one to go on with
                     _end(study, going, tell)
                     del slots[slot]
                     ended()
@@ -121,8 +125,19 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
                 going.close()
 
 
+def _check_data(search: Search) -> None:
+    """Raises JobFailed where the dataset is not that of the sweep any more."""
+    output = search.job.output.path
+    if find_fingerprint(output) != search.data:
+        raise JobFailed(
+            f"{output}: changed while the sweep went on, and trials on other data cannot be compared; start again "
+            "with --restart, or with another --out"
+        )
+
+
 def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: int, tell: Tell) -> Going | None:
     """Starts a trial; None where its values do not make a job."""
+    _check_data(search)
     values = search.values(trial)
     tell("begins", trial.number, {"params": values, "folder": search.trial_folder(trial.number)})
     try:
@@ -130,7 +145,7 @@ def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: i
     except UserError as error:
         _fail(study, trial, str(error).splitlines()[0], tell)
         return None
-    return start_trial(trial, values, job, slot, search.parallel)
+    return start_trial(trial, job, search.data, slot, search.parallel)
 
 
 def _look(study: "optuna.Study", going: Going, tell: Tell) -> None:

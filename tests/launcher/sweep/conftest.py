@@ -1,5 +1,6 @@
 """A sweep to be made of a few lines, and trainers that only say what they measure."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ TEXT = """
 name: tried
 source: {{kind: timeseries, files: in, time: {{column: t}}, features: [a]}}
 windows: {{length: 8, stride: 2}}
-output: {{path: out}}
+output: {{path: {folder}/data}}
 train: {{model: {{name: dense_autoencoder, units: [8], latent: 2}}, epochs: 3, workdir: {folder}/model}}
 sweep: {{pruner: none, space: {{train.seed: {{low: 1, high: 1000}}, train.optimizer.clip_norm: {{low: 0.1, high: 2}}}}}}
 """
@@ -44,7 +45,18 @@ for epoch in range(1, epochs + 1):
 
 
 @pytest.fixture
-def make(tmp_path) -> Callable[..., Search]:
+def publish(tmp_path) -> Callable[[str], None]:
+    """Writes as much of a dataset as a sweep looks at while it goes on."""
+
+    def publish(fingerprint: str) -> None:
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / "manifest.json").write_text(json.dumps({"fingerprint": fingerprint}))
+
+    return publish
+
+
+@pytest.fixture
+def make(tmp_path, publish) -> Callable[..., Search]:
     def make(*overrides: str, parallel: int = 1) -> Search:
         file = JobFile(TEXT.format(folder=tmp_path), "job.yaml", overrides)
         model = job_model(sourced=False)
@@ -53,7 +65,8 @@ def make(tmp_path) -> Callable[..., Search]:
         folder = str(tmp_path / "sweep")
         Path(folder).mkdir(exist_ok=True)
         trials = planned_trials(job.sweep, dimensions)
-        return Search(file, model, job, job.sweep, dimensions, folder, trials, parallel)
+        publish("data")
+        return Search(file, model, job, job.sweep, dimensions, folder, trials, parallel, "data")
 
     return make
 
@@ -64,12 +77,12 @@ def trainers(tmp_path, monkeypatch) -> Callable[[float], None]:
     (tmp_path / "trainer.py").write_text(TRAINER)
 
     def use(pause: float) -> None:
-        def start(trial, values, job, slot, slots):
+        def start(trial, job, data, slot, slots):
             folder = Path(job.train.workdir)
             folder.mkdir(exist_ok=True)
             words = (tmp_path / "trainer.py", folder, job.train.seed, job.train.epochs, pause)
             process = Process((sys.executable, *map(str, words)), {}, log=str(folder / "train.log"))
-            return Going(trial, values, job.train, start_process("trial", process))
+            return Going(trial, job.train, start_process("trial", process))
 
         monkeypatch.setattr(search_module, "start_trial", start)
 

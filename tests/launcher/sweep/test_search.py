@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.launcher.sweep.results import read_leaderboard, write_results
 from beamfeed.launcher.sweep.search import run_trials
 from beamfeed.launcher.sweep.study import next_trial, open_study, planned_trials, taken_up
@@ -172,6 +172,26 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(make, trainers):
     trainers(0)
     told = run(search, study_of(search))
     assert sorted(number for what, number, _ in told if what == "done") == [0, 1]
+
+
+def test_other_data_end_a_sweep_and_nothing_is_lost(make, trainers, publish, tmp_path):
+    trainers(0)
+    search = make("sweep.trials=3", "sweep.space={train.seed: [300, 400, 500]}", "sweep.sampler=grid")
+    study = study_of(search)
+    with pytest.raises(JobFailed, match=rf"{tmp_path}/data: changed while the sweep went on"):
+        run(search, study, lambda: publish("other"))  # between two trials
+    assert [trial.state.name for trial in study.get_trials()] == ["COMPLETE", "RUNNING"]
+
+    def change(what, number, more):
+        if what == "evaluation":
+            publish("other")
+
+    publish("data")
+    with pytest.raises(JobFailed, match="start again with --restart, or with another --out"):
+        run_trials(search, study, change, lambda: None)  # while one is running
+    assert [trial.state.name for trial in study.get_trials()] == ["COMPLETE", "RUNNING"]
+    publish("data")
+    assert [number for what, number, _ in run(search, study) if what == "done"] == [1, 2]
 
 
 def test_another_sweep_in_the_folder_is_refused(make):

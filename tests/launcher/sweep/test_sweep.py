@@ -105,6 +105,19 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     assert over.stdout.splitlines()[0].split() == ["trial", "eval", "loss", "batch_size", "units", "epochs", "took"]
 
 
+@pytest.mark.slow
+def test_a_file_that_arrives_during_a_sweep_is_not_of_it(tmp_path):
+    fleet = make_fleet(tmp_path, epochs=1, space={"train.seed": [1, 2]})
+    folder = tmp_path / "model-sweep"
+    sweep = subprocess.Popen(command("sweep", tmp_path / "job.yaml"), stderr=subprocess.PIPE, text=True)
+    while not (folder / "trial-0000" / "job.yaml").exists():
+        assert sweep.poll() is None
+        time.sleep(0.02)
+    fleet.write("late.parquet", make_table(300, 99))
+    assert sweep.communicate()[1].count("done, ") == 2
+    assert sweep.returncode == 0
+
+
 @pytest.mark.long
 def test_twenty_trials(tmp_path):
     """With learned choices and trials that are ended early, killed once and gone on with."""
