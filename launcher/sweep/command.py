@@ -1,7 +1,6 @@
 """`beamfeed sweep`: its dataset once, its trials, and what they come to."""
 
 import argparse
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,7 +36,7 @@ from beamfeed.launcher.sweep.results import (
     write_results,
 )
 from beamfeed.launcher.sweep.search import Search, run_trials
-from beamfeed.launcher.sweep.space import read_space
+from beamfeed.launcher.sweep.space import grid_size, read_space
 from beamfeed.launcher.sweep.study import (
     STARTUP,
     memory_study,
@@ -136,7 +135,7 @@ def _points(search: Search) -> int | None:
     """How many combinations there are; None where a value is drawn from a range without a step."""
     if any(one.range is not None and one.range.step is None for one in search.dimensions):
         return None
-    return math.prod(len(one.points()) for one in search.dimensions)
+    return grid_size(search.dimensions)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.fingerprint import set_keys
+from beamfeed.contract.dataset.fingerprint import NO_MODEL, set_keys
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.sweep.space import Dimension, grid_points
+from beamfeed.launcher.sweep.space import Dimension, grid_point, grid_size
 
 if TYPE_CHECKING:
     import optuna
@@ -26,10 +26,6 @@ NAME = "sweep"
 SAME = "same"  # the attribute that says what all trials share
 TRIALS = 20
 STARTUP = 10  # trials that tpe draws at random
-# What says nothing of how good a trial is.
-NO_SCORE: dict[str, Any] = dict.fromkeys(
-    ("workdir", "writers", "review", "checkpoint", "worker_timeout", "join_timeout", "floor"), True
-)
 
 
 def require_optuna() -> None:
@@ -42,7 +38,7 @@ def planned_trials(sweep: Sweep, dimensions: Sequence[Dimension]) -> int:
     """How many trials a sweep has."""
     if sweep.sampler != "grid":
         return sweep.trials or TRIALS
-    points = len(grid_points(dimensions))
+    points = grid_size(dimensions)
     return min(points, sweep.trials or points)
 
 
@@ -103,7 +99,7 @@ def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimensi
     if sweep.sampler == "grid":
         waiting = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING])
         if not waiting:
-            study.enqueue_trial(grid_points(dimensions)[number])
+            study.enqueue_trial(grid_point(dimensions, number))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         # Made anew each time: so the choices of a sweep that was stopped are those of one that was not.
@@ -136,7 +132,7 @@ def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
     """What the trials of a sweep have in common, by key: trials of another could not be compared with them."""
     train: Train | None = job.train
     flat = {"dataset": data[:16]}
-    flat |= _flat(set_keys(train, NO_SCORE) if train is not None else {}, "train")
+    flat |= _flat(set_keys(train, NO_MODEL) if train is not None else {}, "train")
     tried = tuple(sweep.space)
     flat = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{one}." for one in tried))}
     space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}
