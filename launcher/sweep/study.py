@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     import optuna
 
 NAME = "sweep"
+JOURNAL = "journal.log"
 SAME = "same"  # the attribute that says what all trials share
 TRIALS = 20
+AGAIN = "again"  # the attribute of a trial that says which failed one it tries again
 STARTUP = 10  # trials that tpe draws at random
 
 
@@ -57,7 +59,7 @@ def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study"
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-    path = storage.join(folder, "journal.log")
+    path = storage.join(folder, JOURNAL)
     _mend(path)
     study = _make(JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))), sweep, job)
     same = shared_keys(job, sweep, data)
@@ -95,7 +97,7 @@ def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimensi
     """A new trial with its parameters. They depend on the seed, its number and what is known of the others by then."""
     import optuna
 
-    number = len(study.get_trials(deepcopy=False))
+    number = len(current_trials(study))
     if sweep.sampler == "grid":
         waiting = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING])
         if not waiting:
@@ -113,6 +115,22 @@ def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimensi
     for dimension in dimensions:
         dimension.suggest(trial)
     return trial
+
+
+def current_trials(study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
+    """The trials, without failed ones that were tried again."""
+    trials = study.get_trials(deepcopy=False)
+    again = {trial.user_attrs.get(AGAIN) for trial in trials}
+    return [trial for trial in trials if trial.number not in again]
+
+
+def retry_failed(study: "optuna.Study") -> None:
+    """Lets `next_trial` try the parameters of failed trials again, before others."""
+    import optuna
+
+    for trial in current_trials(study):
+        if trial.state == optuna.trial.TrialState.FAIL:
+            study.enqueue_trial(trial.params, user_attrs={AGAIN: trial.number})
 
 
 def taken_up(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> list["optuna.Trial"]:

@@ -112,6 +112,10 @@ class Going:
         """That of a training run that has ended well."""
         return read_result(self.train.workdir) if self.running.code == 0 else None
 
+    def failed_at_once(self) -> bool:
+        """Whether it has failed before it evaluated anything."""
+        return bool(self.running.code) and not self.lines
+
     def why_failed(self) -> str:
         """The last line that it has printed."""
         lines = last_line(self.running)
@@ -140,7 +144,7 @@ def start_trial(trial: "optuna.Trial", job: Job, data: str, slot: int, slots: in
     assert job.train is not None
     names = RunLayout(job.train.workdir)
     storage.write_text(names.job, trial_text(job))
-    shared = {**share_cores(slots), SHARE: f"{slot}/{slots}"} if slots > 1 else {}
+    shared = {**share_cores(slots * job.launch.train.workers), SHARE: f"{slot}/{slots}"} if slots > 1 else {}
     command = (sys.executable, "-m", "beamfeed", "train", names.job, *OF_DATASET.write(data))
     process = Process(command, shared, log=storage.join(job.train.workdir, "train.log"))
     return Going(trial, job.train, start_process(f"trial {trial.number}", process))

@@ -24,12 +24,13 @@ output: {{path: {folder}/data}}
 train: {{model: {{name: dense_autoencoder, units: [8], latent: 2}}, epochs: 3, workdir: {folder}/model}}
 sweep: {{pruner: none, space: {{train.seed: {{low: 1, high: 1000}}, train.optimizer.clip_norm: {{low: 0.1, high: 2}}}}}}
 """
-# What a trainer writes: its loss is the seed over the epoch. It ends badly where the seed is below 100.
+# What a trainer writes: its loss is the seed over the epoch. It ends badly where the seed is below the least.
 TRAINER = """
 import json, pathlib, signal, sys, time
 folder, seed, epochs, pause = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+least = int(sys.argv[5])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-if seed < 100:
+if seed < least:
     sys.exit("beamfeed: the seed is bad")
 (folder / "run.json").write_text(json.dumps({"watched": {"metric": "loss", "mode": "min"}}))
 lines = []
@@ -72,15 +73,15 @@ def make(tmp_path, publish) -> Callable[..., Search]:
 
 
 @pytest.fixture
-def trainers(tmp_path, monkeypatch) -> Callable[[float], None]:
+def trainers(tmp_path, monkeypatch) -> Callable[..., None]:
     """Puts trainers that pause so long after each epoch in the place of real ones."""
     (tmp_path / "trainer.py").write_text(TRAINER)
 
-    def use(pause: float) -> None:
+    def use(pause: float, least: int = 100) -> None:
         def start(trial, job, data, slot, slots):
             folder = Path(job.train.workdir)
             folder.mkdir(exist_ok=True)
-            words = (tmp_path / "trainer.py", folder, job.train.seed, job.train.epochs, pause)
+            words = (tmp_path / "trainer.py", folder, job.train.seed, job.train.epochs, pause, least)
             process = Process((sys.executable, *map(str, words)), {}, log=str(folder / "train.log"))
             return Going(trial, job.train, start_process("trial", process))
 

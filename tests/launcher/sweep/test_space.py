@@ -137,9 +137,7 @@ def test_a_key_and_one_below_it_do_not_go_together():
 
 PLAIN = "train.task={name: reconstruct}"
 CLASSES = "train.task={name: classify, target: a}"
-LABELS = (
-    "label=[{name: a, column: a, classes: auto}, {name: b, column: b}, {name: weight, column: c, role: weight}]"
-)
+LABELS = "label=[{name: a, column: a, classes: auto}, {name: b, column: b}, {name: weight, column: c, role: weight}]"
 SEVERAL = "train.task={outputs: {a: {name: classify, target: a}, b: {name: regress, target: b}}}"
 
 
@@ -153,7 +151,11 @@ SEVERAL = "train.task={outputs: {a: {name: classify, target: a}, b: {name: regre
         ("train.task.sample_weight: [null, weight]", [LABELS, CLASSES], "it changes what loss means"),
         ("train.task: [{name: reconstruct}, {name: reconstruct, loss: huber}]", [], "it changes what loss means"),
         ("train.task.outputs.b.weight: {low: 0.5, high: 2}", [LABELS, SEVERAL], "it changes what loss means"),
-        ("train.task.outputs.b.loss: [mse, huber]", [LABELS, SEVERAL, "train.watch.metric=b_loss"], "what b_loss means"),
+        (
+            "train.task.outputs.b.loss: [mse, huber]",
+            [LABELS, SEVERAL, "train.watch.metric=b_loss"],
+            "what b_loss means",
+        ),
     ],
 )
 def test_what_changes_the_meaning_of_the_metric_cannot_be_tried(line, overrides, why):
