@@ -80,7 +80,7 @@ def sweep(args: argparse.Namespace) -> int:
         display.summary(describe(search, board), _summary(search, board))
     if board.best is None:
         reasons = [one.reason for one in board.places if one.reason]
-        why = f"; the first: {reasons[0]}" if reasons else ""
+        why = f"; the first: {reasons[0]}; --retry-failed tries them again" if reasons else ""
         raise JobFailed(f"of {counted(len(board.places), 'trial')} none has ended well{why}")
     return 0
 
