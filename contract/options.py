@@ -47,6 +47,7 @@ QUIET = flag("--quiet", "write only errors")
 _JOB_OPTION = option("--job", required=True, **_JOB)
 _DATASET = option("dataset", metavar="DATASET", help="the folder that holds manifest.json, local or gs://")
 _FOR_LAUNCHER = option("--progress-dir", help=argparse.SUPPRESS)
+OF_DATASET = option("--data", help=argparse.SUPPRESS)  # of a sweep, whose trials share one
 
 _OVERWRITE = flag("--force", "overwrite an existing job file")
 _GUESSED = {

@@ -70,6 +70,7 @@ COMMANDS = {
             *(JOB, SET, *_OF_JOB, *options.TRAIN.options),
             flag("--find-lr", "try learning rates and print the one to set; trains nothing"),
             flag("--list-checkpoints", "print the steps that --from-step accepts; trains nothing"),
+            options.OF_DATASET,
         ),
         stages=(TRAIN,),
     ),
@@ -88,6 +89,7 @@ COMMANDS = {
                 "--out", metavar="DIR", help="the folder of the sweep; left out, train.workdir with -sweep behind it"
             ),
             flag("--restart", "remove what an earlier sweep left in that folder, and start again"),
+            flag("--retry-failed", "try trials again that failed"),
             flag("--dry-run", "print what would be tried, and try nothing"),
         ),
     ),

@@ -74,6 +74,7 @@ def make_plan(
     once: str | None = None,
     replace: bool = False,
     in_python: bool = False,
+    data: str | None = None,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -89,6 +90,7 @@ def make_plan(
       once: names this start; one of this name that was done is not done again
       replace: preprocess also where another job's dataset is
       in_python: messages name functions as what helps, not commands
+      data: train on the dataset of this fingerprint, without a look at the input, which may have changed since
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
@@ -104,7 +106,9 @@ def make_plan(
     check_backends(job, names)
     published, old = _find_replaceable(job)
     # Training needs only the dataset: its input may have gone, or be on another machine.
-    files = job.source.list_files(required=PREPROCESS in names or published is None)
+    if data is not None and (published is None or published.fingerprint != data):
+        raise UserError(f"output.path: {job.output.path} does not hold the dataset {data[:16]}")
+    files = [] if data else job.source.list_files(required=PREPROCESS in names or published is None)
     missing = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
     data = published.fingerprint if missing and published is not None else data_fingerprint(job, files)
     complete = read_complete(job.output.path, data)

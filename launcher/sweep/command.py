@@ -1,7 +1,7 @@
 """`beamfeed sweep`: its dataset once, its trials, and what they come to."""
 
 import argparse
-import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,20 +37,25 @@ from beamfeed.launcher.sweep.results import (
     write_results,
 )
 from beamfeed.launcher.sweep.search import Search, run_trials
-from beamfeed.launcher.sweep.space import read_space
+from beamfeed.launcher.sweep.space import grid_size, read_space
 from beamfeed.launcher.sweep.study import (
+    JOURNAL,
     STARTUP,
+    current_trials,
     memory_study,
     next_trial,
     open_study,
     planned_trials,
     require_optuna,
+    retry_failed,
 )
 
 if TYPE_CHECKING:
     import optuna
 
 EVERY_SECONDS = 30.0  # between lines on evaluations of a trial
+LOCK = "lock.json"
+TRIAL = re.compile(r"trial-\d{4,}")  # a folder of one
 SWEEPING = Use("--out", "sweeping in")
 
 
@@ -64,17 +69,18 @@ def sweep(args: argparse.Namespace) -> int:
     with choose(args.quiet, args.json) as display:
         if code := _prepare(plan, display):
             return code
-        with hold(storage.join(search.folder, "lock.json"), use=SWEEPING):
+        with hold(storage.join(search.folder, LOCK), use=SWEEPING):
             if args.restart:
-                _forget(search)
-            study = open_study(
-                search.folder, search.job, search.sweep, read_manifest(search.job.output.path).fingerprint
-            )
+                forget(search.folder)
+            search = replace(search, data=read_manifest(search.job.output.path).fingerprint)
+            study = open_study(search.folder, search.job, search.sweep, search.data)
+            if args.retry_failed:
+                retry_failed(study)
             board = _carry_out(args, search, study, display)
         display.summary(describe(search, board), _summary(search, board))
     if board.best is None:
         reasons = [one.reason for one in board.places if one.reason]
-        why = f"; the first: {reasons[0]}" if reasons else ""
+        why = f"; the first: {reasons[0]}; --retry-failed tries them again" if reasons else ""
         raise JobFailed(f"of {counted(len(board.places), 'trial')} none has ended well{why}")
     return 0
 
@@ -96,6 +102,7 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
     if storage.is_remote(folder):
         raise UserError(f"--out: {folder}: a sweep needs a folder on a disk of this machine")
     check_backends(job, (TRAIN,))
+    check_folder(folder)
     file, model = JobFile(read_text(args.job), args.job, overrides), job_model(sourced=False)
     dimensions = read_space(file, job.sweep, model)
     trials = planned_trials(job.sweep, dimensions)
@@ -127,7 +134,7 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
         try:
             run_trials(search, study, _teller(args, search, display), ended)
         except KeyboardInterrupt:
-            done = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+            done = sum(trial.state.is_finished() for trial in current_trials(study))
             raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
     ended()
     return read_leaderboard(search, study)
@@ -137,7 +144,7 @@ def _points(search: Search) -> int | None:
     """How many combinations there are; None where a value is drawn from a range without a step."""
     if any(one.range is not None and one.range.step is None for one in search.dimensions):
         return None
-    return math.prod(len(one.points()) for one in search.dimensions)
+    return grid_size(search.dimensions)
 
 
 @contextmanager
@@ -229,12 +236,18 @@ def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
         print(f"and {search.trials - known:,} more, chosen by what these come to")
 
 
-def _forget(search: Search) -> None:
-    """Removes what an earlier sweep left."""
-    for name in storage.list_folder(search.folder):
-        path = storage.join(search.folder, name)
-        if name.startswith("trial-"):
-            storage.remove_tree(path)
-        elif name.startswith("journal.log") or name in (LEADERBOARD, BEST, PICTURE):
-            with suppress(FileNotFoundError):
-                storage.remove_file(path)
+def check_folder(folder: str) -> None:
+    """Raises UserError where a folder holds something, and no sweep."""
+    names = [name for name in storage.list_folder(folder) if name != LOCK]
+    if names and JOURNAL not in names:
+        raise UserError(f"--out: {folder} holds {min(names)}, and no sweep; choose a folder of its own")
+
+
+def forget(folder: str) -> None:
+    """Removes what an earlier sweep left; last what says that there was one."""
+    names = storage.list_folder(folder)
+    for name in filter(TRIAL.fullmatch, names):
+        storage.remove_tree(storage.join(folder, name))
+    for name in (LEADERBOARD, BEST, PICTURE, f"{JOURNAL}.lock", JOURNAL):
+        with suppress(FileNotFoundError):
+            storage.remove_file(storage.join(folder, name))

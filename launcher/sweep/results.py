@@ -9,6 +9,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.text import table
 from beamfeed.launcher.display.words import clock
 from beamfeed.launcher.sweep.search import Search
+from beamfeed.launcher.sweep.study import current_trials
 from beamfeed.launcher.sweep.trials import trial_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Leaderboard:
 
 def read_leaderboard(search: Search, study: "optuna.Study") -> Leaderboard:
     """The leaderboard so far."""
-    trials = study.get_trials(deepcopy=False)
+    trials = current_trials(study)
     told = [trial.user_attrs for trial in trials if "metric" in trial.user_attrs]
     metric, high = (told[0]["metric"], told[0]["mode"] == "max") if told else ("loss", False)
     names = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}

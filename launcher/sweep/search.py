@@ -11,17 +11,19 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.sweep import Sweep
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.dataset.manifest import find_fingerprint
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.launcher.plan import SAVE_SECONDS
 from beamfeed.launcher.processes import end_all
 from beamfeed.launcher.sweep.space import Dimension, job_values
-from beamfeed.launcher.sweep.study import next_trial, taken_up
+from beamfeed.launcher.sweep.study import current_trials, next_trial, taken_up
 from beamfeed.launcher.sweep.trials import Going, is_over, start_trial
 
 if TYPE_CHECKING:
     import optuna
 
 POLL_SECONDS = 0.1
+AT_ONCE = 3  # trials in a row that fail before they have evaluated anything: it is not for their values
 GRACE_SECONDS = SAVE_SECONDS + 10  # the launcher of a trial gives its trainer that long to save
 
 Tell = Callable[[str, int, Mapping[str, Any]], None]  # begins, evaluation, done, pruned or failed; of a trial; more
@@ -40,6 +42,7 @@ class Search:
       folder: of the sweep, on a disk.
       trials: how many there are to be in all.
       parallel: how many go on at once.
+      data: the fingerprint of the dataset, once it is there.
     """
 
     file: JobFile
@@ -50,6 +53,7 @@ class Search:
     folder: str
     trials: int
     parallel: int = 1
+    data: str = ""
 
     def trial_folder(self, number: int) -> str:
         """The working folder of a trial."""
@@ -83,20 +87,26 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
       study: of Optuna, which learns of all that happens.
       tell: what happens.
       ended: is called when a trial has ended.
-    """
-    import optuna
 
+    Raises:
+      JobFailed: if the dataset has changed, or some trials in a row have failed before they evaluated anything.
+    """
     waiting = taken_up(study, search.sweep, search.dimensions)
     slots: dict[int, Going] = {}
-    finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL)
+    reasons: list[str] = []  # of the last trials, as far as they failed at once
 
     def is_room() -> bool:
-        done = len(study.get_trials(deepcopy=False, states=finished))
+        done = sum(trial.state.is_finished() for trial in current_trials(study))
         return len(slots) < search.parallel and (bool(waiting) or done + len(slots) < search.trials)
 
     try:
         while slots or is_room():
             while is_room():
+                if len(reasons) >= AT_ONCE:
+                    raise JobFailed(
+                        f"{len(reasons)} trials in a row failed at once: {reasons[-1]}; mend it and run again with "
+                        "--retry-failed"
+                    )
                 trial = waiting.pop(0) if waiting else next_trial(study, search.sweep, search.dimensions)
                 slot = min(set(range(search.parallel)) - slots.keys())
                 going = _start(search, study, trial, slot, tell)
@@ -108,6 +118,8 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
                 over = going.running.ended()  # asked before the metrics are read: then nothing of them is missed
                 _look(study, going, tell)
                 if over:
+                    _check_data(search)  # what it has come to counts only then; till then it is one to go on with
+                    reasons = [*reasons, going.why_failed()] if going.failed_at_once() else []
                     _end(study, going, tell)
                     del slots[slot]
                     ended()
@@ -121,8 +133,19 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
                 going.close()
 
 
+def _check_data(search: Search) -> None:
+    """Raises JobFailed where the dataset is not that of the sweep any more."""
+    output = search.job.output.path
+    if find_fingerprint(output) != search.data:
+        raise JobFailed(
+            f"{output}: changed while the sweep went on, and trials on other data cannot be compared; start again "
+            "with --restart, or with another --out"
+        )
+
+
 def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: int, tell: Tell) -> Going | None:
     """Starts a trial; None where its values do not make a job."""
+    _check_data(search)
     values = search.values(trial)
     tell("begins", trial.number, {"params": values, "folder": search.trial_folder(trial.number)})
     try:
@@ -130,7 +153,7 @@ def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: i
     except UserError as error:
         _fail(study, trial, str(error).splitlines()[0], tell)
         return None
-    return start_trial(trial, values, job, slot, search.parallel)
+    return start_trial(trial, job, search.data, slot, search.parallel)
 
 
 def _look(study: "optuna.Study", going: Going, tell: Tell) -> None:

@@ -1,6 +1,5 @@
 """The space of a sweep: keys of the job, and the values that each may have. Pure; no Optuna."""
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.section import kinds_of
 from beamfeed.contract.config.sweep import Range, Sweep
+from beamfeed.contract.config.task import goals_of
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.config.wanted import annotation_at
+from beamfeed.contract.dataset.fingerprint import set_keys
 from beamfeed.contract.errors import UserError
 
 TRAIN = "train"
@@ -22,6 +24,8 @@ FIXED = {
     "watch": "it says what is best, so trials with another could not be compared",
     "floor": "trials are trained without one",
 }
+# Keys of a task that do not enter its loss.
+NO_LOSS: dict[str, Any] = {"metrics": True, "threshold": True, "outputs": {"metrics": True, "threshold": True}}
 Params = dict[str, Any]  # by key, as Optuna keeps them: a number, text, true, false or null
 
 
@@ -49,13 +53,19 @@ class Dimension:
         """The value that stands in the job for what Optuna keeps."""
         return name if self.range is not None else self.choices[self.names().index(name)]
 
-    def points(self) -> list[Any]:
-        """All values as Optuna keeps them, of a list or of a range with a step."""
+    @property
+    def points(self) -> int:
+        """How many values there are, of a list or of a range with a step."""
         if self.range is None:
-            return self.names()
-        low, step = self.range.low, self.range.step or 1
-        count = math.floor(round((self.range.high - low) / step, DIGITS)) + 1
-        return [low + n * step if self.whole else round(float(low + n * step), DIGITS) for n in range(count)]
+            return len(self.choices)
+        return math.floor(round((self.range.high - self.range.low) / (self.range.step or 1), DIGITS)) + 1
+
+    def point(self, number: int) -> Any:
+        """One of these, from 0, as Optuna keeps it."""
+        if self.range is None:
+            return self.names()[number]
+        value = self.range.low + number * (self.range.step or 1)
+        return value if self.whole else round(float(value), DIGITS)
 
     def suggest(self, trial: Any) -> Any:
         """What a trial of Optuna has, or draws, as Optuna keeps it."""
@@ -67,11 +77,18 @@ class Dimension:
         return trial.suggest_float(self.key, low, high, step=step, log=log)
 
 
-def grid_points(dimensions: Sequence[Dimension]) -> list[Params]:
-    """Each combination once; the last key changes fastest."""
-    keys = [dimension.key for dimension in dimensions]
-    combined = itertools.product(*(dimension.points() for dimension in dimensions))
-    return [dict(zip(keys, values, strict=True)) for values in combined]
+def grid_size(dimensions: Sequence[Dimension]) -> int:
+    """How many combinations there are."""
+    return math.prod(dimension.points for dimension in dimensions)
+
+
+def grid_point(dimensions: Sequence[Dimension], number: int) -> Params:
+    """A combination, by its number from 0; the last key changes fastest."""
+    params: Params = {}
+    for dimension in reversed(dimensions):
+        number, at = divmod(number, dimension.points)
+        params[dimension.key] = dimension.point(at)
+    return {dimension.key: params[dimension.key] for dimension in dimensions}
 
 
 def job_values(dimensions: Sequence[Dimension], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +107,8 @@ def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]
     for key, choices in sweep.space.items():
         place = f"{file.place('sweep', 'space', key)}: sweep.space"
         try:
+            if above := [other for other in sweep.space if key.startswith(f"{other}.") and other != TRAIN]:
+                raise UserError(f"{place}: {key}: cannot be tried beside {above[0]}, whose values hold it")
             dimensions.append(_read_key(file, key, choices, model, place))
         except UserError as error:
             mistakes.append(str(error))
@@ -104,18 +123,39 @@ def _read_key(file: JobFile, key: str, choices: Range | list[Any], model: type[J
         raise UserError(f"{place}: {key}: is no key of train; trials share one dataset, and differ in how they train")
     if why := FIXED.get(name.partition(".")[0]):
         raise UserError(f"{place}: {key}: cannot be tried: {why}")
+    base = file.job(model).train
+
+    def check(value: Any) -> Job:
+        job = file.job(model, {key: value}, place)
+        if base is not None and job.train is not None and (why := _why_other_metric(base, job.train)):
+            raise UserError(f"{place}: {key}: cannot be tried: {why}")
+        return job
+
     if isinstance(choices, list):
         for choice in choices:
-            file.job(model, {key: choice}, place)
+            check(choice)
         return Dimension(key, tuple(choices))
     whole = not isinstance(choices.low, float) and not isinstance(choices.high, float)
     if whole:
-        job = file.job(model, {key: choices.low}, place)
+        job = check(choices.low)
         data = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
         whole = float not in kinds_of(annotation_at(tuple(key.split(".")), model, data))
     low, high = (choices.low, choices.high) if whole else (float(choices.low), float(choices.high))
     for end in (low, high):
-        file.job(model, {key: end}, place)
+        check(end)
     if whole and isinstance(choices.step, float):
         raise UserError(f"{place}: {key}: step is {choices.step}, it must be a whole number")
     return Dimension(key, range=choices.model_copy(update={"low": low, "high": high}), whole=whole)
+
+
+def _why_other_metric(base: Train, tried: Train) -> str:
+    """Why the metric of a trial is another number than that of the job; empty where the two can be compared."""
+    if tried.feed.where != base.feed.where:
+        return "each trial must be measured on the same data"
+    losses = {"loss", *(f"{name}_loss" for name in goals_of(base.task))}
+    if base.watch.metric in losses and set_keys(tried.task, NO_LOSS) != set_keys(base.task, NO_LOSS):
+        return (
+            f"it changes what {base.watch.metric} means, by which trials are compared; set train.watch.metric to a "
+            "metric that does not depend on it"
+        )
+    return ""

@@ -15,21 +15,19 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.fingerprint import set_keys
+from beamfeed.contract.dataset.fingerprint import NO_MODEL, set_keys
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.sweep.space import Dimension, grid_points
+from beamfeed.launcher.sweep.space import Dimension, grid_point, grid_size
 
 if TYPE_CHECKING:
     import optuna
 
 NAME = "sweep"
+JOURNAL = "journal.log"
 SAME = "same"  # the attribute that says what all trials share
 TRIALS = 20
+AGAIN = "again"  # the attribute of a trial that says which failed one it tries again
 STARTUP = 10  # trials that tpe draws at random
-# What says nothing of how good a trial is.
-NO_SCORE: dict[str, Any] = dict.fromkeys(
-    ("workdir", "writers", "review", "checkpoint", "worker_timeout", "join_timeout", "floor"), True
-)
 
 
 def require_optuna() -> None:
@@ -42,7 +40,7 @@ def planned_trials(sweep: Sweep, dimensions: Sequence[Dimension]) -> int:
     """How many trials a sweep has."""
     if sweep.sampler != "grid":
         return sweep.trials or TRIALS
-    points = len(grid_points(dimensions))
+    points = grid_size(dimensions)
     return min(points, sweep.trials or points)
 
 
@@ -61,7 +59,7 @@ def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study"
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-    path = storage.join(folder, "journal.log")
+    path = storage.join(folder, JOURNAL)
     _mend(path)
     study = _make(JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))), sweep, job)
     same = shared_keys(job, sweep, data)
@@ -99,11 +97,11 @@ def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimensi
     """A new trial with its parameters. They depend on the seed, its number and what is known of the others by then."""
     import optuna
 
-    number = len(study.get_trials(deepcopy=False))
+    number = len(current_trials(study))
     if sweep.sampler == "grid":
         waiting = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING])
         if not waiting:
-            study.enqueue_trial(grid_points(dimensions)[number])
+            study.enqueue_trial(grid_point(dimensions, number))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         # Made anew each time: so the choices of a sweep that was stopped are those of one that was not.
@@ -117,6 +115,22 @@ def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimensi
     for dimension in dimensions:
         dimension.suggest(trial)
     return trial
+
+
+def current_trials(study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
+    """The trials, without failed ones that were tried again."""
+    trials = study.get_trials(deepcopy=False)
+    again = {trial.user_attrs.get(AGAIN) for trial in trials}
+    return [trial for trial in trials if trial.number not in again]
+
+
+def retry_failed(study: "optuna.Study") -> None:
+    """Lets `next_trial` try the parameters of failed trials again, before others."""
+    import optuna
+
+    for trial in current_trials(study):
+        if trial.state == optuna.trial.TrialState.FAIL:
+            study.enqueue_trial(trial.params, user_attrs={AGAIN: trial.number})
 
 
 def taken_up(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> list["optuna.Trial"]:
@@ -136,7 +150,7 @@ def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
     """What the trials of a sweep have in common, by key: trials of another could not be compared with them."""
     train: Train | None = job.train
     flat = {"dataset": data[:16]}
-    flat |= _flat(set_keys(train, NO_SCORE) if train is not None else {}, "train")
+    flat |= _flat(set_keys(train, NO_MODEL) if train is not None else {}, "train")
     tried = tuple(sweep.space)
     flat = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{one}." for one in tried))}
     space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.options import OF_DATASET
 from beamfeed.launcher.backends.local.backend import share_cores
 from beamfeed.launcher.processes import Process, Running, last_line, start_process
 
@@ -64,7 +65,6 @@ class Going:
 
     Attributes:
       trial: of Optuna.
-      values: of the job, by key.
       train: the section of its job.
       running: its process.
       lines: of metrics.jsonl, so far.
@@ -75,7 +75,6 @@ class Going:
     """
 
     trial: "optuna.Trial"
-    values: Mapping[str, Any]
     train: Train
     running: Running
     lines: list[Line] = field(default_factory=list)
@@ -113,6 +112,10 @@ class Going:
         """That of a training run that has ended well."""
         return read_result(self.train.workdir) if self.running.code == 0 else None
 
+    def failed_at_once(self) -> bool:
+        """Whether it has failed before it evaluated anything."""
+        return bool(self.running.code) and not self.lines
+
     def why_failed(self) -> str:
         """The last line that it has printed."""
         lines = last_line(self.running)
@@ -128,23 +131,23 @@ class Going:
             self.running.log.close()
 
 
-def start_trial(trial: "optuna.Trial", values: Mapping[str, Any], job: Job, slot: int, slots: int) -> Going:
+def start_trial(trial: "optuna.Trial", job: Job, data: str, slot: int, slots: int) -> Going:
     """Starts, or goes on with, the training run of a trial.
 
     Args:
       trial: of Optuna.
-      values: of the job, by key.
       job: of the trial.
+      data: the fingerprint of the dataset, which is taken as it is.
       slot: its place among those that go on, which share cores and GPUs.
       slots: the number of places.
     """
     assert job.train is not None
     names = RunLayout(job.train.workdir)
     storage.write_text(names.job, trial_text(job))
-    shared = {**share_cores(slots), SHARE: f"{slot}/{slots}"} if slots > 1 else {}
-    command = (sys.executable, "-m", "beamfeed", "train", names.job)
+    shared = {**share_cores(slots * job.launch.train.workers), SHARE: f"{slot}/{slots}"} if slots > 1 else {}
+    command = (sys.executable, "-m", "beamfeed", "train", names.job, *OF_DATASET.write(data))
     process = Process(command, shared, log=storage.join(job.train.workdir, "train.log"))
-    return Going(trial, values, job.train, start_process(f"trial {trial.number}", process))
+    return Going(trial, job.train, start_process(f"trial {trial.number}", process))
 
 
 def trial_text(job: Job) -> str:

@@ -362,3 +362,15 @@ def test_a_place_that_cannot_be_listed_is_told_in_one_line(job_path, monkeypatch
     monkeypatch.setattr(storage, "match_inputs", refuse)
     with pytest.raises(UserError, match=r"cannot be listed: no access$"):
         make_plan(job_path)
+
+
+def test_training_on_a_named_dataset_does_not_look_at_the_input(job_path, tmp_path):
+    data = fingerprint_of(job_path)
+    publish(job_path, data)
+    (tmp_path / "in" / "three.parquet").write_bytes(b"three")
+    with pytest.raises(UserError, match="the job or its input changed since"):
+        make_plan(job_path, names=(TRAIN,))
+    (stage,) = make_plan(job_path, names=(TRAIN,), data=data).stages
+    assert stage.fingerprint == run_fingerprint(load_job(job_path).train, data)
+    with pytest.raises(UserError, match=r"^output.path: .*/data does not hold the dataset 0000"):
+        make_plan(job_path, names=(TRAIN,), data="0" * 64)

@@ -29,7 +29,7 @@ PROGRAMS = [
     "beamfeed.trainer.tools.profile_dataset",
 ]
 OF_BEAM = ["beamfeed.pipelines.preprocess", "beamfeed.pipelines.dataflow_template"]
-HIDDEN = ["--progress-dir"]  # the launcher's
+HIDDEN = ["--progress-dir", "--data"]  # the launcher's
 
 
 def commands() -> dict[str, Parser]:

@@ -182,11 +182,22 @@ def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Proc
     return [
         Process(
             stage.command,
-            {"TF_CONFIG": tf_config(addresses, index), SHARE: f"{index}/{stage.workers}", **threads, **quiet},
+            {
+                "TF_CONFIG": tf_config(addresses, index),
+                SHARE: share_within(os.environ.get(SHARE), index, stage.workers),
+                **threads,
+                **quiet,
+            },
             log=os.path.join(logs, f"worker-{index}.log") if index else None,
         )
         for index in range(stage.workers)
     ]
+
+
+def share_within(outer: str | None, index: int, count: int) -> str:
+    """A share of a share: the second of two in `1/2`, which is the second of two, is `3/4`."""
+    place, places = map(int, (outer or "0/1").split("/"))
+    return f"{place * count + index}/{places * count}"
 
 
 def share_cores(workers: int) -> dict[str, str]:

@@ -16,6 +16,7 @@ from fleets import Fleet, make_table
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.launcher.cli import main
 from beamfeed.launcher.sweep import study as study_module
+from beamfeed.launcher.sweep.command import forget
 
 SPACE = {"train.feed.batch_size": [64, 100_000], "train.model.units": [[4], [6]]}
 
@@ -105,6 +106,19 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     assert over.stdout.splitlines()[0].split() == ["trial", "eval", "loss", "batch_size", "units", "epochs", "took"]
 
 
+@pytest.mark.slow
+def test_a_file_that_arrives_during_a_sweep_is_not_of_it(tmp_path):
+    fleet = make_fleet(tmp_path, epochs=1, space={"train.seed": [1, 2]})
+    folder = tmp_path / "model-sweep"
+    sweep = subprocess.Popen(command("sweep", tmp_path / "job.yaml"), stderr=subprocess.PIPE, text=True)
+    while not (folder / "trial-0000" / "job.yaml").exists():
+        assert sweep.poll() is None
+        time.sleep(0.02)
+    fleet.write("late.parquet", make_table(300, 99))
+    assert sweep.communicate()[1].count("done, ") == 2
+    assert sweep.returncode == 0
+
+
 @pytest.mark.long
 def test_twenty_trials(tmp_path):
     """With learned choices and trials that are ended early, killed once and gone on with."""
@@ -150,6 +164,25 @@ def test_mistakes_are_told_in_a_line_before_anything_is_done(job, tmp_path, caps
     backend = ["launch.train={backend: slurm, slurm: {shared: /s}}"]
     assert "launch.train" in told(capsys, job, "--set", *backend)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fleet", "job.yaml"]
+
+
+def test_a_folder_of_something_else_is_left_alone(job, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "best.yaml").write_text("mine")
+    for words in ((), ("--restart",), ("--dry-run",)):
+        assert f"--out: {other} holds best.yaml, and no sweep; choose" in told(capsys, job, "--out", other, *words)
+    assert (other / "best.yaml").read_text() == "mine"
+
+
+def test_a_restart_removes_what_a_sweep_writes_and_no_more(tmp_path):
+    for name in ("trial-0003", "trial-12345", "trial-run"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").touch()
+    for name in ("journal.log", "best.yaml", "sweep.png", "leaderboard.parquet", "best.yaml.old", "journal.logbook"):
+        (tmp_path / name).touch()
+    forget(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["best.yaml.old", "journal.logbook", "trial-run"]
 
 
 def test_without_optuna(job, capsys, monkeypatch):

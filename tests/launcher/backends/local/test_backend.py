@@ -347,6 +347,13 @@ def test_workers_of_a_machine_learn_their_share_of_it(tmp_path, mark, capfd):
     assert (tmp_path / "logs" / "worker-1.log").read_text() == "1/2\n"
 
 
+def test_workers_of_a_share_of_a_machine_share_that(tmp_path, mark, capfd, monkeypatch):
+    monkeypatch.setenv("BEAMFEED_SHARE", "1/3")  # of a trial, the second of three at once
+    assert run(stage(tmp_path, mark, "print(os.environ['BEAMFEED_SHARE'], flush=True)", workers=2)) == 0
+    assert capfd.readouterr().out == "2/6\n"
+    assert (tmp_path / "logs" / "worker-1.log").read_text() == "3/6\n"
+
+
 def test_workers_of_a_machine_share_its_cores(tmp_path, mark, capfd, monkeypatch):
     for name in local_backend.THREADS:
         monkeypatch.delenv(name, raising=False)
