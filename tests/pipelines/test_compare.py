@@ -185,13 +185,12 @@ def test_a_column_that_changes_its_kind(lake, tmp_path, capsys):
     assert list(found.index[found["drift"]]) == ["count"]
     assert found.loc["count", "changes"].tolist() == ["numbers in the reference, texts now"]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines if "DRIFT" in line] == [
-        ["DRIFT", "-", "-", "count", *"numbers in the reference, texts now".split()]
-    ]
+    told = [" ".join(line.split()) for line in lines if "DRIFT" in line]
+    assert told == ["DRIFT - - count numbers in the reference, texts now"]
     assert any(line.startswith("1 of 3 columns drifted") for line in lines)
 
 
-def test_a_graph_that_writes_files_is_refused(tmp_path, capsys):
+def test_a_graph_that_writes_files_is_refused(tmp_path):
     """Of somebody else's dataset: before it runs."""
     pile = Pile(tmp_path / "pile", inputs={"x": {"files": "x.npy", "scale": "standard"}})
     pile.write("x", np.random.default_rng(0).normal(size=(200, 3)).astype("f4"))
@@ -203,13 +202,13 @@ def test_a_graph_that_writes_files_is_refused(tmp_path, capsys):
         tf.io.write_file(str(tmp_path / "written"), tf.strings.as_string(tf.reduce_sum(fields["x"])))
         return fields
 
-    graph.transform_fn = write
+    graph.transform_fn = write.get_concrete_function()
     tf.saved_model.save(graph, str(next(pile.output.glob("data-*")) / "transform_fn"))
-    capsys.readouterr()
-    assert main([str(pile.output), str(pile.output)]) == 2
-    error = capsys.readouterr().err
-    assert "holds the operation WriteFile, which reaches beyond its values" in error
-    assert error.count("\n") == 1
+    command = [sys.executable, "-m", "beamfeed", "compare", str(pile.output), str(pile.output)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 2
+    assert "holds the operation WriteFile, which reaches beyond its values" in done.stderr
+    assert done.stderr.count("\n") == 1  # and nothing of what TensorFlow tells as it is loaded
     assert not (tmp_path / "written").exists()
 
 
