@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from beamfeed.contract.errors import PARTS, not_installed
+from beamfeed.contract.errors import PARTS, UserError, not_installed
 
 
 @contextmanager
 def heavy_imports() -> Iterator[None]:
     """Wraps the imports of Beam and TensorFlow, while the process has a single thread.
 
-    What is written to file descriptor 2 is held back, and shown if the body raises:
-    TensorFlow tells of CPU features and absent GPUs there before any log level can
-    reach it. The garbage collector pauses: modules are no garbage, and looking
-    through their hundreds of thousands of objects takes a quarter of the time. What
-    was imported is never looked through again.
+    What is written to file descriptor 2 is held back, and shown if the body raises
+    something else than a UserError, which says all itself: TensorFlow tells of CPU
+    features and absent GPUs there before any log level can reach it. The
+    garbage collector pauses: modules are no garbage, and looking through their
+    hundreds of thousands of objects takes a quarter of the time. What was imported
+    is never looked through again.
 
     Raises:
       UserError: if one of PARTS is not installed.
@@ -34,8 +35,9 @@ def heavy_imports() -> Iterator[None]:
         except BaseException as error:
             if isinstance(error, ModuleNotFoundError) and error.name in PARTS:
                 raise not_installed(error.name) from None
-            captured.seek(0)
-            os.write(saved, captured.read())
+            if not isinstance(error, UserError):
+                captured.seek(0)
+                os.write(saved, captured.read())
             raise
         finally:
             sys.stderr.flush()

@@ -202,7 +202,9 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
     source, files = make_source(reading, reading.source.list_files())
     source = source.keeping((), files)
     of = {field_name(name): getattr(section, "column", None) or name for name, section in reading.features.items()}
-    side = FilesSide(source, manifest, reference.side.stored, of)
+    clips = dict.fromkeys(manifest.features, job.prepare.scale.clip)
+    clips |= {field_name(name): getattr(section, "clip", None) for name, section in reading.features.items()}
+    side = FilesSide(source, manifest, reference.side.stored, of, clips)
     layout = FileLayout(working, WORKING)
     stack.enter_context(removed_after(working))
 

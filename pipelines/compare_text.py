@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 def to_lines(rows: Sequence[Row], show: int, threshold: float) -> list[str]:
     """The columns that drift most, one a line, and in a last line how many there are."""
     joined = join_lists(rows)
-    compared = [row for row in joined if row["psi"] is not None]
+    compared = [row for row in joined if row["psi"] is not None or row["drift"]]
     shown = [*joined[:show], *(row for row in joined[show:] if row["psi"] is None and row["changes"])]
     width = min(_WIDEST, max((len(row["column"]) for row in shown), default=6))
     lines = [f"{'':5}  {'psi':>6}  {'noise':>6}  {'column':{width}}  what changed"] if shown else []
@@ -49,7 +49,7 @@ def _join(name: str, members: Sequence[Row]) -> Row:
     compared = [row for row in members if row["psi"] is not None]
     if len(members) == 1 or not compared:
         return {**first, "column": name if len(members) > 1 else first["column"]}
-    over = [row for row in members if row["drift"]]
+    over = [row for row in compared if row["drift"]]
     parts = ", ".join(f"{row['column'][len(name) :]} {row['psi']:.2f}" for row in (over or compared)[:_PARTS])
     mean = sum(row["psi"] for row in compared) / len(compared)
     told = f"{len(over)} of {len(members)} drifted ({parts}); mean psi {mean:.2f}"

@@ -15,7 +15,7 @@ from tests.arrays import Pile
 pytestmark = pytest.mark.slow
 
 SOURCE = {
-    "inputs": {"image": "image-*.npy", "packed": "more.npz", "deep": "deep.h5"},
+    "inputs": {"image": "image-*.npy", "packed": {"files": "more.npz", "scale": "standard"}, "deep": "deep.h5"},
     "outputs": {"digit": {"files": "digit.npy", "classes": "auto"}},
 }
 ROWS = 40_000
@@ -44,6 +44,9 @@ def test_the_shards_are_those_of_a_disk_and_npy_is_read_by_ranges(gs, local, tmp
     folder = json.loads(gs.read("data/manifest.json"))["data"]
     found = {name: gs.read(f"data/{folder}/{name}") for name in gs.list(f"data/{folder}")}
     assert {name: data for name, data in found.items() if name.endswith(".tfrecord")} == local.shards()
+    compared = gs.python("-m", "beamfeed", "compare", gs.url("data"), str(local.output))
+    assert (compared.returncode, compared.stderr) == (0, "")
+    assert "0 of 3 columns drifted" in compared.stdout
     requests = gs.source_requests("arrays")
     assert requests["list"] == 4  # one for each array
     assert requests["whole"] == 0

@@ -8,21 +8,10 @@ import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.dataset.transform_graph import check_graph
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
-
-# Operations that reach beyond the tensors they are given: to files, other machines, Python. Preprocessing writes none:
-# vocabularies are assets, which TensorFlow's tables read.
-REACHING = {
-    "CacheDataset", "CacheDatasetV2", "CreateSummaryDbWriter", "CreateSummaryFileWriter", "DataServiceDataset",
-    "DataServiceDatasetV2", "EagerPyFunc", "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2",
-    "FixedLengthRecordReader", "FixedLengthRecordReaderV2", "LoadDataset", "MatchingFiles", "PyFunc",
-    "PyFuncStateless", "ReadFile", "RpcCall", "RpcServer", "SaveDataset", "SaveDatasetV2", "SnapshotDataset",
-    "SnapshotDatasetV2", "TFRecordDataset", "TFRecordDatasetV2", "TFRecordReader", "TFRecordReaderV2",
-    "TextLineDataset", "TextLineReader", "TextLineReaderV2", "WholeFileReader", "WholeFileReaderV2", "WriteFile",
-}  # fmt: skip
 
 Outputs = dict[str, tf.Tensor]
 Specs = dict[str, tf.TensorSpec]
@@ -125,14 +114,7 @@ def load_transform(folder: str) -> Any:
     saved = saved_model_pb2.SavedModel()
     with tf.io.gfile.GFile(path, "rb") as file:
         saved.ParseFromString(file.read())
-    graphs = [meta.graph_def for meta in saved.meta_graphs]
-    names = {node.op for graph in graphs for node in graph.node}
-    names |= {node.op for graph in graphs for function in graph.library.function for node in function.node_def}
-    if reaching := sorted(names & REACHING):
-        raise UserError(
-            f"{path}: the dataset's transform graph holds the operation {reaching[0]}, which reaches beyond its "
-            "values; it was not written by preprocessing, do not use this dataset"
-        )
+    check_graph(path, saved)
     return tf.saved_model.load(folder)
 
 

@@ -79,6 +79,8 @@ def changes(drift: Drift) -> list[str]:
     told = []
     if not other.rows or not one.rows:
         return ["no rows to compare"]
+    if drift.kinds is not None:
+        return ["{} in the reference, {} now".format(*drift.kinds)]
     if math.isnan(drift.psi):
         return ["too many different values to compare"]
     if not math.isnan(one.mean) and not math.isnan(other.mean):

@@ -12,8 +12,9 @@ sides at random.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class Drift:
       shares: float64 `[2, bins + 1]`, of the rows of both sides; the last bin is missing ones.
       new: values of texts that the reference has not, with their shares of the current rows; the largest first.
       gone: likewise.
+      kinds: what both sides hold, numbers or texts, where that differs; such a column is not compared.
     """
 
     name: str
@@ -76,10 +78,11 @@ class Drift:
     shares: np.ndarray
     new: tuple[tuple[str, float], ...] = ()
     gone: tuple[tuple[str, float], ...] = ()
+    kinds: tuple[str, str] | None = None
 
     def over(self, threshold: float = THRESHOLD) -> bool:
-        """Whether it is an alarm: from the threshold on, and more than chance gives."""
-        return self.psi >= threshold and self.psi > self.noise
+        """Whether it is an alarm: from the threshold on, and more than chance gives; or another kind of values."""
+        return self.kinds is not None or (self.psi >= threshold and self.psi > self.noise)
 
 
 def psi(counts: np.ndarray) -> np.ndarray:
@@ -132,10 +135,16 @@ def _tolerance(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
 def compare(reference: Summary, current: Summary) -> list[Drift]:
     """The drift of each column that both have, in the order of the reference."""
     both = [name for name in reference.columns.names if name in current.columns.names]
-    kinds = [set(side.columns.numbers) for side in (reference, current)]
-    names = [name for name in both if (name in kinds[0]) == (name in kinds[1])]
-    deals: dict[tuple[int, int], AssetDeals] = {}
-    return [_compare(name, reference, current, len(names), deals) for name in names]
+    kinds = {name: (_kind(reference, name), _kind(current, name)) for name in both}
+    same = [name for name in both if len({*kinds[name]}) == 1]
+    found = {name: _of_kinds(name, reference, current, kinds[name]) for name in both if name not in same}
+
+    def group(name: str) -> tuple[int, int]:
+        return reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER
+
+    for _, names in groupby(sorted(same, key=group), group):  # one after the other, as the deals of each take memory
+        found |= {drift.name: drift for drift in _compare_group(list(names), reference, current, len(same))}
+    return [found[name] for name in both]
 
 
 def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
@@ -162,10 +171,27 @@ def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) 
     return replace(found, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
 
 
-def _compare(
-    name: str, reference: Summary, current: Summary, columns: int, deals: dict[tuple[int, int], AssetDeals]
-) -> Drift:
-    (one, one_places), (other, other_places) = reference.sampled(name), current.sampled(name)
+def _kind(summary: Summary, name: str) -> str:
+    return "numbers" if name in summary.columns.numbers else "texts"
+
+
+def _of_kinds(name: str, reference: Summary, current: Summary, kinds: tuple[str, str]) -> Drift:
+    """That of a column with numbers on one side and texts on the other."""
+    sides = _side(reference, name), _side(current, name)
+    return Drift(name, math.nan, math.nan, math.nan, *sides, np.empty(0), (), np.empty((2, 0)), kinds=kinds)
+
+
+def _compare_group(names: Sequence[str], reference: Summary, current: Summary, columns: int) -> Iterator[Drift]:
+    """Those of columns that are sampled together on both sides; `columns` is how many are compared in all."""
+    deals = None
+    if reference.columns.by_asset and current.columns.by_asset and reference.rows and current.rows:
+        deals = AssetDeals.of(*(side.sampled(names[0])[1] for side in (reference, current)))
+    for name in names:
+        yield _compare(name, reference, current, columns, deals)
+
+
+def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: AssetDeals | None) -> Drift:
+    one, other = (side.sampled(name)[0] for side in (reference, current))
     is_number = name in reference.columns.numbers
     edges = np.empty(0)
     labels: tuple[str, ...] = ()
@@ -195,13 +221,7 @@ def _compare(
     compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
     if not compared:
         return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
-    if reference.columns.by_asset and current.columns.by_asset:
-        key = (reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER)
-        if key not in deals:
-            deals[key] = AssetDeals.of(one_places, other_places)
-        dealt = deals[key].counts(codes, exact.shape[1])
-    else:
-        dealt = deal_rows(exact)
+    dealt = deal_rows(exact) if deals is None else deals.counts(codes, exact.shape[1])
     found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
     return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
 

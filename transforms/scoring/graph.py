@@ -1,32 +1,39 @@
 """What a dataset's transform graph tells of how values were scaled. Loads TensorFlow; workers do not."""
 
+import tempfile
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset.transform_graph import check_graph
 from beamfeed.transforms.statistics.marks import SAVED_MODEL
 
 
 class Graph:
-    """A transform graph.
+    """A transform graph, which somebody else may have written.
 
     Args:
-      folder: that `tf.saved_model.load` reads.
+      folder: of its SavedModel, local or gs://.
+
+    Raises:
+      UserError: if it would do more than compute.
     """
 
     def __init__(self, folder: str):
         self._folder = folder
+        self._model = saved_model_pb2.SavedModel.FromString(storage.read_bytes(folder + SAVED_MODEL))
+        check_graph(folder + SAVED_MODEL, self._model)
 
     @cached_property
     def constants(self) -> list[np.ndarray]:
         """Its constants of one and of two axes, of numbers and truth values."""
-        model = saved_model_pb2.SavedModel.FromString(storage.read_bytes(self._folder + SAVED_MODEL))
         found = []
-        for part in model.meta_graphs:
+        for part in self._model.meta_graphs:
             nodes = [*part.graph_def.node, *(node for one in part.graph_def.library.function for node in one.node_def)]
             for node in nodes:
                 tensor = node.attr["value"].tensor
@@ -35,13 +42,21 @@ class Graph:
                     found.append(tf.make_ndarray(tensor))
         return found
 
+    @cached_property
+    def _loaded(self) -> Any:
+        if not storage.is_remote(self._folder):
+            return tf.saved_model.load(self._folder)
+        with tempfile.TemporaryDirectory(prefix="beamfeed-graph-") as folder:
+            storage.copy_tree(self._folder, folder)
+            return tf.saved_model.load(folder)
+
     def probe(self, name: str, shape: Sequence[int | None]) -> tuple[np.ndarray, np.ndarray]:
         """What it makes of zeros and of ones of a field that it takes and gives by its name, float32 `[width]` each.
 
         As they are, where it does not take it.
         """
         steps = tf.stack([tf.zeros(shape), tf.ones(shape)])
-        loaded = tf.saved_model.load(self._folder)
+        loaded = self._loaded
         (specs,), _ = loaded.transform_fn.structured_input_signature
         if name in specs:
             zeros = {other: tf.zeros([2, *spec.shape[1:]], spec.dtype) for other, spec in specs.items()}

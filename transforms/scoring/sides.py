@@ -1,7 +1,8 @@
 """What is compared: a dataset, files that are read as those of a dataset were, or tables of predictions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,10 +83,13 @@ class Fields:
 
     Args:
       stored: how the dataset stores them.
+      restore: by field, what makes numbers `[n, columns]` comparable, given the asset of each; others stay.
     """
 
-    def __init__(self, stored: Stored, per: str):
-        self._stored = stored
+    def __init__(
+        self, stored: Stored, per: str, restore: Mapping[str, Callable[[np.ndarray, pa.Array | None], np.ndarray]]
+    ):
+        self._stored, self._restore = stored, restore
         self.fields = [field for field in stored.fields if field.per == per]
         self.numbers = [name for field in self.fields if not self._is_text(field) for name in names_of(field)]
         self.texts = [name for field in self.fields if self._is_text(field) for name in self._texts(field)]
@@ -101,7 +105,7 @@ class Fields:
         return [name for name in names_of(field) if not field.sizes or name in self._stored.terms]
 
     def take(self, values: Mapping[str, Values], assets: pa.Array | None) -> tuple[np.ndarray, dict[str, pa.Array]]:
-        """Numbers float32 `[n, numbers]` and texts `[n]` of stored values.
+        """Numbers float32 `[n, numbers]` and texts `[n]`.
 
         Args:
           values: `[n, ...]`, by field.
@@ -123,8 +127,8 @@ class Fields:
                     if name in self._stored.terms:
                         texts[name] = labels_of(flat[:, at], self._stored.terms[name])
             else:
-                scale = self._stored.scales.get(field.name)
-                numbers.append(flat.astype(np.float32) if scale is None else scale.undo(flat, assets))
+                restore = self._restore.get(field.name)
+                numbers.append(flat.astype(np.float32) if restore is None else restore(flat, assets))
         return np.concatenate(numbers, axis=1) if numbers else np.empty((rows, 0), np.float32), texts
 
 
@@ -164,7 +168,8 @@ class DatasetSide:
     def __init__(self, manifest: Manifest, stored: Stored):
         self._manifest, self.stored, self._keys = manifest, stored, KeyNames.of(manifest)
         by_asset = self._keys.asset is not None
-        self._groups = {per: Fields(stored, per) for per in ("row", "window")}
+        restore = {name: scale.undo for name, scale in stored.scales.items()}
+        self._groups = {per: Fields(stored, per, restore) for per in ("row", "window")}
         self._groups = {per: group for per, group in self._groups.items() if group.fields}
         self.columns = tuple(group.columns(by_asset=by_asset) for group in self._groups.values())
 
@@ -199,7 +204,7 @@ class Places:
     def __init__(self, per: str, windows: Windows, keys: KeyNames, file: str):
         self._per, self._windows, self._keys, self._file = per, windows, keys, file
         self._row = 0
-        self._last: tuple[Any, int] = (None, 0)
+        self._last: tuple[Any, int, int] = (None, 0, 0)  # record: its asset, its first row, the first after it
 
     def of(self, block: RecordBlock) -> tuple[pa.Array, np.ndarray, np.ndarray]:
         """Of each row of each record: its asset, its position there, and whether no record before it has it, too."""
@@ -216,10 +221,12 @@ class Places:
         if not len(block):
             return assets.slice(0, 0), np.empty(0, np.int64), np.empty(0, bool)
         numbers = assets.dictionary_encode().indices.to_numpy()
-        ends = np.concatenate([[self._last[1]], (start + counts * stride)[:-1]])
-        is_next = np.concatenate([[assets[0].as_py() == self._last[0]], numbers[1:] == numbers[:-1]])
+        asset, before, end = self._last
+        ends = np.concatenate([[end], (start + counts * stride)[:-1]])
+        is_next = np.concatenate([[assets[0].as_py() == asset], numbers[1:] == numbers[:-1]])
+        is_next &= start >= np.concatenate([[before], start[:-1]])  # parts of an asset come in any order
         known = np.where(is_next, np.maximum(0, -((start - ends) // stride)), 0)
-        self._last = assets[-1].as_py(), int(start[-1] + counts[-1] * stride)
+        self._last = assets[-1].as_py(), int(start[-1]), int(start[-1] + counts[-1] * stride)
         return assets.take(pa.array(record)), start[record] + inside * stride, inside >= known[record]
 
 
@@ -259,20 +266,35 @@ class FilesSide:
       manifest: of the dataset.
       stored: how it stores its values.
       columns_of: of a table, by column of the dataset the column of files that it may be made of; else empty.
+      clips: by column of the dataset, the largest size of its scaled values; None where they are not clipped.
     """
 
     def __init__(
-        self, source: Source[Any, Any, Any, Any, Any], manifest: Manifest, stored: Stored, columns_of: Mapping[str, str]
+        self,
+        source: Source[Any, Any, Any, Any, Any],
+        manifest: Manifest,
+        stored: Stored,
+        columns_of: Mapping[str, str],
+        clips: Mapping[str, float | None],
     ):
         self._source, self._windows, self._keys = source, manifest.windows, KeyNames.of(manifest)
         inputs = tuple(field for field in stored.fields if field.role == "input" and field.per == "row")
-        self._fields = Fields(replace(stored, fields=inputs, scales={}), "row")
+        clip = {
+            field.name: partial(stored.scales[field.name].clip, sizes=sizes)
+            for field in inputs
+            if field.name in stored.scales and np.isfinite(sizes := _sizes(field, clips)).any()
+        }
+        self._fields = Fields(replace(stored, fields=inputs), "row", clip)
         plain = self._fields.columns(by_asset=self._keys.asset is not None)
-        self._columns_of, self._fill = {}, np.empty(0, np.float32)
+        self._columns_of, self._fill, self._ends = {}, np.empty(0, np.float32), np.empty((2, 0), np.float32)
         if columns_of:
             fills: dict[str, float] = {}
+            ends: dict[str, np.ndarray] = {}
             for field in inputs:
                 scale = stored.scales.get(field.name)
+                if scale is not None:
+                    sizes = _sizes(field, clips)
+                    ends |= zip(names_of(field), scale.undo(np.stack([-sizes, sizes]), None).T, strict=True)
                 names = names_of(field)[: None if scale is None else scale.rows.shape[1]]
                 rows = [np.nan] * len(names) if scale is None or scale.fill is None else scale.fill.tolist()
                 fills |= dict(zip(names, rows, strict=True))
@@ -282,6 +304,8 @@ class FilesSide:
             )
             self._columns_of = {name: columns_of[name] for name in plain.names}
             self._fill = np.array([fills[name] for name in plain.numbers], np.float32)
+            rows = [ends.get(name, (-np.inf, np.inf)) for name in plain.numbers]
+            self._ends = np.array(rows, np.float32).reshape(-1, 2).T
         self.columns: tuple[Columns, ...] = (plain,)
 
     def read(self, part: ShardPlan) -> Found:
@@ -294,7 +318,7 @@ class FilesSide:
             try:
                 for block in self._source.read_with(work, unchanged):
                     named, positions, once = places.of(block)
-                    numbers, texts = self._take(block)
+                    numbers, texts = self._take(block, named)
                     texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
                     summary = summary.extend(numbers[once], texts, named.filter(pa.array(once)), positions[once])
             except BadInput as bad:
@@ -302,20 +326,25 @@ class FilesSide:
             check_unchanged(piece.file for piece in work.unit.asset.pieces)
         return Found((summary,), unchanged.seen)
 
-    def _take(self, block: RecordBlock) -> tuple[np.ndarray, dict[str, pa.Array]]:
-        """The rows of a block, record after record."""
+    def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:
+        """The rows of a block, record after record, clipped as those of the dataset are."""
         if not self._columns_of:
             inside = np.arange(block.rows.sum()) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
             at = np.repeat(block.first, block.rows) + inside
             values = {field.name: _rows(block.values[field.name], at) for field in self._fields.fields}
-            return self._fields.take(values, None)
+            return self._fields.take(values, assets)
         (columns,) = self.columns
         of = {name: block.values[self._columns_of[name]] for name in columns.names}
         texts = {name: _no_empty(of[name]) for name in columns.texts}
         numbers = np.empty((int(block.rows.sum()), len(columns.numbers)), np.float32)
         for at, name in enumerate(columns.numbers):
             numbers[:, at] = np.asarray(of[name])
-        return np.where(np.isnan(numbers), self._fill, numbers), texts
+        return np.clip(np.where(np.isfinite(numbers), numbers, self._fill), *self._ends), texts
+
+
+def _sizes(field: Field, clips: Mapping[str, float | None]) -> np.ndarray:
+    """Float32 `[columns]`, of scaled values the largest; infinite where they are not clipped."""
+    return np.array([clips.get(name) or np.inf for name in names_of(field)], np.float32)
 
 
 def _rows(values: Values, at: np.ndarray) -> Values:

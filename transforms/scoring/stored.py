@@ -60,12 +60,23 @@ class Scale:
         raw[:, :width] = unlogged(raw[:, :width] * rows[1] + rows[0], self.logs)
         return raw
 
+    def clip(self, raw: np.ndarray, assets: pa.Array | None, sizes: np.ndarray) -> np.ndarray:
+        """float32 `[n, columns]` as `undo` gives them where a dataset clips scaled values.
+
+        Args:
+          raw: likewise, as files have them.
+          assets: as of `undo`.
+          sizes: float32 `[columns]`, of scaled values the largest; infinite where they are not clipped.
+        """
+        ends = np.broadcast_to(sizes, raw.shape)
+        return np.clip(raw, self.undo(-ends, assets), self.undo(ends, assets))
+
 
 def unlogged(values: np.ndarray, logs: np.ndarray) -> np.ndarray:
     """`[..., columns]`, without the logarithm that some columns have."""
     if not logs.any():
         return values
-    return np.asarray(np.where(logs, np.sign(values) * np.expm1(np.abs(values)), values), np.float32)
+    return np.where(logs, np.sign(values) * np.expm1(np.where(logs, np.abs(values), 0)), values).astype(np.float32)
 
 
 @lru_cache(maxsize=2)

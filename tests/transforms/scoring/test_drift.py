@@ -1,5 +1,6 @@
 """Drift of columns: the statistics against independent ones, what chance alone alarms, and what is planted."""
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.signal import lfilter
 from scipy.stats import entropy, ks_2samp
 
 from beamfeed.contract.options import DRIFT as THRESHOLD
+from beamfeed.transforms.scoring.compared import changes
 from beamfeed.transforms.scoring.drift import compare, edges_of, ks_distance, psi
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.statistics.quantiles import capacity
@@ -237,3 +239,34 @@ def test_wide_rows_are_sampled_in_parts() -> None:
     found = compare(*(Summary.zero(columns).extend(rows, {}, place, at) for rows in (one, other)))
     assert [drift.name for drift in found if drift.over(THRESHOLD)] == ["x130"]
     assert sum(drift.over(0) for drift in found) == 1
+
+
+def test_a_column_of_another_kind_alarms() -> None:
+    """Numbers that became texts are not compared, and do not vanish."""
+    numbers, kinds = planted()
+    columns, place = Columns(("b",), ("kind", "a")), pa.array(["file"] * len(numbers))
+    texts = {"kind": pa.array(kinds), "a": pa.array(["one"] * len(numbers))}
+    now = Summary.zero(columns).extend(numbers[:, 1:].astype(np.float32), texts, place, np.arange(len(numbers)))
+    found = compare(lines(numbers, kinds), now)
+    assert [(drift.name, drift.over()) for drift in found] == [("a", True), ("b", False), ("kind", False)]
+    assert changes(found[0]) == ["numbers in the reference, texts now"]
+    back = compare(now, lines(numbers, kinds))
+    assert [changes(drift) for drift in back] == [[], [], ["texts in the reference, numbers now"]]
+    assert (found[0].reference.mean, found[0].current.rows) == (pytest.approx(numbers[:, 0].mean(), abs=1e-6), 4000)
+
+
+def test_memory_does_not_grow_with_columns() -> None:
+    """Of 1,000 assets a side, with as many columns as are sampled together and with three times as many."""
+    random, peaks = np.random.default_rng(10), []
+    names = pa.array([f"m{at}" for at in range(1000)])
+    for width in (60, 180):
+        columns = Columns(tuple(f"x{at}" for at in range(width)), by_asset=True)
+        sides = [
+            Summary.zero(columns).extend(random.normal(size=(1000, width)), {}, names, np.zeros(1000, np.int64))
+            for _ in range(2)
+        ]
+        tracemalloc.start()
+        compare(*sides)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
