@@ -92,7 +92,7 @@ def preparation_layout(folder: str) -> DataLayout:
 
 
 def copy_preparation(output: str, manifest: Manifest, folder: str) -> None:
-    """Copies what says how values were prepared: the transform graph, statistics, and the like. All is there or none."""
+    """Copies what says how values were prepared: the transform graph, statistics, and the like; all or nothing."""
     source, root = manifest.data_layout(output).root, preparation_layout(folder).root
     target = root + ".part"
     shutil.rmtree(target, ignore_errors=True)  # of an attempt that failed
