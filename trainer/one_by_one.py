@@ -14,6 +14,7 @@ import queue
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
@@ -21,21 +22,24 @@ from typing import IO, Any
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.manifest import find_fingerprint
 from beamfeed.contract.dataset.one_by_one import Answer, Request
 from beamfeed.contract.ending import leave
-from beamfeed.contract.errors import failure_of
+from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ONE_BY_ONE
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.loop.start import open_dataset
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of NumPy and scikit-learn
+OTHER = "is not the dataset that it was when this began: it was preprocessed again, or is gone"
 OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
 def train(request: Request) -> Answer:
     """Trains a model as `beamfeed train` does, in an empty working folder, without its review."""
     import keras
+    import tensorflow as tf
 
     from beamfeed.contract.cluster.worker_info import WorkerInfo
     from beamfeed.trainer.cluster.strategy import connect
@@ -43,14 +47,21 @@ def train(request: Request) -> Answer:
     from beamfeed.trainer.feed.cache import remove_copies
     from beamfeed.trainer.loop.train import train_and_evaluate
 
+    job = parse_as(TrainingJob, request.job)
+    if job.train.devices.deterministic:
+        tf.config.experimental.enable_op_determinism()
     try:
-        job, manifest = open_dataset(parse_as(TrainingJob, request.job))
+        job, manifest = open_dataset(job)
+        if manifest.fingerprint != request.dataset:
+            raise UserError(OTHER)
         check_init(job.train, anew=False)
         trained = train_and_evaluate(job, manifest, connect(WorkerInfo()))
         if request.model:
             export_model(job, manifest, trained, check=request.check)
         return Answer(result=trained.result)
     except Exception as error:
+        if find_fingerprint(job.output.path) != request.dataset:
+            return Answer(reason=f"{job.output.path}: {OTHER}", is_trouble=True)
         told = failure_of(error).message.removeprefix("job failed: ")
         return Answer(reason=told, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
     finally:
@@ -99,10 +110,13 @@ def run(arguments: argparse.Namespace) -> None:
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
-        for gpu in tf.config.list_physical_devices("GPU"):  # several of us share it
+        if gpus := tf.config.list_physical_devices("GPU"):  # one for a model, which others of us may share
+            gpu = gpus[os.getpid() % len(gpus)]
+            tf.config.set_visible_devices(gpu, "GPU")
             tf.config.experimental.set_memory_growth(gpu, True)
         import beamfeed.trainer.export.run
         import beamfeed.trainer.loop.train  # noqa: F401
+    tempfile.tempdir = os.environ["TMPDIR"] = folder  # what is left there goes with it, however this ends
     serve(lines, answers, train)
 
 

@@ -179,8 +179,8 @@ class EachLayout:
         return storage.join(self.out, "_unpacked")
 
     def group(self, name: str) -> str:
-        """The folder of a group, whatever characters its name has."""
-        safe = quote(name, safe=" ")
+        """The folder of a group, whatever characters its name has; of one without any, `%`, which no other has."""
+        safe = quote(name, safe=" ") or "%"
         safe = safe.replace(".", "%2E") if not safe.strip(". ") else safe
         if len(safe) > NAME_BYTES:
             safe = f"{safe[:NAME_BYTES]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

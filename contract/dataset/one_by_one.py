@@ -16,6 +16,7 @@ class Request(_Strict):
     """A training run."""
 
     job: str = Field(description="The text of its job file, whose train.workdir is empty.")
+    dataset: str = Field(description="The fingerprint of its dataset.")
     model: bool = Field(description="Whether the SavedModel is written.")
     check: bool = Field(description="Whether it is read again in a fresh process and compared with the trained model.")
 
@@ -25,4 +26,4 @@ class Answer(_Strict):
 
     result: TrainResult | None = Field(default=None, description="Of a training run that came to its end.")
     reason: str = Field(default="", description="Why there is none.")
-    is_trouble: bool = Field(default=False, description="Whether that is the machine, such as a disk that is full.")
+    is_trouble: bool = Field(default=False, description="Whether no group is at fault: a full disk, another dataset.")

@@ -19,6 +19,7 @@ import yaml
 from beamfeed.contract.dataset.layout import EachLayout
 from beamfeed.pipelines.train_each import main
 from beamfeed.trainer.main import main as train
+from beamfeed.transforms.groups import steps
 from tests.fleets import Fleet, make_table
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
@@ -113,6 +114,18 @@ def test_groups_that_no_split_trains_on_are_told(fleet, tmp_path, capsys):
     assert each(fleet.folder, tmp_path / "out", "--set", "limits.max_rejected_fraction=0") == 1
     told = capsys.readouterr().err
     assert "no window in the split train; a split by time gives each group something to train on (split.by)" in told
+
+
+@pytest.mark.slow
+def test_who_gives_up_early_keeps_those_that_are_too_small(fleet, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(steps, "LEAST_FAILED", 1)
+    options = ["--set", "train.optimizer.learning_rate=1.0e+30", "--set", "limits.max_rejected_assets=1"]
+    assert each(fleet.folder, tmp_path / "out", *options, "--no-models", workers=1) == 1
+    assert "2 of 5 groups were set aside, limits.max_rejected_assets is 1; such as" in capsys.readouterr().err
+    lines = [json.loads(line) for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
+    assert len(lines) == 2  # nothing was trained after the first that failed
+    assert lines[1]["group"] == "tiny"
+    assert lines[0]["reason"].startswith("the ")
 
 
 @pytest.mark.parametrize(

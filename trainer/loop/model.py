@@ -66,7 +66,7 @@ def make_learner(
         optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled, steps)
     run = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla, train.devices.accumulate,
+        train.devices.xla, train.devices.accumulate, train.devices.deterministic,
     )  # fmt: skip
     feed = Feed(job, manifest, cluster, objective.fields(), objective.preparation, iterators)
     return Learner(model, optimizer, feed, run)

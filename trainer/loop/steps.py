@@ -13,6 +13,7 @@ its share of the batch: a mean over the replica's windows adds up to that over a
 and what does not depend on the windows to itself.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ def make_train_steps(
     clip_norm: float | None = None,
     xla: bool = False,
     parts: int = 1,
+    deterministic: bool = False,
 ) -> Callable[[Any, tf.Tensor, Sums, tf.Tensor], tuple[Sums, tf.Tensor]]:
     """Returns run(batches, steps, totals, sent) -> (totals, received).
 
@@ -63,6 +65,7 @@ def make_train_steps(
       xla: compiles each step.
       parts: in which a replica computes its share of a batch, one after the other: takes less memory. The gradients
         are added up before anything is exchanged.
+      deterministic: whether TensorFlow allows deterministic operations only.
 
     Returns:
       The function `run`. Its arguments:
@@ -78,6 +81,7 @@ def make_train_steps(
     statistics = statistics_of(model) if replicas > 1 else []
 
     members = with_members(model)
+    clock = python_clock if deterministic else tf.timestamp
 
     def outputs_and_losses(examples: Examples) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         if members is None:
@@ -131,9 +135,9 @@ def make_train_steps(
     def run(batches: Any, steps: tf.Tensor, totals: Sums, sent: tf.Tensor) -> tuple[Sums, tf.Tensor]:
         received = tf.zeros_like(sent)
         for _ in tf.range(steps):
-            begun = tf.timestamp()
+            begun = clock()
             fields = next(batches)
-            waited = tf.timestamp() - begun
+            waited = clock() - begun
             results = strategy.run(replica_step, args=(fields, sent))
             sums, norm, received = tf.nest.map_structure(
                 lambda part: strategy.experimental_local_results(part)[0], results
@@ -145,6 +149,11 @@ def make_train_steps(
         return totals, received
 
     return run
+
+
+def python_clock() -> tf.Tensor:
+    """Seconds, as `tf.timestamp` has them, which TensorFlow refuses where operations are to be deterministic."""
+    return tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
 
 
 def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> Any:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import google_crc32c
@@ -14,10 +15,12 @@ from beamfeed.contract.dataset.layout import DATA_PREFIX, DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.records.frames import FRAMING_BYTES
+from beamfeed.contract.records.pieces import Pieces, join
 from beamfeed.transforms.groups.places import OFFSET, ROWS, SIZE, Group, Place
 from beamfeed.transforms.records.blocks import cut_blocks, index_table
 
-READ_BYTES = 8 << 20  # at a time
+READ_BYTES = 8 << 20  # at a time, and the end of a record
+GAP_BYTES = 1 << 20  # between two records, from which on they are read one by one: a request costs more
 NOT_COPIED = (*SPLITS, "rejects", "tmp")  # of a data folder
 
 
@@ -89,9 +92,11 @@ def preparation_layout(folder: str) -> DataLayout:
 
 
 def copy_preparation(output: str, manifest: Manifest, folder: str) -> None:
-    """Copies what says how values were prepared: the transform graph, statistics, and the like."""
-    source, target = manifest.data_layout(output).root, preparation_layout(folder).root
-    os.makedirs(target, exist_ok=True)
+    """Copies what says how values were prepared: the transform graph, statistics, and the like; all or nothing."""
+    source, root = manifest.data_layout(output).root, preparation_layout(folder).root
+    target = root + ".part"
+    shutil.rmtree(target, ignore_errors=True)  # of an attempt that failed
+    os.makedirs(target)
     for name in storage.list_folder(source):
         path = storage.join(source, name)
         if name in NOT_COPIED:
@@ -100,19 +105,19 @@ def copy_preparation(output: str, manifest: Manifest, folder: str) -> None:
             storage.copy_tree(path, storage.join(target, name))
         else:
             storage.write_bytes(storage.join(target, name), storage.read_bytes(path))
+    os.rename(target, root)
 
 
 def read_place(path: str, place: Place, remedy: str) -> Iterator[bytes]:
-    """The framed records of a place, some megabytes at a time; neighbours are read together."""
-    offsets, sizes = place.records[OFFSET], place.records[SIZE]
-    first = np.flatnonzero(np.concatenate([[True], offsets[1:] != (offsets + sizes)[:-1]]))
-    lengths = np.add.reduceat(sizes, first)
+    """The framed records of a place, some megabytes at a time; those near each other are read together."""
+    offsets, ends = place.records[OFFSET], place.records[OFFSET] + place.records[SIZE]
+    is_far = (offsets[1:] - ends[:-1] >= GAP_BYTES) | (np.diff(offsets // READ_BYTES) > 0)
     with storage.open_input(path) as file:
-        for offset, length in zip(offsets[first].tolist(), lengths.tolist(), strict=True):
-            file.seek(offset)
-            while length:
-                chunk = bytes(file.read(min(length, READ_BYTES)))
-                if not chunk:
-                    raise JobFailed(f"{path}: ends before byte {offset + length}: it changed; {remedy}")
-                length -= len(chunk)
-                yield chunk
+        for part in np.split(np.arange(len(offsets)), np.flatnonzero(is_far) + 1):
+            begin, end = int(offsets[part[0]]), int(ends[part[-1]])
+            file.seek(begin)
+            content = file.read(end - begin)
+            if len(content) < end - begin:
+                raise JobFailed(f"{path}: ends before byte {end}: it changed; {remedy}")
+            pieces = Pieces(offsets[part] - begin, ends[part] - begin)
+            yield join(np.frombuffer(content, np.uint8), pieces).tobytes()

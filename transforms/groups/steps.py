@@ -90,11 +90,11 @@ class ScanShard(beam.DoFn):
             yield name, Place(split, number, records)
 
 
-def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> int:
+def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> tuple[list[Outcome], int]:
     """Ends the job before any model is trained, if too many groups have too little to train on.
 
     Returns:
-      how many groups there are.
+      the groups that have too little, and how many groups there are.
 
     Raises:
       JobFailed
@@ -102,11 +102,11 @@ def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> int:
     rejected = [outcome for outcome in found if outcome.reason]
     write_rejects(each.layout.rejects, rejected)
     check_limits(rejected, len(found), each)
-    return len(found)
+    return rejected, len(found)
 
 
 class TrainGroup(beam.DoFn):
-    """Group, with how many there are as a side input -> Outcome."""
+    """Group, with what `judge` returns as a side input -> Outcome."""
 
     def __init__(self, each: TrainEach):
         self._each, self._shared = each, Shared()
@@ -121,8 +121,8 @@ class TrainGroup(beam.DoFn):
     def teardown(self) -> None:
         self._trainers.leave()
 
-    def process(self, group: Group, groups: int) -> Iterator[Outcome]:
-        each = self._each
+    def process(self, group: Group, judged: tuple[list[Outcome], int]) -> Iterator[Outcome]:
+        each, (too_small, groups) = self._each, judged
         row = read_row(each, group.name)
         if row is not None:
             yield Outcome(group.name, group.windows, row=row)
@@ -134,8 +134,9 @@ class TrainGroup(beam.DoFn):
             self._failures.append(outcome)
             note(f"{group.name}: {outcome.reason}", sys.__stderr__)
             if len(self._failures) >= LEAST_FAILED:  # those of one worker are a part of all
-                write_rejects(each.layout.rejects, self._failures)
-                check_limits(self._failures, groups, each)
+                rejected = [*too_small, *self._failures]
+                write_rejects(each.layout.rejects, rejected)
+                check_limits(rejected, groups, each)
         else:
             self._trained.inc()
         yield outcome
@@ -152,12 +153,13 @@ def train_group(each: TrainEach, group: Group, trainer: Trainer) -> Outcome:
     work = os.path.join(trainer.folder, WORK)
     shutil.rmtree(work, ignore_errors=True)
     dataset, where = each.job.output.path, {**each.job.train.feed.where, each.by: [group.name]}
+    manifest = each.manifest
     if group.places:
         dataset, where = os.path.join(trainer.folder, DATA), {}
         if not os.path.exists(preparation_layout(dataset).root):
             copy_preparation(each.job.output.path, each.manifest, dataset)
-        write_dataset(dataset, each.manifest, each.shard_paths(), each.by, group)
-    answer = trainer.train(each.job_of(dataset, work, where), model=each.models)
+        manifest = write_dataset(dataset, each.manifest, each.shard_paths(), each.by, group)
+    answer = trainer.train(each.job_of(dataset, work, where), manifest.fingerprint, model=each.models)
     if answer.result is None:
         return Outcome(group.name, group.windows, answer.reason)
     storage.remove_tree(layout.group(group.name))

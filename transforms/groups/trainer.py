@@ -48,20 +48,23 @@ class Trainer:
             )  # fmt: skip
         self._runs = 0
         if self._ask(self._process, None) is None:
-            raise JobFailed(f"a trainer cannot be started: {self._describe_end(self._process)}")
+            end = self._describe_end(self._process)
+            self.close()  # whoever asks next begins anew
+            raise JobFailed(f"a trainer cannot be started: {end}")
 
-    def train(self, job: str, *, model: bool) -> Answer:
+    def train(self, job: str, dataset: str, *, model: bool) -> Answer:
         """Trains, and says what came of it. It is ready.
 
         Args:
           job: the text of a job file that reads and writes in `folder`.
+          dataset: the fingerprint of its dataset.
           model: whether the SavedModel is written.
 
         Raises:
-          JobFailed: if the machine gives it no room.
+          JobFailed: if the machine gives it no room, or the dataset is another one.
         """
         assert self._process is not None
-        request = Request(job=job, model=model, check=self._runs == 0)
+        request = Request(job=job, dataset=dataset, model=model, check=self._runs == 0)
         self._runs += 1
         os.truncate(self._said, 0)
         answer = self._ask(self._process, request)

@@ -1,6 +1,7 @@
 """The records of a group: all of them, in a dataset that a trainer reads, and those of no other."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from fleets import Fleet, make_table, read_windows
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.transforms.groups.folder import copy_preparation, write_dataset
+from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, read_place, write_dataset
 from beamfeed.transforms.groups.places import ROWS, SIZE, ByKey, Group, Place, key_field, partitions
 
 NAMES = ("a", "b/c", "größe 3")  # of files' columns
@@ -86,6 +87,40 @@ def test_the_same_group_has_the_same_bytes(fleet, tmp_path):
     )
     assert one == other
     assert any(name.endswith(".tfrecord") for name in one)
+
+
+def test_a_preparation_that_is_half_copied_does_not_count(fleet, tmp_path):
+    dataset, folder = tmp_path / "data", tmp_path / "group"
+    shutil.copytree(fleet.output, dataset)
+    broken = dataset / fleet.manifest.data / "zz"  # is read last
+    broken.symlink_to("nowhere")
+    with pytest.raises(OSError, match="zz"):
+        copy_preparation(str(dataset), fleet.manifest, str(folder))
+    copied = Path(preparation_layout(str(folder)).root)
+    assert not copied.exists()
+    broken.unlink()
+    copy_preparation(str(dataset), fleet.manifest, str(folder))
+    assert (copied / "stats.json").exists()
+    assert [path.name for path in folder.iterdir()] == [copied.name]
+
+
+@pytest.mark.parametrize("sizes", ["equal", "unequal"])
+def test_records_near_each_other_are_read_together(tmp_path, sizes):
+    """Ten groups in turns, in 12 MB, and after a gap of 4 MB once more: the bytes are those of a plain loop."""
+    rng = np.random.RandomState(0)
+    size = np.full(3000, 4000) if sizes == "equal" else rng.randint(1, 8000, 3000)
+    size[2000] = 4 << 20
+    content = rng.bytes(int(size.sum()))
+    (tmp_path / "shard").write_bytes(content)
+    offset = np.cumsum(size) - size
+    for group in range(1, 10):
+        records = np.stack([offset, size, size])[:, group::10]
+        parts = list(read_place(str(tmp_path / "shard"), Place("train", 0, records), "preprocess again"))
+        assert b"".join(parts) == b"".join(content[at : at + many] for at, many, _ in records.T)
+        assert len(parts) <= 4  # edges of 8 MB, and the gap
+    (tmp_path / "shard").write_bytes(content[:-1])
+    with pytest.raises(JobFailed, match=f"ends before byte {len(content)}: it changed; preprocess again"):
+        list(read_place(str(tmp_path / "shard"), Place("train", 0, records), "preprocess again"))
 
 
 def test_places_tell_bytes_and_rows(fleet):

@@ -1,0 +1,88 @@
+"""The trainer that trains one model after another, as who starts it sees it: by lines of JSON."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.options import ONE_BY_ONE
+from tests.fleets import Fleet, make_table
+
+LOOK = """
+import os, pathlib
+import keras
+from tensorflow.python.framework.config import is_op_determinism_enabled
+def look(*_):
+    pathlib.Path(os.environ["SEEN"]).write_text(str(is_op_determinism_enabled()))
+    return keras.callbacks.Callback()
+"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory) -> Fleet:
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"))
+    fleet.write("a.parquet", make_table(200))
+    fleet.job["train"] |= {
+        "model": {"name": "dense_autoencoder", "units": [4], "latent": 2},
+        "feed": {"batch_size": 16},
+        "epochs": 1,
+        "devices": {"deterministic": True},
+        "callbacks": ["looking:look"],
+        "writers": [],
+        "floor": False,
+    }
+    (fleet.folder / "looking.py").write_text(LOOK)
+    assert fleet.preprocess() == 0
+    return fleet
+
+
+@pytest.fixture
+def trainer(fleet, tmp_path) -> Iterator[subprocess.Popen]:
+    folder = tmp_path / "beamfeed-each-it"
+    folder.mkdir()
+    path = os.pathsep.join([str(fleet.folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        [sys.executable, "-m", ONE_BY_ONE.module, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": path, "SEEN": str(tmp_path / "seen")},
+    ) as process:  # fmt: skip
+        assert Answer.model_validate_json(process.stdout.readline()) == Answer()
+        yield process
+        process.kill()
+
+
+def ask(process: subprocess.Popen, fleet: Fleet, workdir: Path, dataset: str) -> None:
+    job = fleet.job | {"train": fleet.job["train"] | {"workdir": str(workdir)}}
+    request = Request(job=yaml.safe_dump(job), dataset=dataset, model=True, check=True)
+    process.stdin.write(request.model_dump_json() + "\n")
+    process.stdin.flush()
+
+
+@pytest.mark.slow
+def test_it_trains_the_dataset_it_is_asked_for_and_leaves_nothing_when_it_is_ended(fleet, trainer, tmp_path):
+    folder, fingerprint = tmp_path / "beamfeed-each-it", fleet.manifest.fingerprint
+    ask(trainer, fleet, folder / "other", "of another one")
+    answer = Answer.model_validate_json(trainer.stdout.readline())
+    assert answer.is_trouble
+    assert answer.reason.startswith(f"{fleet.output}: is not the dataset that it was when this began")
+    assert not (tmp_path / "seen").exists()
+
+    ask(trainer, fleet, folder / "work", fingerprint)
+    answer = Answer.model_validate_json(trainer.stdout.readline())
+    assert answer.result, answer.reason
+    assert (tmp_path / "seen").read_text() == "True"  # operations are deterministic, as the job has it
+
+    ask(trainer, fleet, folder / "again", fingerprint)
+    end = time.monotonic() + 60
+    while not list(tmp_path.rglob("beamfeed-export-*")):  # in the middle of its check of the SavedModel
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    trainer.stdin.close()
+    assert trainer.wait(60) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
