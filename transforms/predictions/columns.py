@@ -111,7 +111,8 @@ def answer_columns(
       inputs: their fields.
     """
     columns: Columns = {}
-    for name, answer in sorted(answers.items(), key=lambda item: item[1].ndim):  # numbers before lists
+    # Numbers before lists, and by name: each process that loads a model gets its outputs in another order.
+    for name, answer in sorted(answers.items(), key=lambda item: (item[1].ndim, item[0])):
         kind, prefix = name, ""
         for known in ("probabilities", "class", "forecast", "reconstruction"):
             if name.endswith(known):
