@@ -37,7 +37,7 @@ def job_file(folder: Path) -> Path:
     job = yaml.safe_load((ROOT / "examples" / "fleet.yaml").read_text())
     job["source"] |= {"files": str(folder / "fleet" / "*.parquet"), "features": ["sensor_*"]}
     job["output"]["path"], job["train"]["workdir"] = str(folder / "data"), str(folder / "model")
-    job["train"] |= {"epochs": 1, "review": {"baselines": "none"}}
+    job["train"] |= {"epochs": 1, "max_steps": 1000, "review": {"baselines": "none"}}
     job["launch"]["train"]["workers"] = 1
     job["windows"]["stride"] = 4
     path = folder / "job.yaml"
