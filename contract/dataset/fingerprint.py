@@ -77,13 +77,14 @@ def _plain(value: Any, free: Mapping[str, Any] | bool) -> Any:
 
 def prepared_keys(job: Job) -> dict[str, Any]:
     """What is said of how values are prepared, by key, such as `prepare.scale.per`; without what is left out."""
-    return dict(_leaves({"prepare": set_keys(job.prepare), "features": _plain(job.features, False)}))
+    return dict(leaves({"prepare": set_keys(job.prepare), "features": _plain(job.features, False)}))
 
 
-def _leaves(keys: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(keys: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Each key of sections in sections with its value, such as `prepare.scale.per`."""
     for name, value in keys.items():
         if isinstance(value, dict):  # an empty one says nothing
-            yield from _leaves(value, f"{before}{name}.")
+            yield from leaves(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
 

@@ -15,7 +15,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.fingerprint import NO_MODEL, set_keys
+from beamfeed.contract.dataset.fingerprint import NO_MODEL, leaves, set_keys
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.sweep.space import Dimension, grid_point, grid_size
 
@@ -150,7 +150,7 @@ def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
     """What the trials of a sweep have in common, by key: trials of another could not be compared with them."""
     train: Train | None = job.train
     flat = {"dataset": data[:16]}
-    flat |= _flat(set_keys(train, NO_MODEL) if train is not None else {}, "train")
+    flat |= leaves({"train": set_keys(train, NO_MODEL) if train is not None else {}})
     tried = tuple(sweep.space)
     flat = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{one}." for one in tried))}
     space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}
@@ -164,13 +164,6 @@ def describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
         for key in dict.fromkeys([*after, *before])
         if before.get(key) != after.get(key)
     ]
-
-
-def _flat(section: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    pairs: dict[str, Any] = {}
-    for key, value in section.items():
-        pairs |= _flat(value, f"{prefix}.{key}") if isinstance(value, Mapping) else {f"{prefix}.{key}": value}
-    return pairs
 
 
 def _mend(path: str) -> None:
