@@ -41,7 +41,7 @@ with heavy_imports():
     from beamfeed.transforms.reporting.features import distributions
     from beamfeed.transforms.reporting.intake import came_out, overview, went_in
     from beamfeed.transforms.reporting.latent import latent_space
-    from beamfeed.transforms.reporting.page import Command, Section, Words, page
+    from beamfeed.transforms.reporting.page import Chapter, Command, Words, page
     from beamfeed.transforms.reporting.sample import Sample
     from beamfeed.transforms.reporting.samples import Wording, samples
     from beamfeed.transforms.reporting.scales import names_of_categories, read_stats, scales_of
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     sample = Sample(dataset, manifest)
     sections = of_dataset(sample, stats, raw, words)
     if why:
-        sections.append(Section("The model", [Words(why)]))
+        sections.append(Chapter("The model", [Words(why)]))
     if job is not None and trained is not None:
         sections[0].parts.append(overview_of_run(trained))
         sections += of_model(sample, job, trained, words, args)
@@ -113,12 +113,12 @@ def named(args: argparse.Namespace) -> str:
     return shlex.join([args.job, *(part for one in args.set for part in ("--set", one))])
 
 
-def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, words: Wording) -> list[Section]:
+def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, words: Wording) -> list[Chapter]:
     """What is told of the dataset."""
     manifest = sample.manifest
     facts = read_facts(sample.dataset, manifest)
     sections = [
-        Section("At a glance", [overview(manifest, facts)]),
+        Chapter("At a glance", [overview(manifest, facts)]),
         went_in(manifest, facts, stats, first_rejects(facts.rejects if facts.reasons else None)),
         came_out(manifest, drifts(manifest)),
     ]
@@ -142,16 +142,16 @@ def first_rejects(path: str | None) -> list[Mapping[str, Any]]:
     return found
 
 
-def attempt(title: str, make: Callable[[], Section | None]) -> list[Section]:
+def attempt(title: str, make: Callable[[], Chapter | None]) -> list[Chapter]:
     """A section, or why there is none: a damaged shard does not take the rest of the report."""
     try:
         section = make()
     except (UserError, JobFailed) as error:
-        return [Section(title, [Words(f"They cannot be read: {error}")])]
+        return [Chapter(title, [Words(f"They cannot be read: {error}")])]
     return [] if section is None else [section]
 
 
-def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, args: argparse.Namespace) -> list[Section]:
+def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, args: argparse.Namespace) -> list[Chapter]:
     """What is told of the model."""
     layout, manifest, again = RunLayout(trained.workdir), sample.manifest, named(args)
     sections = [training(trained)]
@@ -162,10 +162,10 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
             "beside what is true:"
         )
         missing = Command(words_on, command=f"beamfeed predict {again}")
-        return [*sections, Section("Predictions", [missing])]
+        return [*sections, Chapter("Predictions", [missing])]
     if is_older(storage.join(layout.predictions, TOLD), layout.complete):
         older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
-        return [*sections, Section("Predictions", [older])]
+        return [*sections, Chapter("Predictions", [older])]
     predictions = Predictions(layout.predictions, told)
     if not predictions.splits:
         return sections
@@ -182,7 +182,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
     elif {"score", "time", "asset"} <= set(predictions.schema().names):
         scored_by = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
-        sections.append(Section("The oddest assets", [Command(scored_by, command=f"beamfeed score {again}")]))
+        sections.append(Chapter("The oddest assets", [Command(scored_by, command=f"beamfeed score {again}")]))
     return sections
 
 

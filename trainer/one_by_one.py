@@ -23,7 +23,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_fingerprint
-from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
@@ -36,7 +36,7 @@ OTHER = "is not the dataset that it was when this began: it was preprocessed aga
 OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
-def train(request: Request) -> Answer:
+def train(request: TrainRequest) -> Answer:
     """Trains a model as `beamfeed train` does, in an empty working folder, without its review."""
     import keras
     import tensorflow as tf
@@ -70,11 +70,11 @@ def train(request: Request) -> Answer:
         gc.collect()
 
 
-def serve(lines: Iterable[str], answers: IO[str], work: Callable[[Request], Answer]) -> None:
+def serve(lines: Iterable[str], answers: IO[str], work: Callable[[TrainRequest], Answer]) -> None:
     """Answers each request."""
     print(Answer().model_dump_json(), file=answers, flush=True)
     for line in lines:
-        print(work(Request.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
+        print(work(TrainRequest.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
 
 
 def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:

@@ -12,7 +12,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Request(_Strict):
+class TrainRequest(_Strict):
     """A training run."""
 
     job: str = Field(description="The text of its job file, whose train.workdir is empty.")

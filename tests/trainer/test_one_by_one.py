@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.options import ONE_BY_ONE
 from tests.fleets import Fleet, make_table
 
@@ -59,7 +59,7 @@ def trainer(fleet, tmp_path) -> Iterator[subprocess.Popen]:
 
 def ask(process: subprocess.Popen, fleet: Fleet, workdir: Path, dataset: str) -> None:
     job = fleet.job | {"train": fleet.job["train"] | {"workdir": str(workdir)}}
-    request = Request(job=yaml.safe_dump(job), dataset=dataset, model=True, check=True)
+    request = TrainRequest(job=yaml.safe_dump(job), dataset=dataset, model=True, check=True)
     process.stdin.write(request.model_dump_json() + "\n")
     process.stdin.flush()
 

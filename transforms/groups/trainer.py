@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.dataset.one_by_one import Answer, Request
+from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.options import ONE_BY_ONE
 
@@ -64,7 +64,7 @@ class Trainer:
           JobFailed: if the machine gives it no room, or the dataset is another one.
         """
         assert self._process is not None
-        request = Request(job=job, dataset=dataset, model=model, check=self._runs == 0)
+        request = TrainRequest(job=job, dataset=dataset, model=model, check=self._runs == 0)
         self._runs += 1
         os.truncate(self._said, 0)
         answer = self._ask(self._process, request)
@@ -80,7 +80,7 @@ class Trainer:
         return os.path.join(self.folder, "said.txt")
 
     @staticmethod
-    def _ask(process: subprocess.Popen[str], request: Request | None) -> Answer | None:
+    def _ask(process: subprocess.Popen[str], request: TrainRequest | None) -> Answer | None:
         """The answer; None where the process has ended."""
         assert process.stdin is not None
         assert process.stdout is not None

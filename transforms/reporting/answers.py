@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct, Regress, Several, goals_of
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, above, draw, edges_of, shares, short
-from beamfeed.transforms.reporting.page import Facts, Picture, Pictures, Section, Table, Words, number
+from beamfeed.transforms.reporting.page import Chapter, Facts, Picture, Pictures, Table, Words, number
 from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
 
 ROWS = 200_000  # of a split that curves are drawn of
@@ -109,7 +109,7 @@ def answers_of(task: Goal | Several, manifest: Manifest, schema: pa.Schema) -> l
     return found
 
 
-def answers_section(answer: Answer, predictions: Predictions) -> Section | None:
+def answers_section(answer: Answer, predictions: Predictions) -> Chapter | None:
     """The section of an output that has a target; None where it has none."""
     if not answer.target:
         return None
@@ -120,7 +120,7 @@ def answers_section(answer: Answer, predictions: Predictions) -> Section | None:
     total = predictions.told["items"][split]
     of = "" if table.num_rows == total else f", by chance, of {total:,}"
     title = f"Answers{f' of {answer.name}' if answer.name else ''} on {split}"
-    section = Section(title, [Words(f"{table.num_rows:,} predictions{of}.")])
+    section = Chapter(title, [Words(f"{table.num_rows:,} predictions{of}.")])
     if isinstance(answer.goal, Classify):
         truth, probabilities = answer.classified(table)
         known = (truth >= 0) & np.isfinite(probabilities).all(axis=1)

@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.reporting.answers import Answer
 from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
-from beamfeed.transforms.reporting.page import Pictures, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
 from beamfeed.transforms.reporting.tables import Extreme, Predictions
@@ -22,7 +22,7 @@ LISTED = 20
 
 def best_and_worst(
     answer: Answer, predictions: Predictions, sample: Sample, manifest: Manifest, words: Wording
-) -> Section | None:
+) -> Chapter | None:
     """How errors are spread on each split, and single windows of the last one, as the dataset has them.
 
     Args:
@@ -40,7 +40,7 @@ def best_and_worst(
     if not any(len(errors) for errors in spread.values()):
         return None
     title = f"Best and worst{f' of {answer.name}' if answer.name else ''}"
-    section = Section(
+    section = Chapter(
         title, [Pictures([draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")])]
     )
     try:

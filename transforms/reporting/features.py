@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.options import DRIFT
 from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares, short
-from beamfeed.transforms.reporting.page import Picture, Pictures, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.scoring.drift import Drift, compare
 from beamfeed.transforms.scoring.summary import Columns, Summary
@@ -124,7 +124,7 @@ def _places(block: RecordBlock, by_asset: bool, rows: int, before: int) -> tuple
     return assets.cast(pa.string()).take(pa.array(of)), positions.astype(np.int64)
 
 
-def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Section | None:
+def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Chapter | None:
     """The section; None where the dataset has no feature of numbers.
 
     Args:
@@ -162,7 +162,7 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     as_given = len([one for one in numbers if one.name not in scales])
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
     scaled = f" {of_all} numbers are drawn as the dataset holds them." if as_given else ""
-    section = Section("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
+    section = Chapter("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
     alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(DRIFT)]
     if drifts:
         section.parts.append(

@@ -7,7 +7,7 @@ from beamfeed.contract.dataset.facts import Facts
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.text import size_text
 from beamfeed.transforms.reporting import page
-from beamfeed.transforms.reporting.page import Items, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Items, Table, Words
 
 MOST_CLASSES = 30
 
@@ -41,7 +41,7 @@ def overview(manifest: Manifest, facts: Facts) -> page.Facts:
 
 def went_in(
     manifest: Manifest, facts: Facts, stats: Mapping[str, Any], rejects: Sequence[Mapping[str, Any]]
-) -> Section:
+) -> Chapter:
     """Files, rejects by reason, missing values.
 
     Args:
@@ -50,7 +50,7 @@ def went_in(
       stats: what stats.json holds.
       rejects: some of what was set aside.
     """
-    section = Section("What went in")
+    section = Chapter("What went in")
     if manifest.source:
         section.parts.append(Words(f"Read from {', '.join(manifest.source)}"))
     if manifest.notes:
@@ -101,14 +101,14 @@ def went_in(
     return section
 
 
-def came_out(manifest: Manifest, drifts: Sequence[str]) -> Section:
+def came_out(manifest: Manifest, drifts: Sequence[str]) -> Chapter:
     """Splits, shards, and targets in each.
 
     Args:
       manifest: of the dataset.
       drifts: targets that differ between splits, a sentence each.
     """
-    section = Section("What came out")
+    section = Chapter("What came out")
     head = ("split", "assets", f"{manifest.noun}s", "records", "shards", "size")
     rows = [
         (name, split.assets, split.windows, split.records, len(split.shards), size_text(split.bytes))

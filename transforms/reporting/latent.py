@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.transforms.reporting.figures import MANY, draw, short
-from beamfeed.transforms.reporting.page import Pictures, Section, Words
+from beamfeed.transforms.reporting.page import Chapter, Pictures, Words
 from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
 
 LATENT = "latent"
@@ -28,7 +28,7 @@ def in_two(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.pad(points, ((0, 0), (0, lacking))), np.pad(explained, (0, lacking))
 
 
-def latent_space(predictions: Predictions, error: tuple[str, Any] | None, columns: list[str]) -> Section | None:
+def latent_space(predictions: Predictions, error: tuple[str, Any] | None, columns: list[str]) -> Chapter | None:
     """The section; None where the model has no encoder.
 
     Args:
@@ -52,7 +52,7 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
     if whole.sum() < 3:
         return None
     points, explained = in_two(vectors[whole])
-    section = Section("The latent space")
+    section = Chapter("The latent space")
     section.parts.append(
         Words(
             f"{len(points):,} of {total:,} windows by the first two principal components of the {vectors.shape[1]} "

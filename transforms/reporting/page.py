@@ -168,7 +168,7 @@ Part = Picture | Pictures | Table | Words | Facts | Items | Quotes
 
 
 @dataclass
-class Section:
+class Chapter:
     """A part of the page.
 
     Attributes:
@@ -224,7 +224,7 @@ def number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e5 else f"{value:.4g}"
 
 
-def page(title: str, about: str, sections: Sequence[Section], most: int = MOST_BYTES) -> bytes:
+def page(title: str, about: str, sections: Sequence[Chapter], most: int = MOST_BYTES) -> bytes:
     """The file, in UTF-8.
 
     Pictures go, the last of the largest groups first, until it has no more than `most` bytes.
@@ -246,7 +246,7 @@ def page(title: str, about: str, sections: Sequence[Section], most: int = MOST_B
     return whole
 
 
-def _render(title: str, about: str, sections: Iterable[Section]) -> str:
+def _render(title: str, about: str, sections: Iterable[Chapter]) -> str:
     sections = list(sections)
     links = "".join(f'<a href="#{section.anchor}">{text(section.title)}</a>' for section in sections)
     body = "".join(section.html() for section in sections)

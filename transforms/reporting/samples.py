@@ -14,7 +14,7 @@ from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.reporting.figures import MANY, draw, short
-from beamfeed.transforms.reporting.page import Picture, Pictures, Quotes, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Quotes, Table, Words
 from beamfeed.transforms.reporting.sample import BLOCKS, Sample, Window
 
 SHOWN, IMAGES = 6, 18
@@ -27,7 +27,7 @@ WORDS = 24  # letters from which on a value is a text
 MOST_PIXELS = 50_000_000  # of an image that is decoded
 
 
-def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wording") -> Section:
+def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wording") -> Chapter:
     """Some windows of each split, by chance; rows as the files have them, where the dataset keeps some.
 
     Args:
@@ -39,7 +39,7 @@ def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wor
     Raises:
       UserError, JobFailed: if a shard is damaged.
     """
-    section = Section("Samples")
+    section = Chapter("Samples")
     if raw is not None:
         section.parts += _raw(raw)
     has_images = manifest.windows.length == 1 and any(is_image(one) for one in manifest.fields if one.role == "input")

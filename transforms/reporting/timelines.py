@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.transforms.reporting.figures import COLORS, MARKED, QUIET, draw
-from beamfeed.transforms.reporting.page import Pictures, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 
 ASSETS = 8
 POINTS = 600  # of a line
@@ -89,11 +89,11 @@ class Line:
         self._kept, self.x, self.values = rows[chosen], times[chosen], values[chosen]
 
 
-def timelines(scores: Scores) -> Section:
+def timelines(scores: Scores) -> Chapter:
     """The flagged intervals as a table, and a line of scores for each of the assets with the highest peaks."""
     table, items = scores.intervals(), scores.told["items"]
     threshold = scores.told["threshold_used"]
-    section = Section("The oddest assets")
+    section = Chapter("The oddest assets")
     section.parts.append(
         Words(
             f"{items['intervals']:,} intervals of {items['assets']:,} assets are over the threshold {threshold:.3g}; "

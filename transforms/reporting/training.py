@@ -8,7 +8,7 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Review
 from beamfeed.transforms.reporting import page
 from beamfeed.transforms.reporting.figures import COLORS, LINES, MARKED, QUIET, draw
-from beamfeed.transforms.reporting.page import Items, Picture, Pictures, Section, Table, Words
+from beamfeed.transforms.reporting.page import Chapter, Items, Picture, Pictures, Table, Words
 
 LOSS = "loss"
 NO_CURVES = ("epoch", "step", "seconds", "windows_per_second", "waiting", "gradient_norm")
@@ -60,9 +60,9 @@ def plain(metric: str) -> str:
     return metric.replace("_", " ")
 
 
-def training(run: Run) -> Section:
+def training(run: Run) -> Chapter:
     """Findings, curves, the losses of model and guesses, and the worst assets."""
-    section = Section("The training run", [Words(f"In {run.workdir}")])
+    section = Chapter("The training run", [Words(f"In {run.workdir}")])
     if run.findings:
         section.parts.append(Items(run.findings))
     section.parts.append(curves(run))

@@ -10,13 +10,13 @@ import pytest
 
 from beamfeed.transforms.reporting.figures import draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import (
+    Chapter,
     Command,
     Facts,
     Items,
     Picture,
     Pictures,
     Quotes,
-    Section,
     Table,
     Words,
     number,
@@ -52,7 +52,7 @@ def test_text_stays_text():
         Items([EVIL]), Quotes([(EVIL, EVIL)]), Facts([(EVIL, EVIL, EVIL)]),
         Pictures([draw(lambda axes: axes.plot([1, 2], label=short(EVIL)) and axes.legend(), EVIL)]),
     ]  # fmt: skip
-    written = page(EVIL, EVIL, [Section(EVIL, parts)]).decode()
+    written = page(EVIL, EVIL, [Chapter(EVIL, parts)]).decode()
     tags = Tags()
     tags.feed(written)
     assert tags.open == []
@@ -76,13 +76,13 @@ def test_a_picture_is_xml_whatever_its_names_are():
 def test_a_large_page_loses_pictures_and_says_so():
     large = Pictures([Picture(bytes(20_000), f"p{at}") for at in range(40)])
     small = Pictures([Picture(bytes(1000), "small")])
-    written = page("t", "a", [Section("one", [large]), Section("two", [small])], most=500_000)
+    written = page("t", "a", [Chapter("one", [large]), Chapter("two", [small])], most=500_000)
     assert len(written) <= 500_000
     assert 0 < len(large.pictures) < 40
     assert f"{40 - len(large.pictures)} more are left out" in written.decode()
     assert len(small.pictures) == 1
     with pytest.raises(ValueError, match="without a picture"):
-        page("t", "a", [Section("one", [Words("x" * 4000)])], most=3000)
+        page("t", "a", [Chapter("one", [Words("x" * 4000)])], most=3000)
 
 
 def test_a_table_shows_its_first_rows():
