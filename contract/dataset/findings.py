@@ -24,8 +24,8 @@ def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
       review: of the same; None where there is none.
       job: how commands name the job.
     """
-    sentences = list(_fall(result, job))
     splits = {} if review is None else review.splits
+    sentences = [] if _wins(splits) else _fall(result, job)
     for split, split_review in splits.items():
         lines = (_beaten(split, split_review), _concentrated(split, split_review), _drifted(split, split_review))
         sentences += [line for line in lines if line is not None]
@@ -36,6 +36,12 @@ def best_guess(review: SplitReview) -> tuple[str, float] | None:
     """The guess with the lowest loss, and that loss; None where there is none."""
     losses = {name: loss for name, measured in review.guesses.items() if (loss := measured.get("loss")) is not None}
     return min(losses.items(), key=lambda item: item[1]) if losses else None
+
+
+def _wins(splits: Mapping[str, SplitReview]) -> bool:
+    """Whether simple models were tried and none is better: a model that begins as one need not fall far."""
+    tried = [split for split, review in splits.items() if best_guess(review) is not None]
+    return bool(tried) and not any(_beaten(split, splits[split]) for split in tried)
 
 
 def _fall(result: TrainResult, job: str) -> list[str]:

@@ -192,6 +192,7 @@ def test_what_is_wrong_is_said_in_words(result, splits, message):
     ("result", "splits"),
     [
         ({"first_loss": 0.5, "last_loss": 0.5}, {}),  # one evaluation
+        ({"last_loss": 0.499}, {"eval": {}}),  # it began near its end, and no guess is better
         ({"first_loss": -0.5, "last_loss": -0.75}, {}),  # of a loss of the user's own
         ({}, {"eval": {"worst_share": None, "assets": 0, "worst": []}}),
         ({}, {"eval": {"guesses": {}}}),

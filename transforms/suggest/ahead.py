@@ -13,7 +13,7 @@ from beamfeed.transforms.suggest.traits import Traits
 
 REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
 ROWS = 24  # that are forecast where no period is found
-_PERIODS = 4  # of a window
+_PERIODS = 8  # of a window: of days, those of a week, which differ, and one more
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
 _WINDOWS = 20_000  # that train, about: with more, windows begin farther apart
 _MOST = 0.7  # of all rows, that a window is to fit

@@ -401,7 +401,11 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
         model = {"name": "dlinear"}
         task = [
             Key("task", {"name": "forecast"}),
-            Key("optimizer", {"learning_rate": 0.002, "schedule": {"name": "cosine"}}),
+            Key(
+                "optimizer",
+                {"learning_rate": 0.0005, "schedule": {"name": "cosine"}},
+                tail="small: it begins as ridge regression",
+            ),
         ]
         patience = None
     return train_key(

@@ -8,7 +8,7 @@ from beamfeed.contract.config.load import parse_job
 from beamfeed.transforms.suggest.job_file import suggest
 from beamfeed.transforms.suggest.options import Options
 
-ROWS = 2000
+ROWS = 4000
 HOURS = np.datetime64("2020-01-01T00:00") + np.arange(ROWS).astype("m8[h]")
 RNG = np.random.default_rng(4)
 DAILY = 20 + 5 * np.sin(2 * np.pi * np.arange(ROWS) / 24) + np.cumsum(RNG.normal(size=ROWS)) * 0.1
@@ -34,7 +34,7 @@ def test_the_job_of_a_number_forecasts_a_period_of_it(folder):
     text = text_of(label="temp")
     assert (
         """
-windows: {length: 96, stride: 1}  # 96 rows to see, 24 to forecast
+windows: {length: 192, stride: 1}  # 192 rows to see, 24 to forecast
 
 # The first part of each asset trains, as there is only 1.
 split: {by: rows, train: 0.7, eval: 0.15, test: 0.15}
