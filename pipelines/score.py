@@ -166,7 +166,7 @@ def sampled(batches: Iterable[np.ndarray], total: int) -> np.ndarray:
     step = max(1, total // SAMPLED)
     at, parts = 0, []
     for values in batches:
-        parts.append(values[-at % step :: step])
+        parts.append(values[-at % step :: step].copy())  # a view would keep all of them
         at += len(values)
     return np.concatenate(parts)
 
