@@ -8,6 +8,7 @@ of reading are those of launcher/estimate.py, halved. Those of a bucket are docu
 
 import argparse
 from dataclasses import dataclass
+from functools import cache
 
 from scale import ASSET_ROWS, BYTES_OF_A_ROW, PARQUET_MB_OF_A_MILLION_ROWS, plan
 
@@ -43,9 +44,15 @@ class Step:
     limit: str
 
 
+@cache
+def measured() -> dict:
+    """What planning the sample takes, once in a process."""
+    return plan(SAMPLE)
+
+
 def steps(terabytes: float, workers: int) -> list[Step]:
     """The steps of preprocessing so much Parquet."""
-    planned = plan(SAMPLE)
+    planned = measured()
     assets = terabytes * 1e12 / ASSET_BYTES
     per_asset = {key: planned[key] / SAMPLE for key in ("seconds", "shards", "manifest_mb")}
     shards = assets * per_asset["shards"]
