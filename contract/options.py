@@ -112,6 +112,10 @@ _PREPROCESSED = (
         "--replace", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
         help="replace the dataset of another job at output.path",
     ),
+    option(  # likewise
+        "--refit", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
+        help="with output.grow: prepare all files again, with statistics of all of them",
+    ),
     _FOR_LAUNCHER,
 )  # fmt: skip
 PREPROCESS = Program(

@@ -31,6 +31,7 @@ class Command:
 
 
 _REPLACE = flag("--replace", "replace the dataset of another job at output.path")
+_REFIT = flag("--refit", "with output.grow: prepare all files again, with statistics of all of them")
 _OF_JOB = (
     flag("--dry-run", "print what would run and what it takes, and run nothing"),
     option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job"),
@@ -52,14 +53,14 @@ COMMANDS = {
     "run": Command(
         "preprocess the data, then train; what is complete is skipped",
         "beamfeed run job.yaml --set train.epochs=3 --max-assets 5",
-        (JOB, SET, _REPLACE, *_OF_JOB, *options.TRAIN.options),
+        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB, *options.TRAIN.options),
         stages=(PREPROCESS, TRAIN),
         takes_beam=True,
     ),
     "preprocess": Command(
         "write the dataset of a job; options for Beam follow --",
         "beamfeed preprocess job.yaml -- --runner=DirectRunner",
-        (JOB, SET, _REPLACE, *_OF_JOB),
+        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB),
         stages=(PREPROCESS,),
         takes_beam=True,
     ),

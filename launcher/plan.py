@@ -19,6 +19,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import fit_batch
 from beamfeed.contract.dataset.checkpoints import check_step, find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.growth import fingerprint_of
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
@@ -46,6 +47,7 @@ class Plan:
       max_assets: of a smoke test.
       beam_options: for preprocessing.
       replace: whether another job's dataset may be replaced.
+      refit: whether a dataset that grows is made anew.
       files: of the input.
       dataset: its manifest, where it is complete.
     """
@@ -58,6 +60,7 @@ class Plan:
     max_assets: int | None = None
     beam_options: tuple[str, ...] = ()
     replace: bool = False
+    refit: bool = False
     files: tuple[FileStat, ...] = ()
     dataset: Manifest | None = None
 
@@ -73,6 +76,7 @@ def make_plan(
     profile_steps: Steps | None = None,
     once: str | None = None,
     replace: bool = False,
+    refit: bool = False,
     in_python: bool = False,
     data: str | None = None,
 ) -> Plan:
@@ -89,6 +93,7 @@ def make_plan(
       profile_steps: that training records for a profile
       once: names this start; one of this name that was done is not done again
       replace: preprocess also where another job's dataset is
+      refit: preprocess all files of a dataset that grows, with statistics of all of them
       in_python: messages name functions as what helps, not commands
       data: train on the dataset of this fingerprint, without a look at the input, which may have changed since
 
@@ -110,7 +115,10 @@ def make_plan(
         raise UserError(f"output.path: {job.output.path} does not hold the dataset {data[:16]}")
     files = [] if data else job.source.list_files(required=PREPROCESS in names or published is None)
     missing = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
-    data = published.fingerprint if missing and published is not None else data_fingerprint(job, files)
+    if missing and published is not None:
+        data = published.fingerprint
+    else:
+        data = data_fingerprint(job, files) if refit else fingerprint_of(job, files)
     complete = read_complete(job.output.path, data)
     if complete is not None and PREPROCESS in names:
         check_complete(job, complete)
@@ -123,7 +131,7 @@ def make_plan(
     if PREPROCESS in names:
         if complete is None and not replace:
             check_owner(job, published, "replace=True" if in_python else "--replace")
-        arguments = options.PREPROCESS.arguments({**named, "replace": replace})
+        arguments = options.PREPROCESS.arguments({**named, "replace": replace, "refit": refit})
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
         values = {"restart": restart, "from_step": from_step, "once": once, "profile_steps": profile_steps}
@@ -142,6 +150,7 @@ def make_plan(
         max_assets,
         tuple(beam_options),
         replace,
+        refit,
         tuple(files),
         complete,
     )

@@ -205,8 +205,9 @@ def plan_again(run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> 
     else:
         given, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
     return make_plan(
-        path, given, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace
-    )
+        path, given, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace,
+        refit=record.refit,
+    )  # fmt: skip
 
 
 def _has_job(run: Run) -> bool:

@@ -25,6 +25,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
+from beamfeed.transforms.growth import NEW, Growth, Learned
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
@@ -59,6 +60,7 @@ class PreprocessPipeline:
     fingerprint: str
     files: int
     progress: Progress
+    growth: Growth = NEW
 
     def check(self, pipeline: beam.Pipeline) -> "CheckedFiles":
         """Adds the steps that read all files once and decide what is to be read again."""
@@ -90,7 +92,7 @@ class PreprocessPipeline:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
         checked = self.check(pipeline)
-        statistics, made = source.learn(checked.driver, checked.verdicts)
+        statistics, made, found = self._learn(checked)
         path = "" if made is None else beam.pvalue.AsSingleton(made)
         for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
         write = WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
@@ -104,7 +106,7 @@ class PreprocessPipeline:
         )
         with_windows = self.join_splits(checked.accepted, written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset))
         _ = checked.once | "PublishManifest" >> beam.ParDo(
-            Publish(source, self.fingerprint, self.layout),
+            Publish(source, self.fingerprint, self.layout, self.growth),
             beam.pvalue.AsSingleton(checked.fleet),
             beam.pvalue.AsList(checked.rejects),
             beam.pvalue.AsList(with_windows[REJECTS]),
@@ -113,7 +115,17 @@ class PreprocessPipeline:
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(statistics),
             path,
+            *found,
         )
+
+    def _learn(self, checked: "CheckedFiles") -> tuple[beam.PCollection, beam.PCollection | None, list[Any]]:
+        """Statistics, and what is made beside them; where a dataset has them, also what the new rows add up to."""
+        driver, source = checked.driver, self.source
+        if self.growth.published is None:
+            return *source.learn(driver, checked.verdicts), []
+        path = self.growth.before(self.layout.output).learned
+        learned = driver.map("ReadLearned", driver.once("LearnedOnce"), lambda _: Learned.read(path).statistics)
+        return learned, None, [driver.single(source.add_up(driver, checked.verdicts))]
 
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
         """What became of the assets: 'splits' that hold something of each, and 'rejects' of those without any.
@@ -140,8 +152,11 @@ class PreprocessPipeline:
         Raises:
           JobFailed, UserError
         """
-        fleet = Fleet.of(self.files, rejects, **counted)
-        check_fleet(fleet, sorted(set(rejects), key=str), self.source.job, self.layout.rejects, values)
+        fleet, ordered = Fleet.of(self.files, rejects, **counted), sorted(set(rejects), key=str)
+        if self.growth.adds:
+            self.growth.check_limits(fleet, ordered, self.source.job.limits, self.layout)
+        else:
+            check_fleet(fleet, ordered, self.source.job, self.layout.rejects, values)
         return fleet
 
     def _works(self, verdict: Verdict) -> Iterator[tuple[int, Sized]]:
@@ -197,7 +212,8 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
     gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
-    chosen = driver.map("ChooseNames", names, Names.kept, source.job)
+    # Which splits have assets is told of the whole dataset when it is published.
+    chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
         PlanAsset(source), beam.pvalue.AsSingleton(chosen), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
@@ -231,6 +247,10 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
         | "JoinReports" >> beam.CoGroupByKey()
         | "Judge" >> beam.ParDo(Judge(source))
     )
+
+
+def _every_name(_: Names, job: Job) -> None:
+    """As `Names.kept`, of a job that takes all assets."""
 
 
 def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source) -> tuple[int, Packed]:

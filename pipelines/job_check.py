@@ -16,7 +16,8 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import describe_batch, fit_training
-from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.fingerprint import run_fingerprint
+from beamfeed.contract.dataset.growth import fingerprint_of
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
@@ -80,7 +81,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         spare_pandas()
     problems, warnings = Problems(), list[str]()
     listed = job.source.list_files()
-    fingerprint = data_fingerprint(job, listed)
+    fingerprint = fingerprint_of(job, listed)
     layout = DataLayout.of(job.output.path, fingerprint)
     complete = False
     with problems.collected():

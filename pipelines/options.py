@@ -16,7 +16,7 @@ from beamfeed.contract.arguments import add_options
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.options import PREPROCESS
 
-OWN = ("--job", "--set", "--replace")
+OWN = ("--job", "--set", "--replace", "--refit")
 View = TypeVar("View", bound=PipelineOptions)
 
 

@@ -22,6 +22,7 @@ from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
+from beamfeed.contract.dataset.growth import find_grown, fingerprint_of, write_files
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
@@ -34,6 +35,7 @@ from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
+from beamfeed.transforms.growth import Growth, Learned, find_growth
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
 
@@ -95,12 +97,14 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
     job = load_job(own.job, own.set)
     files = job.source.list_files()
-    fingerprint = data_fingerprint(job, files)
+    refit = own.refit == "true"
+    fingerprint = data_fingerprint(job, files) if refit else fingerprint_of(job, files)
     check_folder(job.output.path)
     complete = read_complete(job.output.path, fingerprint)
     # Functions of the user's own load TensorFlow here, and are analyzed by the pipeline.
     traces = kind_of(job).has_graph and not own_functions(job.features)
-    with Tracing(complete is None and traces) as tracing:
+    known = None if refit else find_grown(job)  # whose graph is taken over
+    with Tracing(complete is None and known is None and traces) as tracing:
         options = _options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
@@ -121,9 +125,10 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         ):
             if not is_done(job, fingerprint):  # by a run that has just ended
                 check_whose()  # that may have been one of another job
+                growth, new = find_growth(job, files, refit=refit)
                 with ExitStack() as packages, ending.undoing(packages.close):
                     packages.enter_context(own_packages(job, options, local=is_local(options)))
-                    preprocess(job, files, fingerprint, options, tracing, ending, log)
+                    preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
 
 
 def own_options(argv: Sequence[str]) -> argparse.Namespace:
@@ -154,9 +159,21 @@ def _options(argv: Sequence[str]) -> Any:
 
 
 def preprocess(
-    job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog
-) -> None:
+    job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog,
+    growth: Growth, new: Sequence[FileStat],
+) -> None:  # fmt: skip
     """Builds the pipeline and runs, or submits, it.
+
+    Args:
+      job: that is to run.
+      files: that it lists.
+      fingerprint: of the dataset.
+      options: of Beam.
+      tracing: that may be told to trace the source's graph.
+      ending: of the process.
+      log: that hears what is logged.
+      growth: how it goes on from the dataset that is there.
+      new: the files that it prepares.
 
     Raises:
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
@@ -175,10 +192,15 @@ def preprocess(
         )
         from beamfeed.transforms.sources import make_source
 
-    source, files = make_source(job, files)
+    layout = DataLayout.of(job.output.path, fingerprint)
+    source, read = make_source(growth.reading(job), files)
     for remark in source.remarks:
         note(remark, sys.stdout)
-    layout = DataLayout.of(job.output.path, fingerprint)
+    if growth.published is not None:
+        growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
+        note(growth.told(len(new)), sys.stdout)
+    chosen = {stat.path for stat in new}
+    files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)
     launch = job.launch.preprocess
     shared = not (launch.packages or job.own_code)  # else other processes would not find the job's own code
@@ -188,7 +210,8 @@ def preprocess(
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     progress.begin()
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    if source.traces:
+    traces = source.traces and growth.published is None
+    if traces:
         tracing.trace(source, layout.traced)
     else:
         tracing.close()
@@ -196,9 +219,11 @@ def preprocess(
         listed = source.listed(files, layout.scratch)
         progress.total("scan", len(listed))
         write_listing(layout, listed)
+        if growth.job:
+            write_files(job, listing, layout)
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
-            PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
-        if source.traces and not in_this_process(options):
+            PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
+        if traces and not in_this_process(options):
             tracing.wait()
         if not waits:
             with log_level(logging.INFO):

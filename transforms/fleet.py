@@ -118,6 +118,18 @@ class Fleet:
             rejected_rows=self.rejected_rows,
         )
 
+    def beside(self, others: Counts) -> "Fleet":
+        """The numbers with those of other assets."""
+        return Fleet(
+            files=self.files + others.files,
+            accepted=self.accepted + others.assets - others.rejected_assets,
+            rows=self.rows + others.rows_read,
+            rejected_assets=self.rejected_assets + others.rejected_assets,
+            rejected_files=self.rejected_files + others.rejected_files,
+            nameless_files=self.nameless_files,
+            rejected_rows=self.rejected_rows + others.rejected_rows,
+        )
+
     def over(self, limits: Limits) -> str | None:
         """Which limit the rejects are over, if one."""
         return over_limits(limits, self.counts, self.nameless_files)

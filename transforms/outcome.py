@@ -7,7 +7,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import prepared_keys
-from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, Target
+from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.notes import most_notes
@@ -43,28 +43,45 @@ class CheckedFleet:
         return replace(counted, accepted=fleet.assets - counted.rejected_assets)
 
 
+def count_targets(
+    fields: Sequence[Field], shards: Mapping[SplitName, Sequence[Counted]]
+) -> dict[SplitName, dict[str, TargetTally]]:
+    """The values of each target in each split."""
+    return {
+        name: {
+            field.name: sum(
+                (targets[field.name] for _, targets in shards[name] if field.name in targets), TargetTally.zero(field)
+            )
+            for field in fields
+            if is_target(field)
+        }
+        for name in SPLITS
+    }
+
+
 def describe_splits(
-    fields: Sequence[Field], assets: Mapping[SplitName, int], shards: Mapping[SplitName, Sequence[Counted]]
+    assets: Mapping[SplitName, int],
+    shards: Mapping[SplitName, Sequence[Shard]],
+    targets: Mapping[SplitName, Mapping[str, TargetTally]],
 ) -> dict[SplitName, SplitInfo]:
     """What the manifest says of each split.
 
     Args:
-      fields: of a record.
       assets: by split, those with a window.
       shards: by split, in order.
+      targets: by split and field.
     """
-    splits = {}
-    for name in SPLITS:
-        infos = [info for info, _ in shards[name]]
-        splits[name] = SplitInfo(
+    return {
+        name: SplitInfo(
             assets=assets.get(name, 0),
-            windows=sum(info.windows for info in infos),
-            records=sum(info.records for info in infos),
-            bytes=sum(info.bytes for info in infos),
-            targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
-            shards=infos,
+            windows=sum(shard.windows for shard in shards[name]),
+            records=sum(shard.records for shard in shards[name]),
+            bytes=sum(shard.bytes for shard in shards[name]),
+            targets={field: tally.target() for field, tally in targets[name].items()},
+            shards=list(shards[name]),
         )
-    return splits
+        for name in SPLITS
+    }
 
 
 def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo]) -> None:
@@ -120,8 +137,3 @@ def make_manifest(
         notes=most_notes([*empty_splits(job, splits), *checked.notes]),
         splits=splits,
     )
-
-
-def _target(field: Field, shards: Sequence[Counted]) -> Target:
-    tallies = (targets[field.name] for _, targets in shards if field.name in targets)
-    return sum(tallies, TargetTally.zero(field)).target()

@@ -10,16 +10,25 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
 from beamfeed.contract.dataset.published import leftovers
-from beamfeed.contract.dataset.raw_rows import RawRows, write_raw_rows
+from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.fleet import Fleet, check_limits
-from beamfeed.transforms.outcome import CheckedFleet, check_splits, describe_splits, make_manifest
-from beamfeed.transforms.records.blocks import index_table
+from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.growth import (
+    Growth,
+    Learned,
+    add_up_targets,
+    below_output,
+    drift_of,
+    grown_manifest,
+    named_shards,
+)
+from beamfeed.transforms.outcome import CheckedFleet, check_splits, count_targets, describe_splits, make_manifest
+from beamfeed.transforms.records.blocks import index_after, index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
@@ -33,9 +42,9 @@ Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and a
 
 
 def publish(
-    layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], stats: Any,
+    layout: DataLayout, manifest: Manifest, rejects: str, stats: Any,
     shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None,
-    write_graph: Callable[[], RawRows | None],
+    write_graph: Callable[[], RawRows | None], base: Manifest | None = None,
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
@@ -45,11 +54,12 @@ def publish(
     Args:
       layout: where to.
       manifest: to publish.
-      rejects: what was set aside.
+      rejects: what was set aside, a line each.
       stats: the statistics of the training rows, as JSON.
       shards: with their blocks.
       raw_values: what the values of the files became first.
       write_graph: writes the transform graph, and gives some rows of the files and what became of them.
+      base: the dataset whose shards come before these.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -58,9 +68,17 @@ def publish(
     again = before is not None and before.data == layout.folder
     if not again and not storage.exists(layout.listing):
         raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
-    manifest = manifest.model_copy(update={"previous": before.previous if again and before else data})
+    if again and before is not None:
+        kept = {"previous": before.previous, "older": before.older}
+    else:
+        named = () if before is None else before.folders
+        kept = {"previous": data, "older": [one for one in named if one not in (data, *manifest.folders)]}
+    manifest = manifest.model_copy(update=kept)
     for name in SPLITS:
-        write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
+        index = index_table([blocks for _, _, blocks in shards[name]])
+        if base is not None:
+            index = index_after(read_blocks(layout.output, base, name), len(base.splits[name].shards), index)
+        write_blocks(layout.blocks(name), index)
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
     storage.write_text(layout.schema, schema_text(manifest.fields))
     if raw_values is not None:
@@ -70,7 +88,7 @@ def publish(
     for file, text in tfds_files(manifest).items():
         storage.write_text(storage.join(layout.root, file), text)
     if rejects:
-        storage.write_text(layout.rejects, to_jsonl(rejects))
+        storage.write_text(layout.rejects, rejects)
     write_manifest(layout.output, manifest)
     for path in leftovers(layout.output, manifest):
         storage.remove_tree(path)
@@ -79,36 +97,58 @@ def publish(
 class Publish(beam.DoFn):
     """One element, and everything else as side inputs -> the published manifest."""
 
-    def __init__(self, source: Source, fingerprint: str, layout: DataLayout):
-        self._source, self._fingerprint, self._layout = source, fingerprint, layout
+    def __init__(self, source: Source, fingerprint: str, layout: DataLayout, growth: Growth):
+        self._source, self._fingerprint, self._layout, self._growth = source, fingerprint, layout, growth
 
     def process(
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
-        made: str,
+        made: str, found: Statistics = None,
     ) -> Iterable[Manifest]:  # fmt: skip
+        source, layout, growth, base = self._source, self._layout, self._growth, self._growth.base
+        job = source.job
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
         for shard in sorted(verified, key=lambda shard: shard[0].index):
             shards[shard[0].split].append(shard)
-        fields = self._source.fields(statistics)
+        fields = source.fields(statistics)
         every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
         checked = CheckedFleet(
-            fleet, every, sum(rows for _, rows in empty), [*self._source.notes_of(statistics), *sorted(notes)]
+            fleet, every, sum(rows for _, rows in empty), [*source.notes_of(statistics), *sorted(notes)]
         )
         told = {name: [(info, written.tally.targets) for written, info, _ in ready] for name, ready in shards.items()}
-        splits = describe_splits(fields, assets, told)
-        check_limits(checked.final, checked.rejects, self._source.job.limits, self._layout.rejects)
-        check_splits(self._source.job, fields, splits)
-        manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, checked, splits)
+        targets = count_targets(fields, told)
+        infos = {name: [info for info, _ in counted] for name, counted in told.items()}
+        windows = sum(info.windows for ready in infos.values() for info in ready)
+        if base is not None:
+            targets = add_up_targets(Learned.read(growth.before(layout.output).learned).targets, targets)
+            assets = {name: assets.get(name, 0) + base.splits[name].assets for name in SPLITS}
+            new = {name: [_named(layout, shard) for shard in ready] for name, ready in shards.items()}
+            infos = {name: [*named_shards(layout.output, base, name), *new[name]] for name in SPLITS}
+        splits = describe_splits(assets, infos, targets)
+        growth.check_limits(checked.final, checked.rejects, job.limits, layout)
+        check_splits(job, fields, splits)
+        manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
+        stats = source.stats(statistics)
+        drift = {} if found is None else drift_of(stats, source.stats(found))
+        manifest = grown_manifest(growth, manifest, windows, drift)
+        if growth.job:
+            storage.write_text(layout.learned, Learned(statistics, targets).text())
+        lines = growth.rejects(layout.output) + to_jsonl(every)
         publish(
-            self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values,
-            partial(self._write_graph, statistics, made),
+            layout, manifest, lines, stats, shards, source.raw_values, partial(self._write_graph, statistics, made),
+            base,
         )  # fmt: skip
         yield manifest
 
     def _write_graph(self, statistics: Statistics, made: str) -> RawRows | None:
         """Writes the transform graph; gives some rows as files have them, and what it makes of them."""
         source, layout = self._source, self._layout
+        if self._growth.published is not None:
+            before = self._growth.before(layout.output)
+            for old, new in zip(before.graph, layout.graph, strict=True):
+                if storage.list_folder(old):
+                    storage.copy_tree(old, new)
+            return read_raw_rows(before.raw_rows)
         if source.traces:
             wait_for(layout.traced)
             fill(layout.traced, layout.root, source.learned(statistics, made))
@@ -117,3 +157,9 @@ class Publish(beam.DoFn):
         else:
             return None
         return source.raw_rows(statistics, made)
+
+
+def _named(layout: DataLayout, verified: Verified) -> Shard:
+    """A shard with its path below the output."""
+    written, info, _ = verified
+    return info.model_copy(update={"file": below_output(layout.output, written.path)})

@@ -19,7 +19,14 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
 from beamfeed.transforms.notes import Note, sum_up
-from beamfeed.transforms.outcome import CheckedFleet, Counted, check_splits, describe_splits, make_manifest
+from beamfeed.transforms.outcome import (
+    CheckedFleet,
+    Counted,
+    check_splits,
+    count_targets,
+    describe_splits,
+    make_manifest,
+)
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
@@ -239,7 +246,8 @@ def _count(
         every = sorted({*rejects, *without}, key=str)
         checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
-        splits = describe_splits(fields, assets, shards)
+        infos = {name: [shard for shard, _ in counted] for name, counted in shards.items()}
+        splits = describe_splits(assets, infos, count_targets(fields, shards))
         with problems.collected():
             check_limits(checked.final, every, job.limits, None)
             check_splits(job, fields, splits)

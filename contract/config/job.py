@@ -86,6 +86,19 @@ class Job(Section):
         return self
 
     @model_validator(mode="after")
+    def _may_grow(self) -> "Job":
+        if not self.output.grow:
+            return self
+        against = {
+            "source.max_assets": self.source.max_assets is not None,
+            "prepare.scale.per: asset": self.prepare.scale.per == "asset",
+            **dict.fromkeys(own_functions(self.features), True),
+        }
+        if wrong := [key for key, is_set in against.items() if is_set]:
+            raise ValueError(f"output.grow: does not go with {wrong[0]}, which is learned of all files at once")
+        return self
+
+    @model_validator(mode="after")
     def _split_fits_the_grid(self) -> "Job":
         if self.split.by == "rows" and self.prepare.resample is not None:
             raise ValueError(

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from beamfeed.contract.config.section import FolderPath, Fraction, Section
 
-OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of source knows
+OUTPUT_KEYS = ("partition_by", "rows_per_record", "grow")  # that not every kind of source knows
 
 
 class Output(Section):
@@ -29,6 +29,11 @@ class Output(Section):
         default=None,
         description="Of tables, images and arrays: rows that a record holds; left out, about 64 KB of them. Other "
         "readers expect 1.",
+    )
+    grow: bool = Field(
+        default=False,
+        description="A later run prepares the new files alone, with the statistics of the first run, and adds them to "
+        "the dataset.",
     )
     compression: Literal["none", "gzip"] = Field(
         default="none", description="Of the shards. gzip costs a copy on the trainer's machine."

@@ -38,7 +38,7 @@ def best_guess(review: SplitReview) -> tuple[str, float] | None:
     return min(losses.items(), key=lambda item: item[1]) if losses else None
 
 
-def _wins(splits: Mapping[str, SplitReview]) -> bool:
+def _wins(splits: Mapping[SplitName, SplitReview]) -> bool:
     """Whether simple models were tried and none is better: a model that begins as one need not fall far."""
     tried = [split for split, review in splits.items() if best_guess(review) is not None]
     return bool(tried) and not any(_beaten(split, splits[split]) for split in tried)

@@ -104,16 +104,39 @@ def check_prepared(job: Job, told: manifest.Manifest) -> None:
             )
 
 
-def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
+def data_fingerprint(job: Job, files: Iterable[FileStat], first: str = "") -> str:
     """The identity of a dataset, 64 hex digits.
 
     It covers every key that can change the shards, the code of the user's own
     steps, and path, size and modification time of each input file; not where the
     output goes, nor who writes it or trains on it, nor when the job gives up.
 
+    Args:
+      job: that is to write it.
+      files: of its input.
+      first: the fingerprint of the dataset whose statistics it has; empty where they are its own.
+
     Raises:
       UserError: if there is no such code, or no file that the source names.
     """
+    digest = _digest_of_job(job)
+    if first:
+        digest.update(f"\nfirst {first}".encode())
+    for stat in [*files, *files_beside(job)]:
+        digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
+    return digest.hexdigest()
+
+
+def job_fingerprint(job: Job) -> str:
+    """The identity of a job, whatever its files hold, 64 hex digits.
+
+    Raises:
+      UserError: if there is no code of the user's own that it names.
+    """
+    return _digest_of_job(job).hexdigest()
+
+
+def _digest_of_job(job: Job) -> "hashlib._Hash":
     identity = {
         "format": manifest.FORMAT,
         "revision": REVISION,
@@ -127,13 +150,10 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
             if job.prepare.steps:
                 identity["steps"] = code_digest(job.prepare.steps, STEPS, folders)
             identity |= {key: code_digest([path], key, folders) for key, path in functions.items()}
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
-    for stat in [*files, *_beside(job)]:
-        digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
 
 
-def _beside(job: Job) -> Iterator[FileStat]:
+def files_beside(job: Job) -> Iterator[FileStat]:
     """The files that a source reads beside those that it lists."""
     for key, path in job.source.beside.items():
         try:

@@ -22,6 +22,7 @@ DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
 BLOCKS = "blocks.parquet"
+FILES, LEARNED = "files.parquet", "learned.json"  # of a dataset that grows
 # Of exports and predictions; readers of data files pass over names with _.
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
 TOLD = "_export.json"  # what was written
@@ -110,6 +111,11 @@ class DataLayout:
         return storage.join(self.root, "transform_fn")
 
     @property
+    def graph(self) -> tuple[str, str]:
+        """All folders of the transform graph."""
+        return self.transform_fn, storage.join(self.root, "transformed_metadata")
+
+    @property
     def raw_values(self) -> str:
         """What the values of a table's files become before the transform graph gets them."""
         return storage.join(self.root, "raw_values.json")
@@ -123,6 +129,16 @@ class DataLayout:
     def rejects(self) -> str:
         """What was set aside, one JSON line each."""
         return storage.join(self.root, "rejects", "part-00000.jsonl")
+
+    @property
+    def files(self) -> str:
+        """Of a dataset that grows: the input files that it was made of."""
+        return storage.join(self.root, FILES)
+
+    @property
+    def learned(self) -> str:
+        """Of a dataset that grows: what was learned of the files of the first run."""
+        return storage.join(self.root, LEARNED)
 
     @property
     def listing(self) -> str:

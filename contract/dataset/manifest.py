@@ -46,7 +46,11 @@ class Shard(_Strict):
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
     folder: Below = Field(default="", description="Of its partition, below the split's: country=DE.")
-    file: Below = Field(default="", description="Of one that others wrote: its path below the folder of all of them.")
+    file: Below = Field(
+        default="",
+        description="Of one that others wrote: its path below the folder of all of them. Of one in a dataset that has "
+        "grown: below the folder of the manifest.",
+    )
 
 
 _RARE = ("folder", "file")  # columns that are left out where they are empty
@@ -112,6 +116,26 @@ class Counts(_Strict):
     rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
 
+class Increment(_Strict):
+    """What one run added to a dataset that grows."""
+
+    data: Below = Field(description="The data folder of its shards.")
+    fingerprint: str = Field(description="Of the dataset, as it then was.")
+    files: int = Field(description="Input files that were prepared.")
+    windows: int = Field(description="Of all its splits.")
+    drift: dict[str, float] = Field(
+        default={},
+        description="Features whose mean in its training rows is far from that of the first run's, in deviations.",
+    )
+
+
+class Grows(_Strict):
+    """By what later runs know a dataset that they may add to."""
+
+    job: str = Field(description="The fingerprint of its job, whatever the files hold.")
+    first: str = Field(description="That of the dataset of the first run, whose statistics it has.")
+
+
 class Manifest(_Strict):
     """The published dataset. Paths in it are relative to the folder that holds it."""
 
@@ -122,6 +146,13 @@ class Manifest(_Strict):
     fingerprint: str
     data: Below = Field(description="The data folder, such as data-0f3a…")
     previous: Below | None = Field(None, description="The data folder before it, which a trainer may still read.")
+    older: list[Below] = Field(
+        default=[], description="The data folders beside `previous` of the dataset before it, where that had grown."
+    )
+    grows: Grows | None = Field(default=None, description="Of a dataset that grows, what it grows by.")
+    increments: list[Increment] = Field(
+        default=[], description="Of a dataset that grows: what each run added, the first one first."
+    )
     adopted: str | None = Field(
         default=None, description="Where shards lie that others wrote; empty: in the folder of the manifest."
     )
@@ -135,6 +166,16 @@ class Manifest(_Strict):
     counts: Counts
     notes: list[str] = Field(default=[], description="What was left out or changed on the way, a line each.")
     splits: dict[SplitName, SplitInfo]
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether its shards lie in the data folders of several runs."""
+        return any(one.data != self.data for one in self.increments)
+
+    @property
+    def folders(self) -> list[str]:
+        """The data folders that hold something of it."""
+        return [self.data, *(one.data for one in self.increments if one.data != self.data)]
 
     @property
     def features(self) -> list[str]:
@@ -173,7 +214,7 @@ class Manifest(_Strict):
     def shard_paths(self, output: str, split: SplitName) -> list[str]:
         """The split's shards in order. Readers open these and nothing else."""
         names, info = self.data_layout(output), self.splits[split]
-        if self.adopted is not None:
+        if self.adopted is not None or self.has_grown:
             return [below(self.adopted or output, shard.file) for shard in info.shards]
         count = len(info.shards) if info.written is None else info.written
         return [
@@ -188,7 +229,7 @@ class Manifest(_Strict):
         """
         if self.adopted is not None:
             return storage.stat_all([path for split in splits for path in self.shard_paths(output, split)])
-        folders = [self.data_layout(output).split(split) for split in splits]
+        folders = [output] if self.has_grown else [self.data_layout(output).split(split) for split in splits]
         suffixes = (layout.SHARD_SUFFIX, layout.BLOCKS)
         return {stat.path: stat for folder in folders for stat in storage.match(folder, suffixes)}
 

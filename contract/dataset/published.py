@@ -18,7 +18,7 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
         name
         for name in names
         if name.startswith(f"{layout.MANIFEST}.tmp-")
-        or (name.startswith(layout.DATA_PREFIX) and name not in (manifest.data, manifest.previous))
+        or (name.startswith(layout.DATA_PREFIX) and name not in (*manifest.folders, manifest.previous, *manifest.older))
     ]
     temporary = manifest.data_layout(output).temporary
     return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])

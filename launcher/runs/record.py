@@ -124,6 +124,7 @@ class RunRecord(_Part):
     overrides: list[str]
     max_assets: int | None = None
     replace: bool = False
+    refit: bool = False
     anew: bool = Field(default=False, description="Whether it does not just go on with what is there.")
     asked: list[str] = Field(description="The stages that were asked for.")
     beam_options: list[str] = []

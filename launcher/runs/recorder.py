@@ -158,6 +158,7 @@ def _new(plan: Plan) -> RunRecord:
         overrides=list(map(printable, plan.overrides)),
         max_assets=plan.max_assets,
         replace=plan.replace,
+        refit=plan.refit,
         anew=any(stage.starts_anew for stage in plan.stages),
         asked=list(plan.asked),
         beam_options=list(map(printable, plan.beam_options)),

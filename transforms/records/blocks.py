@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import SCHEMA
@@ -43,3 +44,9 @@ def index_table(shards: Sequence[np.ndarray]) -> pa.Table:
     shard = np.repeat(np.arange(len(shards)), [len(blocks) for blocks in shards])
     blocks = np.concatenate([np.empty([0, 3], np.int64), *shards])
     return pa.table([shard, *blocks.T], names=SCHEMA.names)
+
+
+def index_after(before: pa.Table, shards: int, index: pa.Table) -> pa.Table:
+    """The index of so many shards, and after them that of others."""
+    moved = index.set_column(0, SCHEMA.field("shard"), pc.add(index["shard"], shards))
+    return pa.concat_tables([before, moved.cast(SCHEMA)])

@@ -73,7 +73,7 @@ class ImageSource(SourceSection):
     noun: ClassVar[str] = "image"
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("stratify",)
-    output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record",)
+    output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record", "grow")
 
     kind: Literal["image"] = Field(description="What the files hold.")
     list: ImageList | None = Field(

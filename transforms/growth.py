@@ -1,0 +1,253 @@
+"""A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.output import Limits
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fingerprint import job_fingerprint
+from beamfeed.contract.dataset.growth import find_changes, find_grown
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
+from beamfeed.contract.dataset.raw_values import read_raw_values
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
+from beamfeed.transforms.fleet import Fleet, check_limits
+from beamfeed.transforms.notes import most_notes
+from beamfeed.transforms.records.targets import TargetTally
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources import kind_of
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Statistics
+from beamfeed.transforms.statistics.as_json import from_json, to_json
+
+FAR = 0.5  # deviations that a mean may be from the first run's, before a word is said of it
+MOST_FAR = 20  # features that are told
+
+Targets = Mapping[SplitName, Mapping[str, TargetTally]]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What later runs need of those before.
+
+    Attributes:
+      statistics: of the files of the first run.
+      targets: of all records, by split and field.
+    """
+
+    statistics: Statistics
+    targets: Targets
+
+    def text(self) -> str:
+        """As it is kept in the data folder."""
+        targets = {split: to_json(dict(fields)) for split, fields in self.targets.items()}
+        return json.dumps({"statistics": to_json(self.statistics), "targets": targets}) + "\n"
+
+    @classmethod
+    def read(cls, path: str) -> "Learned":
+        """What `text` gave.
+
+        Raises:
+          UserError: if it is not there, or damaged.
+        """
+        try:
+            told = json.loads(storage.read_text(path))
+            targets: Any = {split: from_json(fields) for split, fields in told["targets"].items()}
+            return cls(from_json(told["statistics"]), targets)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+            raise UserError(
+                f"{path}: cannot be read ({error}), so nothing can be added to the dataset; --refit prepares all again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a run goes on from the dataset that is there.
+
+    Attributes:
+      job: the fingerprint of the job; empty where its dataset does not grow.
+      published: the dataset whose statistics and transform graph are taken over; None where they are made anew.
+      adds: whether its shards stay, and the run adds to them.
+      why: why they do not, in words; empty where no more is to be said.
+    """
+
+    job: str = ""
+    published: Manifest | None = field(default=None, repr=False)
+    adds: bool = False
+    why: str = ""
+
+    @property
+    def base(self) -> Manifest | None:
+        """The dataset that is added to."""
+        return self.published if self.adds else None
+
+    def before(self, output: str) -> DataLayout:
+        """The names of the data folder that is taken over."""
+        assert self.published is not None
+        return self.published.data_layout(output)
+
+    def told(self, files: int) -> str:
+        """What the run does, in words."""
+        if self.adds:
+            return f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
+        return f"all files are prepared again, with the statistics of the first run, as {self.why}"
+
+    def reading(self, job: Job) -> Job:
+        """The job by which files are read: with the classes of labels that the dataset has."""
+        if self.published is None:
+            return job
+        classes = {one.name: one.classes for one in self.published.fields if one.classes}
+        labels = [
+            label.model_copy(update={"classes": list(classes[label.name])}) if label.classes == "auto" else label
+            for label in job.label
+        ]
+        return job.model_copy(update={"label": labels})
+
+    def rejects(self, output: str) -> str:
+        """What was set aside of the dataset that is added to, a line each."""
+        if not self.adds:
+            return ""
+        try:
+            return storage.read_text(self.before(output).rejects)
+        except FileNotFoundError:
+            return ""
+
+    def check_limits(self, fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout: DataLayout) -> None:
+        """As the function of this name, of the dataset as it will be."""
+        check_limits(fleet if self.base is None else fleet.beside(self.base.counts), rejects, limits, layout.rejects)
+
+    def check(self, source: Source, statistics: Statistics) -> None:
+        """Raises UserError where the files give other fields than the dataset has."""
+        assert self.published is not None
+        output = source.job.output.path
+        raw = read_raw_values(self.before(output).raw_values)
+        now, then = source.fields(statistics), self.published.fields
+        if now == then and source.raw_values == raw:
+            return
+        differ = sorted({one.name for one in now} ^ {one.name for one in then})
+        what = f"fields {', '.join(differ)}" if differ else "values are read in another way"
+        raise UserError(
+            f"output.grow: with the new files the records would differ from those of {output} ({what}); name the "
+            "columns in the job file, or prepare all again with --refit"
+        )
+
+
+NEW = Growth()  # of a dataset that does not grow
+
+
+def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> tuple[Growth, list[FileStat]]:
+    """How a run goes on, and the files that it prepares.
+
+    Args:
+      job: that is to run.
+      files: that it lists.
+      refit: whether all is made anew.
+
+    Raises:
+      UserError: if there is a manifest that cannot be understood.
+    """
+    if not job.output.grow:
+        return NEW, list(files)
+    grows = job_fingerprint(job)
+    published = None if refit else find_grown(job)
+    if published is None:
+        return Growth(grows), list(files)
+    changes = find_changes(job, files, published.data_layout(job.output.path))
+    if changes is None:
+        return Growth(grows, published, why="its list of files is missing"), list(files)
+    if changes.others:
+        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), list(files)
+    kind = kind_of(job)
+    names = {kind.asset_of_path(path, job) for path in changes.known}
+    for stat in changes.new:
+        name = kind.asset_of_path(stat.path, job)
+        if name is None:
+            return Growth(grows, published, why=f"{stat.path} may go on with any asset"), list(files)
+        if name in names:
+            return Growth(grows, published, why=f"{stat.path} goes on with asset {name}"), list(files)
+    return Growth(grows, published, adds=True), changes.new
+
+
+def grown_manifest(growth: Growth, manifest: Manifest, windows: int, drift: dict[str, float]) -> Manifest:
+    """The manifest of a run, together with the dataset that it adds to.
+
+    Args:
+      growth: of the run.
+      manifest: with the numbers and notes of the run alone, and the splits of both.
+      windows: that the run wrote.
+      drift: see `drift_of`.
+    """
+    if not growth.job:
+        return manifest
+    known, base = None if growth.published is None else growth.published.grows, growth.base
+    one = Increment(
+        data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
+    )
+    changed: dict[str, Any] = {
+        "grows": Grows(job=growth.job, first=manifest.fingerprint if known is None else known.first),
+        "increments": [*(() if base is None else base.increments), one],
+        "notes": [*manifest.notes, *([f"new files are unlike those of the first run: {_far(drift)}"] if drift else [])],
+    }
+    if base is not None:
+        changed["counts"] = add_counts(base.counts, manifest.counts)
+        changed["notes"] = most_notes([*base.notes, *(note for note in changed["notes"] if note not in base.notes)])
+    return manifest.model_copy(update=changed)
+
+
+def _far(drift: Mapping[str, float]) -> str:
+    return ", ".join(f"the mean of {name} is {away:+.1f} deviations away" for name, away in list(drift.items())[:3])
+
+
+def add_counts(before: Counts, new: Counts) -> Counts:
+    """The sums of two runs on different assets."""
+    return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
+
+
+def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:
+    """The shards of a dataset, each with its path below the output."""
+    paths = manifest.shard_paths(output, split)
+    return [
+        shard.model_copy(update={"file": below_output(output, path)})
+        for path, shard in zip(paths, manifest.splits[split].shards, strict=True)
+    ]
+
+
+def below_output(output: str, path: str) -> str:
+    """A path in the folder of the manifest, as the manifest has it."""
+    return path.removeprefix(storage.join(output, ""))
+
+
+def drift_of(learned: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, float]:
+    """How many deviations the means of features are away from those of the first run, where that is far.
+
+    Args:
+      learned: what `Source.stats` gives of the first run's statistics.
+      found: likewise, of new files.
+    """
+    far: dict[str, float] = {}
+    for name, before in learned.get("features", {}).items():
+        mean, std = before.get("mean"), before.get("std")
+        now = found.get("features", {}).get(name, {}).get("mean")
+        if mean is None or now is None:
+            continue
+        away = (now - mean) / (std or 1.0)  # what is constant is divided by one, as its values are
+        if abs(away) > FAR:
+            far[name] = round(away, 3)
+    return dict(sorted(far.items(), key=lambda item: -abs(item[1]))[:MOST_FAR])
+
+
+def add_up_targets(before: Targets, new: Targets) -> dict[SplitName, dict[str, TargetTally]]:
+    """The targets of both."""
+    return {
+        split: {
+            name: new[split][name] + before[split][name] if name in before.get(split, {}) else tally
+            for name, tally in new[split].items()
+        }
+        for split in SPLITS
+    }
