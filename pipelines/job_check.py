@@ -26,6 +26,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowEstimate, choose, estimate_rows, scaled
+from beamfeed.transforms.growth import find_growth
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.rehearsal import Problems, Rehearsal, rehearse
 from beamfeed.transforms.sources import make_source
@@ -86,6 +87,8 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     complete = False
     with problems.collected():
         complete = read_complete(job.output.path, fingerprint) is not None
+    growth, new = find_growth(job, listed)
+    remarks = [growth.told(len(new))] if growth.published is not None and not complete else []
     source, files = make_source(job, listed)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
@@ -123,7 +126,8 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         report(of_training.errors)
-    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.errors, warnings)
+    remarks += source.remarks
+    return Checked(job, files, look, remarks, found, manifest, rows, complete, problems.errors, warnings)
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -109,13 +109,17 @@ class Lake:
 
     def rows(self, split: str) -> dict[str, dict[str, np.ndarray]]:
         """The fields of each row of a split, by what the field `row` holds; protobuf reads the records."""
-        return self.rows_below(split)
+        files = self.manifest["splits"][split]["shards"].get("file")
+        return self.rows_below(split) if files is None else self._rows_of([self.output / file for file in files])
 
     def rows_below(self, folder: str) -> dict[str, dict[str, np.ndarray]]:
         """Likewise, of all shards in a folder below that of the data."""
+        return self._rows_of(sorted((self.data / folder).rglob("*.tfrecord")))
+
+    def _rows_of(self, paths: list[Path]) -> dict[str, dict[str, np.ndarray]]:
         fields = {field["name"]: field for field in self.manifest["fields"]}
         found = {}
-        for path in sorted((self.data / folder).rglob("*.tfrecord")):
+        for path in paths:
             for record in tf.data.TFRecordDataset(str(path)):
                 features = tf.train.Example.FromString(record.numpy()).features.feature
                 values = {name: _values(features, field) for name, field in fields.items()}

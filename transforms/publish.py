@@ -13,7 +13,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
-from beamfeed.contract.dataset.published import leftovers
+from beamfeed.contract.dataset.published import leftovers, remove_superseded
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
@@ -92,6 +92,7 @@ def publish(
     write_manifest(layout.output, manifest)
     for path in leftovers(layout.output, manifest):
         storage.remove_tree(path)
+    remove_superseded(layout.output, manifest)
 
 
 class Publish(beam.DoFn):

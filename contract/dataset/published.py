@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, find_replaceable
 from beamfeed.contract.errors import UserError
@@ -22,6 +22,22 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
     ]
     temporary = manifest.data_layout(output).temporary
     return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])
+
+
+def remove_superseded(output: str, manifest: Manifest) -> None:
+    """Removes what the run before the previous one left beside its shards; of earlier ones it is gone by then."""
+    earlier = [one.data for one in manifest.increments if one.data not in (manifest.data, manifest.previous)]
+    if not earlier:
+        return
+    names = layout.DataLayout(output, earlier[-1])
+    for split in SPLITS:
+        storage.remove_file(names.blocks(split))
+    for name in storage.list_folder(names.root):
+        path = storage.join(names.root, name)
+        if "." in name:
+            storage.remove_file(path)
+        elif name not in SPLITS:
+            storage.remove_tree(path)
 
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:

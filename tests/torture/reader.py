@@ -43,15 +43,21 @@ def read_dataset(output: Path) -> Dataset:
     """The dataset in a folder."""
     manifest = json.loads((output / "manifest.json").read_text())
     folder = output / manifest["data"]
-    found = Dataset(manifest, {}, json.loads((folder / "stats.json").read_text()), read_rejects(output), [], folder)
+    found = Dataset(manifest, {}, json.loads((folder / "stats.json").read_text()), read_rejects(folder), [], folder)
     for split, info in manifest["splits"].items():
         found.windows[split] = {}
-        count = len(info["shards"]["records"])
-        for index in range(count):
-            path = folder / split / f"part-{index:05d}-of-{count:05d}.tfrecord"
+        for path in shard_paths(output, folder / split, info["shards"]):
             for record in records(path, manifest["compression"] == "gzip"):
                 _frame(parse_example(record), found, split)
     return found
+
+
+def shard_paths(output: Path, folder: Path, shards: dict[str, list]) -> list[Path]:
+    """The files of a split; where a dataset has grown, the manifest says where each is."""
+    if "file" in shards:
+        return [output / file for file in shards["file"]]
+    count = len(shards["records"])
+    return [folder / f"part-{index:05d}-of-{count:05d}.tfrecord" for index in range(count)]
 
 
 @dataclass
@@ -75,11 +81,9 @@ def read_rows(output: Path) -> RowSet:
     manifest = json.loads((output / "manifest.json").read_text())
     folder = output / manifest["data"]
     stats = json.loads((folder / "stats.json").read_text())
-    found = RowSet(manifest, {split: {} for split in manifest["splits"]}, stats, read_rejects(output), [])
+    found = RowSet(manifest, {split: {} for split in manifest["splits"]}, stats, read_rejects(folder), [])
     for split, info in manifest["splits"].items():
-        count = len(info["shards"]["records"])
-        for index in range(count):
-            path = folder / split / f"part-{index:05d}-of-{count:05d}.tfrecord"
+        for path in shard_paths(output, folder / split, info["shards"]):
             for record in records(path, manifest["compression"] == "gzip"):
                 example = parse_example(record)
                 columns = {one["name"]: _values(example[one["name"]], one) for one in manifest["fields"]}
@@ -107,9 +111,9 @@ def _values(values: list, field: dict[str, Any]) -> Any:
     return [np.frombuffer(value, np.dtype(dtype).newbyteorder("<")).reshape(field["shape"]) for value in values]
 
 
-def read_rejects(output: Path) -> list[dict[str, Any]]:
+def read_rejects(folder: Path) -> list[dict[str, Any]]:
     """What was set aside."""
-    paths = output.glob("data-*/rejects/*.jsonl")
+    paths = folder.glob("rejects/*.jsonl")
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

@@ -49,7 +49,21 @@ def describe(manifest: Manifest) -> list[str]:
         for name, info in manifest.splits.items()
     ]
     targets = [line for field in manifest.fields for line in describe_target(manifest, field)]
-    return [*lines, "", *describe_fields(manifest.fields), "", *table([head, *splits]), *targets]
+    grown = describe_growth(manifest)
+    return [*lines, "", *describe_fields(manifest.fields), "", *table([head, *splits]), *targets, *grown]
+
+
+def describe_growth(manifest: Manifest) -> list[str]:
+    """What each run added, after an empty line; nothing where one run wrote all."""
+    if len(manifest.increments) < 2:
+        return []
+    rows = []
+    for number, one in enumerate(manifest.increments, 1):
+        far = ", ".join(f"{name} {away:+.1f} deviations" for name, away in list(one.drift.items())[:3])
+        rows.append((f"{number}", f"{one.files:,}", f"{one.windows:,}", far or "-"))
+    hidden = [f"... {len(rows) - LINES} runs before"] if len(rows) > LINES else []
+    head = (f"grown in {len(rows)} runs", "files", "windows", "means far from the first run's")
+    return ["", *hidden, *table([head, *rows[-LINES:]])]
 
 
 def describe_fields(fields: Sequence[Field]) -> list[str]:
@@ -97,7 +111,7 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
     return ["", *table([head, *values])]
 
 
-def raw_columns(stats: Mapping[str, Any]) -> list[str]:
+def raw_columns(stats: Mapping[str, Any], *, grown: bool = False) -> list[str]:
     """What stats.json says of the columns of the files, in their own units, as a table; nothing where it does not."""
     features = stats.get("features")
     if not isinstance(features, dict):
@@ -111,7 +125,8 @@ def raw_columns(stats: Mapping[str, Any]) -> list[str]:
         for name, column in list(columns.items())[:LINES]
     ]
     hidden = [f"... {len(columns) - LINES} more columns"] if len(columns) > LINES else []
-    return [*table([("in the files, training rows", "count", "missing", *numbers), *rows]), *hidden]
+    title = "in the files, training rows" if not grown else "in the files of the first run, training rows"
+    return [*table([(title, "count", "missing", *numbers), *rows]), *hidden]
 
 
 def _number(value: Any) -> str:
@@ -154,7 +169,7 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
         facts = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
         return {"dataset": output, **facts, "statistics": [column.to_json() for column in columns], "files": stats}
     print("\n".join(describe(manifest)))
-    if raw := raw_columns(stats):
+    if raw := raw_columns(stats, grown=len(manifest.increments) > 1):
         print("\n" + "\n".join(raw))
     if sample:
         print(f"\nas a model gets them, {len(sample):,} of {manifest.splits[splits[0]].records:,} records of {first}")

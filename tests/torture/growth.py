@@ -1,0 +1,131 @@
+"""Random fleets that arrive bit by bit: after each increment a run, and at the end what one run over all files gives.
+
+    python -m tests.torture.growth --fleets 500
+
+The files of a fleet are put into increments at random, some runs are killed and started again, and the oracle of the
+torture says what windows, labels, splits, counts and rejects there must be: none lost, twice, or in another split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from .check import Outcome, Problem, find_problems
+from .fast import keep_what_beam_works_out
+from .fleet import Fleet, Plan, draw_plan
+from .kinds import KINDS
+from .one import ROOT, _here, build, remove, write_job
+
+KILLED = 0.1  # the share of runs that are killed once before
+LASTS_S = 6.0  # about how long a run lasts that is to be killed
+OF_STATISTICS = "statistics"  # they are those of the first increment
+
+
+def choose_plan(seed: int) -> Plan:
+    """A plan of values as they are, which hang on no statistics."""
+    kind = "table" if seed % 5 == 0 else "timeseries"
+    plan = draw_plan(seed, (), {"scale": "none", "per": "fleet"}, kind)
+    return replace(plan, files=max(plan.files, 1 + seed % 3) if plan.naming != "stem" else 1)
+
+
+def build_growing(plan: Plan) -> Fleet:
+    """The fleet of a plan, whose dataset grows."""
+    fleet = build(plan)
+    fleet.job["output"]["grow"] = True
+    if plan.kind == "table":
+        sections = fleet.job["features"]
+        sections.pop("state", None)  # its vocabulary is that of the first increment
+        for name, section in sections.items():
+            if section["type"] == "numeric":
+                sections[name] = {**section, "scale": "none", "missing": 0.5}
+                sections[name].pop("clip", None)
+    return fleet
+
+
+def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], int]:
+    """Grows a dataset in an empty folder.
+
+    Returns:
+      what is wrong with it; and how many of the runs added to what was there.
+    """
+    chance = Random(f"growth {plan.seed}")
+    fleet, kind = build_growing(plan), KINDS[plan.kind]
+    (folder / "all").mkdir(parents=True)
+    kind.write(fleet, folder / "all")
+    files = sorted(path for path in (folder / "all").rglob("*") if path.is_file())
+    if chance.random() < 0.7:
+        chance.shuffle(files)  # else in order, as days come
+    job = folder / "job.yaml"
+    write_job(fleet, folder, job)
+    cuts = sorted(chance.sample(range(1, len(files)), min(len(files) - 1, chance.randint(1, 4))))
+    added, outcome, before = 0, None, None
+    for first, end in zip([0, *cuts], [*cuts, len(files)], strict=True):
+        for path in files[first:end]:
+            target = folder / "fleet" / path.relative_to(folder / "all")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, target)
+        if chance.random() < KILLED:
+            _killed(job, chance.uniform(1.0, LASTS_S))
+        shutil.rmtree(folder / "tmp", ignore_errors=True)
+        outcome = _here(fleet, job, folder)
+        now = manifest_text(outcome)
+        if end < len(files) and outcome.code != 0 and now != before:
+            return [Problem("published", "a run that failed changed the dataset")], added
+        added, before = added + ("adding" in outcome.out), now
+    assert outcome is not None
+    expected = kind.expect(deepcopy(fleet))
+    problems = find_problems(outcome, expected, kind.compare)
+    return [problem for problem in problems if problem.kind != OF_STATISTICS], added
+
+
+def manifest_text(outcome: Outcome) -> str | None:
+    """What is published."""
+    path = outcome.output / "manifest.json"
+    return path.read_text() if path.exists() else None
+
+
+def _killed(job: Path, seconds: float) -> None:
+    """Starts a run as a command and kills it."""
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    time.sleep(seconds)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def main() -> int:
+    """Grows many datasets and prints those that are not as expected."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fleets", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0, help="of the first")
+    args = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    keep_what_beam_works_out()
+    wrong = added = 0
+    for seed in range(args.seed, args.seed + args.fleets):
+        folder = Path(tempfile.mkdtemp(prefix=f"growth-{seed}-"))
+        problems, count = grow_one(choose_plan(seed), folder)
+        added, wrong = added + count, wrong + bool(problems)
+        for problem in problems[:3]:
+            print(f"seed {seed}: {problem.kind}: {problem.what}", flush=True)
+        remove(folder)
+    print(f"{args.fleets} fleets, {added} increments added, {wrong} wrong", flush=True)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
