@@ -62,6 +62,11 @@ class Ending:
             streams.write_line(line, self._stderr)
         leave(code)
 
+    def let_end(self) -> None:
+        """Returns, but not while the process is being ended: what fails as things are undone says nothing."""
+        if self._begun.locked():
+            threading.Event().wait()
+
     def watch_signals(self) -> None:
         """From here on SIGINT, SIGTERM and SIGHUP end the process. To be called by a program's main thread.
 

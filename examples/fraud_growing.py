@@ -18,7 +18,6 @@ from fraud_score import TEST, average_precision, read_days, roc_auc, scores_of
 
 ROOT = Path(__file__).resolve().parent
 FIRST_WEEK, TRAINED = "date=2018-07-24", "date=2018-07-31"  # the days after which a model is trained
-GROWN_EPOCHS = 5  # the second time; the first time it is as many as the job says
 
 
 def job_of(folder: Path, files: Path, name: str, seed: int, **train: object) -> Path:
@@ -56,7 +55,7 @@ def main() -> None:
     args.out.mkdir(parents=True)
     days = sorted(args.lake.glob("date=*"))
     first = job_of(args.out, args.out / "grown", "first", args.seed)
-    warm = {"init": {"from": str(args.out / "first")}, "epochs": GROWN_EPOCHS}
+    warm = {"init": {"from": str(args.out / "first")}}
     second = job_of(args.out, args.out / "grown", "second", args.seed, **warm)
     for day in days:
         link(day, args.out / "grown")

@@ -289,12 +289,13 @@ def log_level(level: int) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
-    arguments, log = sys.argv[1:] if argv is None else argv, FailureLog()
+    arguments, log, ending = sys.argv[1:] if argv is None else argv, FailureLog(), ending or Ending()
     if PREPROCESS.shows_help(arguments):
         return 0
     try:
-        run(arguments, ending or Ending(), log)
+        run(arguments, ending, log)
     except Exception as error:
+        ending.let_end()
         return complain(error, log)
     return 0
 
