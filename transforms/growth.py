@@ -18,7 +18,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet, check_limits
-from beamfeed.transforms.notes import most_notes
+from beamfeed.transforms.notes import add_lines, most_notes
 from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
@@ -196,7 +196,7 @@ def grown_manifest(growth: Growth, manifest: Manifest, windows: int, drift: dict
     }
     if base is not None:
         changed["counts"] = add_counts(base.counts, manifest.counts)
-        changed["notes"] = most_notes([*base.notes, *(note for note in changed["notes"] if note not in base.notes)])
+        changed["notes"] = most_notes(add_lines(base.notes, changed["notes"]))
     return manifest.model_copy(update=changed)
 
 

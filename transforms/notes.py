@@ -1,5 +1,6 @@
 """What a user should know of a dataset that was made: what took no part, and what was changed on the way."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -7,6 +8,11 @@ from beamfeed.transforms.driver import Collection, Driver
 
 MOST_NOTES = 50  # lines of a manifest
 _NAMED = 3  # assets in a line
+
+
+_LINE = re.compile(  # as `to_line` writes it
+    r"(?P<what>.*): (?:(?P<count>[\d,]+) in )?(?P<assets>\d+) assets? \((?P<names>.*?)(?: and \d+ more)?\)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +43,24 @@ class _Sum:
 
 def to_line(what: str, notes: Iterable[Note]) -> str:
     """The line that sums up the notes that say the same; each asset has one of them."""
-    total = sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum())
+    return _line(what, sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum()))
+
+
+def add_lines(before: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of two runs on different assets: those that say the same become one, others stay, each once."""
+    sums: dict[str, _Sum] = {}
+    for line in (*before, *new):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            sums.setdefault(line, _Sum())
+            continue
+        names = tuple(found["names"].split(", "))
+        count = int((found["count"] or "0").replace(",", ""))
+        sums[found["what"]] = sums.get(found["what"], _Sum()) + _Sum(count, int(found["assets"]), names)
+    return [_line(what, total) if total.assets else what for what, total in sums.items()]
+
+
+def _line(what: str, total: _Sum) -> str:
     more = total.assets - len(total.names)
     assets = f"{total.assets} asset{'s' if total.assets != 1 else ''}"
     named = ", ".join(total.names) + (f" and {more} more" if more else "")

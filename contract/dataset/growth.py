@@ -4,8 +4,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, files_beside, job_fingerprint
@@ -13,7 +11,7 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.storage import FileStat
 
-SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("beside", pa.bool_())])
+COLUMNS = ("path", "size", "mtime", "beside")  # of the list of files
 
 
 def fingerprint_of(job: Job, files: Sequence[FileStat]) -> str:
@@ -63,16 +61,16 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
       files: that it lists now.
       layout: of the data folder.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files)))
     except FileNotFoundError:
         return None
-    before = dict(zip(table["path"].to_pylist(), zip(*(table[name].to_pylist() for name in SCHEMA.names[1:]),
-                                                     strict=True), strict=True))  # fmt: skip
-    now = {stat.path: (stat.size, stat.mtime, False) for stat in files}
-    now |= {stat.path: (stat.size, stat.mtime, True) for stat in files_beside(job)}
+    rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
+    before = {path: told for path, *told in rows}
+    now = {path: told for path, *told in _rows(job, files)}
     others = [path for path, told in before.items() if now.get(path) != told]
     others += [path for path, (_, _, beside) in now.items() if beside and path not in before]
     known = [path for path, (_, _, beside) in before.items() if not beside]
@@ -81,11 +79,16 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
 
 def write_files(job: Job, files: Sequence[FileStat], layout: DataLayout) -> None:
     """Writes of what files a dataset is made."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [(stat.path, stat.size, stat.mtime, False) for stat in files]
-    rows += [(stat.path, stat.size, stat.mtime, True) for stat in files_beside(job)]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in SCHEMA.names)
+    columns = zip(*_rows(job, files), strict=True)
     buffer = io.BytesIO()
-    pq.write_table(pa.table([pa.array(column) for column in columns], schema=SCHEMA), buffer, compression="zstd")
+    pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), buffer, compression="zstd")
     storage.write_bytes(layout.files, buffer.getvalue())
+
+
+def _rows(job: Job, files: Sequence[FileStat]) -> list[tuple[str, int, int, bool]]:
+    """Of each file, and of those that are read beside them, what `COLUMNS` says."""
+    rows = [(stat.path, stat.size, stat.mtime, False) for stat in files]
+    return rows + [(stat.path, stat.size, stat.mtime, True) for stat in files_beside(job)]

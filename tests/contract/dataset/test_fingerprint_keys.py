@@ -205,6 +205,7 @@ OTHER: list[tuple[str, str, str | None]] = [
     ("source.kind", "source.kind=timeseries", None),  # another one has other keys
     ("source.files", "source.files=in/*", None),  # the files themselves count
     ("output.path", "output.path=other", None),
+    ("output.grow", "output.grow=true", "source.max_assets=null"),
     ("limits.max_rejected_fraction", "limits.max_rejected_fraction=0.5", None),
     ("limits.max_rejected_assets", "limits.max_rejected_assets=5", None),
     ("train", "train={model: {name: recurrent_autoencoder, latent: 3}, task: {name: reconstruct}, workdir: v}", None),
