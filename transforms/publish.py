@@ -12,6 +12,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.limits import over_drift
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
 from beamfeed.contract.dataset.published import leftovers, remove_superseded
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
@@ -131,6 +132,8 @@ class Publish(beam.DoFn):
         manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
         stats = source.stats(statistics)
         drift = {} if found is None else drift_of(stats, source.stats(found))
+        if drifted := over_drift(job.limits, drift):
+            raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
         manifest = grown_manifest(growth, manifest, windows, drift)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets).text())

@@ -57,6 +57,11 @@ class Limits(Section):
         default=None,
         description="The number of assets that may be set aside; max_rejected_fraction then counts where it is given.",
     )
+    max_drift: Annotated[float, Field(ge=0.5)] | None = Field(
+        default=None,
+        description="Of a dataset that grows: how many deviations the mean of a feature in new training rows may be "
+        "away from that of the first run, before the job fails.",
+    )
     sort_memory_mb: Annotated[int, Field(ge=0)] = Field(
         default=512, description="An asset whose rows are not in order of time is sorted in memory up to this size."
     )

@@ -33,7 +33,7 @@ NO_DATA: dict[str, Any] = {
     "name": True,
     "source": {"files": True},  # the files themselves count
     "output": {"path": True, "grow": True},
-    "limits": {"max_rejected_fraction": True, "max_rejected_assets": True},
+    "limits": {"max_rejected_fraction": True, "max_rejected_assets": True, "max_drift": True},
     "train": True,
     "sweep": True,
     "launch": True,

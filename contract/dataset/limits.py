@@ -1,6 +1,7 @@
 """How much may be rejected: one rule for a run, and for a dataset that is complete when limits are tightened."""
 
 import json
+from collections.abc import Mapping
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -38,6 +39,22 @@ def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | No
     return None
 
 
+def over_drift(limits: Limits, drift: Mapping[str, float]) -> str | None:
+    """Which feature of new files is farther from those of the first run than the limit, if one.
+
+    Args:
+      limits: of the job.
+      drift: of a run that added to a dataset, see `contract.dataset.manifest.Increment`.
+    """
+    name, away = max(drift.items(), key=lambda one: abs(one[1]), default=("", 0.0))
+    if limits.max_drift is None or abs(away) <= limits.max_drift:
+        return None
+    return (
+        f"in new files the mean of {name} is {away:+.1f} deviations away from that of the first run, "
+        f"limits.max_drift is {limits.max_drift:g}"
+    )
+
+
 def groups_over_limits(limits: Limits, rejected: int, groups: int) -> str | None:
     """As `over_limits`, where each group of a dataset is trained by itself, and counts as an asset does."""
     most = limits.max_rejected_assets
@@ -60,6 +77,9 @@ def check_complete(job: Job, manifest: Manifest) -> None:
       JobFailed: if more was rejected than the job allows.
     """
     counts, output = manifest.counts, job.output.path
+    for one in manifest.increments:
+        if drifted := over_drift(job.limits, one.drift):
+            raise JobFailed(f"{output}: the dataset is complete, but {drifted}; nothing was changed")
     over = over_limits(job.limits, counts, _nameless_files(manifest, output) if counts.rejected_files else 0)
     if over is not None:
         raise JobFailed(

@@ -92,9 +92,16 @@ def test_statistics_are_those_of_the_first_run_until_they_are_made_anew(tmp_path
     other = make_lake(300, seed=2)
     other["count"] = other["count"] + 100
     lake.write("2.parquet", other)
+    before = lake.manifest
+    assert lake.preprocess("limits.max_drift=3") == 1
+    assert lake.manifest == before
     capfd.readouterr()
     assert lake.preprocess() == 0
     assert "adding 1 new file to the dataset, with the statistics of its first run" in capfd.readouterr().out
+    assert lake.preprocess("limits.max_drift=3") == 1  # complete, and by the same rule
+    told = capfd.readouterr().err
+    assert "in new files the mean of count is" in told
+    assert "limits.max_drift is 3" in told
     manifest = lake.manifest
     drift = manifest["increments"][1]["drift"]["count"]
     deviation = first["count"][[row in lake.rows("train") for row in first["row"]]].std(ddof=0)

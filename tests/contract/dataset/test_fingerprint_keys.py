@@ -208,6 +208,7 @@ OTHER: list[tuple[str, str, str | None]] = [
     ("output.grow", "output.grow=true", "source.max_assets=null"),
     ("limits.max_rejected_fraction", "limits.max_rejected_fraction=0.5", None),
     ("limits.max_rejected_assets", "limits.max_rejected_assets=5", None),
+    ("limits.max_drift", "limits.max_drift=2", None),
     ("train", "train={model: {name: recurrent_autoencoder, latent: 3}, task: {name: reconstruct}, workdir: v}", None),
     ("sweep", "sweep={space: {train.epochs: [1, 2]}}", None),
     ("launch", "launch={train: {workers: 64}, preprocess: {workers: 3}}", None),
