@@ -38,6 +38,11 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
+        if run.get("data") in [one.fingerprint for one in manifest.increments[:-1]]:
+            raise UserError(
+                f"{names.workdir}: holds a training run on the dataset as it was before it grew; go on from its weights "
+                f"with --set train.init.from={names.workdir} and another train.workdir, or start again with --restart"
+            )
         counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
         difference = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
         raise UserError(

@@ -15,7 +15,7 @@ import yaml
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import write_manifest
+from beamfeed.contract.dataset.manifest import Increment, write_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
@@ -282,6 +282,19 @@ def test_evaluated_every_few_steps_and_ended_by_their_number(job, written, tmp_p
     assert find_finished(more, written.manifest) is None
     train(more, written)
     assert [line["step"] for line in lines(more)] == [5, 10, 13, 15, 16]
+
+
+def test_a_run_on_a_dataset_that_has_grown_is_told_how_to_go_on(job, written, tmp_path):
+    workdir, before = str(tmp_path / "model"), written.manifest.fingerprint
+    os.makedirs(workdir)
+    with open(RunLayout(workdir).run, "w") as file:
+        json.dump({"fingerprint": "of before", "data": before}, file)
+    runs = [Increment(data="data-0", fingerprint=name, files=1, windows=1) for name in (before, "grown")]
+    grown = written.manifest.model_copy(update={"fingerprint": "grown", "increments": runs})
+    with pytest.raises(
+        UserError, match=f"before it grew; .* --set train.init.from={workdir} and another train.workdir"
+    ):
+        find_finished(job(workdir=workdir), grown)
 
 
 @pytest.mark.slow

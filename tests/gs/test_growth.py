@@ -1,0 +1,43 @@
+"""A lake on gs:// that grows by a day: the shards of a local dataset that does, and no old one is read or written."""
+
+import json
+from urllib.parse import unquote
+
+import yaml
+
+from tests.tables import Lake, make_table
+
+
+def test_a_day_is_added_as_on_a_disk(gs, tmp_path):
+    lake = Lake(tmp_path)
+    lake.job["output"]["grow"] = True
+    lake.write("day=0/part-0.parquet", make_table(200, 0))
+    job = json.loads(json.dumps(lake.job))
+    job["source"]["files"], job["output"]["path"] = gs.upload(lake.files, "lake"), gs.url("data")
+    (tmp_path / "remote.yaml").write_text(yaml.safe_dump(job, sort_keys=False))
+    path = gs.upload(tmp_path / "remote.yaml", "job.yaml")
+    first = gs.preprocess("--job", path)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert lake.preprocess() == 0
+
+    lake.write("day=1/part-0.parquet", make_table(200, 1))
+    gs.upload(lake.files / "day=1", "lake/day=1")
+    gs.ledger.reset()
+    second = gs.preprocess("--job", path)
+    assert (second.returncode, second.stderr) == (0, "")
+    assert "adding 1 new file" in second.stdout
+    assert lake.preprocess() == 0
+
+    manifest, local = json.loads(gs.read("data/manifest.json")), lake.manifest
+    before, now = (one["data"] for one in manifest["increments"])
+    for split, info in manifest["splits"].items():
+        files = info["shards"]["file"]
+        assert [file.partition("/")[2] for file in files] == [
+            file.partition("/")[2] for file in local["splits"][split]["shards"]["file"]
+        ]
+        assert [gs.read(f"data/{file}") for file in files] == [
+            (lake.output / file).read_bytes() for file in local["splits"][split]["shards"]["file"]
+        ]
+        assert {file.partition("/")[0] for file in files} == {before, now}
+    asked_for = [unquote(line) for line in gs.ledger.seen]
+    assert not any(f"{before}/" in line and ".tfrecord" in line for line in asked_for)
