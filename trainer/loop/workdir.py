@@ -40,7 +40,7 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     if run is not None and run.get("fingerprint") != fingerprint:
         if run.get("data") in [one.fingerprint for one in manifest.increments[:-1]]:
             raise UserError(
-                f"{names.workdir}: holds a training run on the dataset as it was before it grew; go on from its weights "
+                f"{names.workdir}: holds a training run on the dataset before it grew; go on from its weights "
                 f"with --set train.init.from={names.workdir} and another train.workdir, or start again with --restart"
             )
         counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
