@@ -24,7 +24,7 @@ TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of
 ASSET = "asset"  # an argument where each asset has a scale of its own
 CALL_BYTES = 1 << 18, 1 << 20, 1 << 22  # of what a model is given at a time, decoded: the fastest is found
 CALL_WINDOWS = 16, 16_384  # at least and at most
-TRIES = 4  # of each size
+TRIES = 5  # of each size
 _LOADING = threading.Lock()
 
 
@@ -193,7 +193,7 @@ class CallSizes:
     def __init__(self, window_bytes: int):
         least, most = CALL_WINDOWS
         sizes = {min(most, max(least, size // max(1, window_bytes))) for size in CALL_BYTES}
-        self._seconds: dict[int, list[float]] = {size: [] for size in sorted(sizes, reverse=True)}  # a window's
+        self._seconds: dict[int, list[float]] = {size: [] for size in sorted(sizes)}  # a window's
 
     def next(self, left: int) -> int:
         """Windows of the next call.
@@ -205,7 +205,7 @@ class CallSizes:
             if size <= left and len(seconds) < TRIES:
                 return size
         tried = [size for size, seconds in self._seconds.items() if len(seconds) >= TRIES]
-        # The first call of a size makes ready for others.
+        # What makes ready, once or for a size, is in its first calls.
         return min(left, min(tried, key=lambda size: min(self._seconds[size][1:])) if tried else max(self._seconds))
 
     def took(self, windows: int, seconds: float) -> None:

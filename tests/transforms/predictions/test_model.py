@@ -23,12 +23,21 @@ def test_the_fastest_size_is_found(fastest):
     assert calls.next(3) == 3
 
 
-def test_fewer_windows_than_a_call_are_one_call_unless_a_smaller_size_is_untried():
+def test_the_end_of_a_shard_says_nothing_of_a_size():
     calls = CallSizes(1024)
-    assert calls.next(max(SIZES) - 1) == sorted(SIZES)[-2]
     assert calls.next(min(SIZES) - 1) == min(SIZES) - 1
     for _ in range(TRIES):
-        calls.took(7, 1.0)  # the end of a shard says nothing of a size
+        calls.took(min(SIZES) - 1, 1.0)
+    assert calls.next(PLENTY) == min(SIZES)
+
+
+def test_what_a_part_has_no_room_for_is_not_tried():
+    calls = CallSizes(1024)
+    for size in sorted(SIZES)[:-1]:
+        for _ in range(TRIES):
+            assert calls.next(max(SIZES) - 1) == size
+            calls.took(size, 1.0)  # so the larger is the faster
+    assert calls.next(max(SIZES) - 1) == sorted(SIZES)[-2]
     assert calls.next(PLENTY) == max(SIZES)
 
 
