@@ -1,6 +1,7 @@
 """Does the untouched job of `beamfeed init` find anomalies, and what do simple methods find of the same rows?
 
     python benchmarks/anomalies.py [FOLDER] [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out FILE]
+    python benchmarks/anomalies.py SERIES.csv --windows combined_windows.json [...]
 
 FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
 something is unusual. Without FOLDER it is the simulated fleet of examples/make_fleet.py: 18 pumps without a fault,
@@ -9,6 +10,9 @@ second. Where a method gives scores of windows, a row gets the mean of those of 
 the area under the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR
 (buffers up to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
+SERIES.csv is one of NAB, with the windows of its anomalies as published there. Its first rows train, as many as the
+split of the job says, and all are judged.
+
 Beside it, fitted on the same training rows, on the same features and windows, missing values interpolated: the mean
 square of a row's scaled values; of the windows of all files PCA, with as many components as the model has latent
 numbers, and the distance to the nearest of 20 centres of k-means; and both of each file alone, scaled by that file,
@@ -16,6 +20,7 @@ where the second has files of the same names.
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -23,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -52,6 +58,17 @@ def simulate(folder: Path) -> None:
         (folder / ("train" if usual else "test")).mkdir(exist_ok=True)
         table = table.drop_columns("fault") if usual else table.rename_columns({"fault": "anomaly"})
         pq.write_table(table, folder / ("train" if usual else "test") / path.name)
+
+
+def from_nab(series: Path, windows: Path, folder: Path) -> None:
+    """A series of NAB in `train` as it is, but for rows whose time another has, and in `test` with what is known."""
+    rows = pd.read_csv(series, parse_dates=["timestamp"]).drop_duplicates("timestamp").sort_values("timestamp")
+    published = json.loads(windows.read_text())
+    (known,) = (spans for name, spans in published.items() if Path(name).name == series.name)
+    within = [rows["timestamp"].between(*map(pd.Timestamp, span)) for span in known]
+    for part, table in (("train", rows), ("test", rows.assign(anomaly=np.any(within, axis=0)))):
+        (folder / part).mkdir()
+        table.to_parquet(folder / part / f"{series.stem}.parquet", index=False)
 
 
 def read(path: Path, columns: list[str]) -> np.ndarray:
@@ -147,7 +164,7 @@ def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -
         (f"k-means of all, {CENTRES} centres", k_means(every, seed)),
     ):
         yield method, "", lambda some, score=score: score(scaled(some, rows))
-    for name, one in parts.items():
+    for name, one in parts.items() if len(parts) > 1 else ():
         windows = windows_of(scaled(one, one), length)
         for method, score in (
             (f"PCA of each file, {latent} components", pca(windows, latent)),
@@ -156,12 +173,21 @@ def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -
             yield method, name, lambda some, score=score, one=one: score(scaled(some, one))
 
 
-def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str, tuple[float, float]]:
-    """The mean average precision and VUS-PR over the files, by method."""
+def measure(
+    folder: Path, label: str, seed: int, changes: list[str], *, in_parts: bool
+) -> dict[str, tuple[float, float]]:
+    """The mean average precision and VUS-PR over the files, by method.
+
+    Args:
+      in_parts: whether files of `train` are those of `test`, of which the job takes the first rows to train on.
+    """
     with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as work:
         job = train(folder, Path(work), seed, changes)
         names, length, latent, score = of_model(Path(work, job["train"]["workdir"]))
         parts = {path.name: read(path, names) for path in sorted((folder / "train").glob("*.parquet"))}
+        if in_parts:
+            assert job["split"]["by"] == "rows"
+            parts = {name: rows[: int(job["split"]["train"] * len(rows))] for name, rows in parts.items()}
         methods = [(MODEL, "", score), *guesses(parts, length, latent, seed)]
         rows = scored_rows(folder, Path(work), [*changes, f"train.seed={seed}", f"train.feed.seed={seed}"])
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in (SCORED, *(name for name, _, _ in methods))}
@@ -183,19 +209,24 @@ def measure(folder: Path, label: str, seed: int, changes: list[str]) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("data", type=Path, nargs="?", help="a folder, or a series of NAB")
+    parser.add_argument("--windows", type=Path, help="of anomalies of series of NAB, JSON")
     parser.add_argument("--label", default="anomaly")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the job")
     parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
     args = parser.parse_args()
     results: dict[str, list[tuple[float, float]]] = {}
-    with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as simulated:
-        if args.folder is None:
-            simulate(Path(simulated))
+    with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as made:
+        folder = Path(made)
+        if args.data is None:
+            simulate(folder)
+        elif args.windows is not None:
+            from_nab(args.data, args.windows, folder)
+        else:
+            folder = args.data.resolve()
         for seed in args.seeds:
-            folder = (args.folder or Path(simulated)).resolve()
-            for name, value in measure(folder, args.label, seed, args.set).items():
+            for name, value in measure(folder, args.label, seed, args.set, in_parts=bool(args.windows)).items():
                 results.setdefault(name, []).append(value)
     for name, pairs in results.items():
         for measured, values in zip(("average precision", "VUS-PR"), zip(*pairs, strict=True), strict=True):

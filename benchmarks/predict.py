@@ -5,9 +5,12 @@
 A fleet of noise (fleet.py), windows of 32 rows, the dense autoencoder of examples/fleet.yaml after one epoch.
 
     beamfeed      the windows of the dataset -> Parquet with errors of each column; without the start of the process
-    the model     Keras's `predict` of one array that is in memory, in batches of 256 and of 4096: answers alone
+    Keras         its `predict` of one array that is in memory, in batches of 256 and of 4096: reconstructions alone
+    exported      the signature that beamfeed calls, of the same array in the same batches: also the latent numbers, the
+                  error, and how far PCA and k-means have the window from those of training
     naive         a DoFn that calls Keras's `predict` for each window, for some seconds
 
+Each but the last is the median of three turns, after one that loads what takes long to load.
 With --growth, `predict` and `score` of that many times the assets, as processes: seconds and memory beside those of the
 fleet itself.
 """
@@ -15,12 +18,17 @@ fleet itself.
 import argparse
 import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -29,6 +37,7 @@ from measure import measure
 from turns import say, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
+TURNS = 3
 BEAMFEED = (sys.executable, "-m", "beamfeed.launcher.cli")
 
 
@@ -45,18 +54,24 @@ def job_file(folder: Path) -> Path:
     return path
 
 
-def of_beamfeed(job: Path, out: Path) -> float:
-    """Windows a second of `beamfeed predict` on the dataset, once what takes long to load is loaded."""
+def windows_per_second(answer: Callable[[], int]) -> float:
+    """The median of some turns of what gives so many windows, after one that loads modules and traces."""
+    rates = []
+    for _ in range(1 + TURNS):
+        began = time.perf_counter()
+        count = answer()
+        rates.append(count / (time.perf_counter() - began))
+    return statistics.median(rates[1:])
+
+
+def of_beamfeed(job: Path, out: Path) -> int:
+    """The windows that `beamfeed predict` writes of the dataset's training split."""
     from beamfeed.pipelines.predict import main
 
-    rates = []
-    for turn in range(2):  # the first loads modules and traces
-        began = time.perf_counter()
-        assert main(["--job", str(job), "--out", str(out / str(turn)), "--split", "train"]) == 0
-        seconds = time.perf_counter() - began
-        told = yaml.safe_load((out / str(turn) / "_export.json").read_text())
-        rates.append(sum(told["items"].values()) / seconds)
-    return rates[-1]
+    assert main(["--job", str(job), "--out", str(out), "--split", "train", "--force"]) == 0
+    told = json.loads((out / "_export.json").read_text())
+    shutil.rmtree(out)
+    return sum(told["items"].values())
 
 
 def read_windows(data: Path, most: int) -> np.ndarray:
@@ -72,12 +87,18 @@ def read_windows(data: Path, most: int) -> np.ndarray:
     return np.concatenate(batches)
 
 
-def of_model(model: object, windows: np.ndarray, batch: int) -> float:
-    """Windows a second of Keras's predict of one array."""
-    model.predict(windows[: 4 * batch], batch_size=batch, verbose=0)
-    began = time.perf_counter()
-    model.predict(windows, batch_size=batch, verbose=0)
-    return len(windows) / (time.perf_counter() - began)
+def of_keras(model: Any, windows: np.ndarray, batch: int) -> int:
+    """The windows of which Keras's predict gave the reconstructions."""
+    return len(model.predict(windows, batch_size=batch, verbose=0))
+
+
+def of_exported(call: Any, windows: np.ndarray, batch: int) -> int:
+    """The windows of which an exported model gave all that it gives."""
+    import tensorflow as tf
+
+    (name,) = call.structured_input_signature[1]
+    parts = [windows[first : first + batch] for first in range(0, len(windows), batch)]
+    return sum(len(np.asarray(call(**{name: tf.constant(part)})["score"])) for part in parts)
 
 
 def naive(path: str, windows: np.ndarray, seconds: float) -> float:
@@ -145,13 +166,16 @@ def main() -> None:
                     f"{took['peak_rss_mb']:,.0f} MB"
                 )
         job = prepared(folder, args.assets, args.rows)
-        rates = {"beamfeed": of_beamfeed(job, folder / "out")}
+        rates = {"beamfeed": windows_per_second(lambda: of_beamfeed(job, folder / "out"))}
         import keras
+        import tensorflow as tf
 
-        model = keras.models.load_model(folder / "model" / "model.keras")
         windows = read_windows(folder / "data", 300_000)
+        model = keras.models.load_model(folder / "model" / "model.keras")
+        exported = tf.saved_model.load(str(folder / "model" / "saved_model")).signatures["preprocessed"]
         for batch in (256, 4096):
-            rates[f"the model, batches of {batch}"] = of_model(model, windows, batch)
+            for way, count, one in (("Keras", of_keras, model), ("exported", of_exported, exported)):
+                rates[f"{way}, batches of {batch}"] = windows_per_second(partial(count, one, windows, batch))
         rates["naive"] = naive(str(folder / "model" / "model.keras"), windows[:20_000], args.seconds)
         for way, rate in rates.items():
             say(f"{way:30} {rate:12,.0f} windows a second")

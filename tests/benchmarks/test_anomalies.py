@@ -1,10 +1,12 @@
 """The methods beside the model are what their names say, and find what is there."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("sklearn")
@@ -28,6 +30,19 @@ def test_a_row_gets_the_mean_of_its_windows():
     scores = anomalies.row_scores(windows, lambda some: of_windows[: len(some)])
     expected = [of_windows[max(0, row - LENGTH + 1) : row + 1].mean() for row in range(40)]
     np.testing.assert_allclose(scores, expected)
+
+
+def test_rows_of_nab_are_known_by_their_windows(tmp_path):
+    times = pd.date_range("2020-01-01", periods=6, freq="1h")
+    series = tmp_path / "pump.csv"
+    pd.DataFrame({"timestamp": [*times, times[2]], "value": range(7)}).to_csv(series, index=False)
+    known = {"odd/pump.csv": [[str(times[1]), str(times[2])], [str(times[5]), "2020-02-01"]], "odd/other.csv": []}
+    (tmp_path / "windows.json").write_text(json.dumps(known))
+    anomalies.from_nab(series, tmp_path / "windows.json", tmp_path)
+    train, test = (pd.read_parquet(tmp_path / part / "pump.parquet") for part in ("train", "test"))
+    assert train["value"].to_list() == test["value"].to_list() == [0, 1, 2, 3, 4, 5]
+    assert list(train) == ["timestamp", "value"]
+    assert test["anomaly"].to_list() == [False, True, True, False, False, True]
 
 
 def test_pca_is_what_the_singular_vectors_leave():

@@ -14,6 +14,7 @@ import yaml
 
 from beamfeed.pipelines.predict import main
 from beamfeed.trainer.main import main as train
+from beamfeed.transforms.predictions import model
 from tests.albums import Album
 from tests.arrays import Pile
 from tests.fleets import Fleet, make_table
@@ -119,6 +120,16 @@ def test_series(fleet, tmp_path):
         np.testing.assert_allclose(
             of_dataset[f"error_x{column}"], squares[:, :, column].mean(axis=1), rtol=1e-4, atol=1e-6
         )
+
+
+def test_answers_do_not_depend_on_the_size_of_calls(fleet, tmp_path, monkeypatch):
+    at_once = predict(fleet.folder, tmp_path / "at-once")
+    monkeypatch.setattr(model, "CALL_BYTES", (96, 672))  # of 1 window, and of 7
+    monkeypatch.setattr(model, "CALL_WINDOWS", (1, 16))
+    model._load.cache_clear()
+    by_few = predict(fleet.folder, tmp_path / "by-few")
+    model._load.cache_clear()
+    check_same(*(sorted_by(table, "asset", "start") for table in (at_once, by_few)))
 
 
 def test_times_that_are_not_even(tmp_path):

@@ -33,7 +33,11 @@ def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     """Writes a Parquet file of some batches, which appears when it is whole."""
     import pyarrow.parquet as pq
 
-    with storage.open_output(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    words = [name for column in schema for name in _words_of(column.name, column.type)]
+    with (
+        storage.open_output(path) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=words) as writer,
+    ):
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -44,6 +48,13 @@ def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
                 waiting, size = [], 0
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
+
+
+def _words_of(name: str, kind: pa.DataType) -> list[str]:
+    """What a file calls the values of a column, if they are words: numbers rarely repeat, and so need no dictionary."""
+    while isinstance(kind, pa.ListType | pa.FixedSizeListType):
+        name, kind = f"{name}.list.element", kind.value_type
+    return [name] if pa.types.is_string(kind) or pa.types.is_binary(kind) else []
 
 
 def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:

@@ -138,8 +138,9 @@ def _errors(reconstruction: np.ndarray, values: Mapping[str, Values], inputs: Se
     given = values[field.name]
     if not isinstance(given, np.ndarray) or not field.columns:
         return {}
-    squares = np.square(given.astype(np.float32, copy=False) - reconstruction)
-    of_columns = squares.reshape(len(squares), -1, len(field.columns)).mean(axis=1)
+    apart = given.astype(np.float32, copy=False) - reconstruction
+    apart = apart.reshape(len(apart), -1, len(field.columns))
+    of_columns = np.einsum("nrc,nrc->nc", apart, apart) / apart.shape[1]
     return _parts("error", of_columns, field.columns, "errors")
 
 

@@ -3,7 +3,7 @@
 import math
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,8 +22,9 @@ from beamfeed.transforms.sources.record_block import Ragged, Values
 
 TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of itself; each has one of them
 ASSET = "asset"  # an argument where each asset has a scale of its own
-CALL_BYTES = 4 << 20  # of what a model is given at a time, decoded
+CALL_BYTES = 1 << 18, 1 << 20, 1 << 22  # of what a model is given at a time, decoded: the fastest is found
 CALL_WINDOWS = 16, 16_384  # at least and at most
+TRIES = 5  # of each size
 _LOADING = threading.Lock()
 
 
@@ -83,6 +84,7 @@ class Model:
 
     Attributes:
       told: what it tells of itself, by name: classes, features.
+      calls: how large they are.
     """
 
     def __init__(self, loaded: Any):
@@ -94,9 +96,10 @@ class Model:
             if told in self._signatures
             for name, value in self._signatures[told]().items()
         }
+        self.calls = CallSizes(self._input_bytes)
 
     @property
-    def input_bytes(self) -> int:
+    def _input_bytes(self) -> int:
         """Of what it gets of a window, once that is decoded; an axis of any length counts as 1."""
         specs = self._signatures["preprocessed"].structured_input_signature[1].values()
         return sum(spec.dtype.size * math.prod(size or 1 for size in spec.shape[1:]) for spec in specs)
@@ -131,7 +134,7 @@ class Model:
             name: tf.constant(assets, tf.string) if name == ASSET else tf.constant(windows, spec.dtype)
             for name, spec in call.structured_input_signature[1].items()
         }
-        return {name: output.numpy() for name, output in call(**arguments).items()}
+        return {name: np.asarray(output) for name, output in call(**arguments).items()}  # .numpy() would copy
 
     def answer(self, values: Mapping[str, Values], fields: Sequence[Field]) -> dict[str, np.ndarray]:
         """What it says of some windows.
@@ -157,7 +160,7 @@ class Model:
         if lacking := specs.keys() - arguments.keys():
             raise JobFailed(f"the model takes {', '.join(sorted(lacking))}, which the dataset does not have")
         return {
-            name: output.numpy()
+            name: np.asarray(output)
             for name, output in call(**{name: _tensor(*arguments[name], spec) for name, spec in specs.items()}).items()
         }
 
@@ -178,12 +181,37 @@ def _plain(values: np.ndarray | pa.Array, width: int, shape: Sequence[int | None
     return numbers_of(values).reshape(-1, *shape) if shape else numbers_of(values)
 
 
-def calls_of(count: int, size: int) -> Iterator[slice]:
-    """So many windows of so many bytes each in runs that a model gets in a call."""
-    least, most = CALL_WINDOWS
-    step = min(most, max(least, CALL_BYTES // max(1, size)))
-    for first in range(0, count, step):
-        yield slice(first, min(first + step, count))
+class CallSizes:
+    """How many windows a model gets in a call: some sizes are tried, and from then on it is the fastest of them.
+
+    It differs by model: on a CPU a dense one likes calls that are larger than those of a recurrent one.
+
+    Args:
+      window_bytes: of what the model gets of a window.
+    """
+
+    def __init__(self, window_bytes: int):
+        least, most = CALL_WINDOWS
+        sizes = {min(most, max(least, size // max(1, window_bytes))) for size in CALL_BYTES}
+        self._seconds: dict[int, list[float]] = {size: [] for size in sorted(sizes)}  # a window's
+
+    def next(self, left: int) -> int:
+        """Windows of the next call.
+
+        Args:
+          left: at most so many.
+        """
+        for size, seconds in self._seconds.items():
+            if size <= left and len(seconds) < TRIES:
+                return size
+        tried = [size for size, seconds in self._seconds.items() if len(seconds) >= TRIES]
+        # What makes ready, once or for a size, is in its first calls.
+        return min(left, min(tried, key=lambda size: min(self._seconds[size][1:])) if tried else max(self._seconds))
+
+    def took(self, windows: int, seconds: float) -> None:
+        """So long took a call."""
+        if windows in self._seconds and len(self._seconds[windows]) < TRIES:
+            self._seconds[windows].append(seconds / windows)
 
 
 class Graph:

@@ -1,6 +1,7 @@
 """Predictions as Parquet: of the windows of a dataset, shard by shard, and of files that no dataset was made of."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.outcome import CheckedFleet
 from beamfeed.transforms.predictions.columns import answer_columns, join, key_columns
-from beamfeed.transforms.predictions.model import Exported, Model, calls_of, load
+from beamfeed.transforms.predictions.model import Exported, Model, load
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
@@ -75,10 +76,15 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
       fields: of them.
       place: see `RecordBlock`, of the block that they are of.
     """
-    for part in calls_of(items.count, model.input_bytes):
+    first = 0
+    while first < items.count:
+        part = slice(first, first + model.calls.next(items.count - first))
+        first = part.stop
         values = {name: _part(value, part, items.count) for name, value in items.values.items()}
         some = Items(part.stop - part.start, values, items.row[part], items.in_record[part])
+        began = time.perf_counter()
         answers = model.answer(values, fields.inputs)
+        model.calls.took(some.count, time.perf_counter() - began)
         keys = key_columns(fields.told, some, fields.length, values, place)
         yield join(keys, answer_columns(answers, model.told, values, fields.inputs))
 
