@@ -26,7 +26,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowEstimate, choose, estimate_rows, scaled
-from beamfeed.transforms.growth import find_growth
+from beamfeed.transforms.growth import Learned, find_growth
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.rehearsal import Problems, Rehearsal, rehearse
 from beamfeed.transforms.sources import make_source
@@ -88,8 +88,12 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     with problems.collected():
         complete = read_complete(job.output.path, fingerprint) is not None
     growth, new = find_growth(job, listed)
-    remarks = [growth.told(len(new))] if growth.published is not None and not complete else []
-    source, files = make_source(job, listed)
+    source, files = make_source(growth.reading(job), listed)
+    remarks = []
+    if growth.published is not None and not complete:
+        remarks = [growth.told(len(new))]
+        with problems.collected():
+            growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         found = rehearse(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)

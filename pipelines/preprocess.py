@@ -22,8 +22,8 @@ from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
-from beamfeed.contract.dataset.growth import find_grown, fingerprint_of, write_files
-from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path
+from beamfeed.contract.dataset.growth import data_layout, find_grown, fingerprint_of, write_files
+from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path, manifest_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
@@ -123,7 +123,8 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
             ending.undoing(lease.give_back),
             ending.undoing(tracing.close),
         ):
-            if not is_done(job, fingerprint):  # by a run that has just ended
+            fingerprint = fingerprint if refit else fingerprint_of(job, files)  # after a run that has just ended
+            if not is_done(job, fingerprint):
                 check_whose()  # that may have been one of another job
                 growth, new = find_growth(job, files, refit=refit)
                 with ExitStack() as packages, ending.undoing(packages.close):
@@ -192,7 +193,7 @@ def preprocess(
         )
         from beamfeed.transforms.sources import make_source
 
-    layout = DataLayout.of(job.output.path, fingerprint)
+    layout = data_layout(job, fingerprint)
     source, read = make_source(growth.reading(job), files)
     for remark in source.remarks:
         note(remark, sys.stdout)
@@ -221,6 +222,8 @@ def preprocess(
         write_listing(layout, listed)
         if growth.job:
             write_files(job, listing, layout)
+        if growth.adds:
+            storage.write_text(layout.base, storage.read_text(manifest_path(job.output.path)))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
         if traces and not in_this_process(options):

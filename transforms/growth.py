@@ -1,7 +1,7 @@
 """A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +9,12 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
-from beamfeed.contract.dataset.raw_values import read_raw_values
+from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
@@ -28,6 +29,7 @@ from beamfeed.transforms.statistics.as_json import from_json, to_json
 
 FAR = 0.5  # deviations that a mean may be from the first run's, before a word is said of it
 MOST_FAR = 20  # features that are told
+UNLIKE = "new files are unlike those of the first run: "  # begins the note of the last run
 
 Targets = Mapping[SplitName, Mapping[str, TargetTally]]
 
@@ -72,7 +74,8 @@ class Growth:
 
     Attributes:
       job: the fingerprint of the job; empty where its dataset does not grow.
-      published: the dataset whose statistics and transform graph are taken over; None where they are made anew.
+      published: the dataset whose statistics and transform graph are taken over, without its shards, as it goes to all
+        workers; None where they are made anew.
       adds: whether its shards stay, and the run adds to them.
       why: why they do not, in words; empty where no more is to be said.
     """
@@ -130,12 +133,33 @@ class Growth:
         now, then = source.fields(statistics), self.published.fields
         if now == then and source.raw_values == raw:
             return
-        differ = sorted({one.name for one in now} ^ {one.name for one in then})
-        what = f"fields {', '.join(differ)}" if differ else "values are read in another way"
         raise UserError(
-            f"output.grow: with the new files the records would differ from those of {output} ({what}); name the "
-            "columns in the job file, or prepare all again with --refit"
+            f"output.grow: with the new files, records would be others than in {output}: {_difference(now, then)}"
+            f"{_raw_difference(source.raw_values, raw)}; make the files alike, or prepare all again with --refit"
         )
+
+
+def _difference(now: Sequence[Field], then: Sequence[Field]) -> str:
+    """The first field that differs, and in what."""
+    if [one.name for one in now] != [one.name for one in then]:
+        return f"fields {', '.join(one.name for one in now)}, not {', '.join(one.name for one in then)}"
+    told = zip((one.model_dump() for one in now), (one.model_dump() for one in then), strict=True)
+    differ = [
+        f"{a['name']} has {key} {_few(a[key])}, not {_few(b[key])}" for a, b in told for key in a if a[key] != b[key]
+    ]
+    return differ[0] if differ else ""
+
+
+def _raw_difference(now: RawValues | None, then: RawValues | None) -> str:
+    """The first column that is read in another way."""
+    before, after = (one.columns if one is not None else {} for one in (then, now))
+    differ = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return f" column {differ[0]} has values of another type than at first" if differ else ""
+
+
+def _few(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 NEW = Growth()  # of a dataset that does not grow
@@ -159,6 +183,7 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     if published is None:
         return Growth(grows), list(files)
     changes = find_changes(job, files, published.data_layout(job.output.path))
+    published = without_shards(published)
     if changes is None:
         return Growth(grows, published, why="its list of files is missing"), list(files)
     if changes.others:
@@ -171,10 +196,20 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
             return Growth(grows, published, why=f"{stat.path} may go on with any asset"), list(files)
         if name in names:
             return Growth(grows, published, why=f"{stat.path} goes on with asset {name}"), list(files)
+    if not changes.new:
+        return Growth(grows, published, why="shards are missing or damaged"), list(files)
     return Growth(grows, published, adds=True), changes.new
 
 
-def grown_manifest(growth: Growth, manifest: Manifest, windows: int, drift: dict[str, float]) -> Manifest:
+def without_shards(manifest: Manifest) -> Manifest:
+    """The manifest with all but the lists of shards."""
+    splits = {name: info.model_copy(update={"shards": []}) for name, info in manifest.splits.items()}
+    return manifest.model_copy(update={"splits": splits})
+
+
+def grown_manifest(
+    growth: Growth, manifest: Manifest, windows: int, drift: dict[str, float], outdated: Collection[str] = ()
+) -> Manifest:
     """The manifest of a run, together with the dataset that it adds to.
 
     Args:
@@ -182,6 +217,7 @@ def grown_manifest(growth: Growth, manifest: Manifest, windows: int, drift: dict
       manifest: with the numbers and notes of the run alone, and the splits of both.
       windows: that the run wrote.
       drift: see `drift_of`.
+      outdated: notes of the dataset that may be true no more.
     """
     if not growth.job:
         return manifest
@@ -192,11 +228,12 @@ def grown_manifest(growth: Growth, manifest: Manifest, windows: int, drift: dict
     changed: dict[str, Any] = {
         "grows": Grows(job=growth.job, first=manifest.fingerprint if known is None else known.first),
         "increments": [*(() if base is None else base.increments), one],
-        "notes": [*manifest.notes, *([f"new files are unlike those of the first run: {_far(drift)}"] if drift else [])],
+        "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }
     if base is not None:
         changed["counts"] = add_counts(base.counts, manifest.counts)
-        changed["notes"] = most_notes(add_lines(base.notes, changed["notes"]))
+        before = [note for note in base.notes if note not in outdated and not note.startswith(UNLIKE)]
+        changed["notes"] = most_notes(add_lines(before, changed["notes"]))
     return manifest.model_copy(update=changed)
 
 

@@ -13,7 +13,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_drift
-from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
+from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable, write_manifest
 from beamfeed.contract.dataset.published import leftovers, remove_superseded
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
@@ -28,7 +28,14 @@ from beamfeed.transforms.growth import (
     grown_manifest,
     named_shards,
 )
-from beamfeed.transforms.outcome import CheckedFleet, check_splits, count_targets, describe_splits, make_manifest
+from beamfeed.transforms.outcome import (
+    CheckedFleet,
+    check_splits,
+    count_targets,
+    describe_splits,
+    empty_splits,
+    make_manifest,
+)
 from beamfeed.transforms.records.blocks import index_after, index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
@@ -107,8 +114,12 @@ class Publish(beam.DoFn):
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
         made: str, found: Statistics = None,
     ) -> Iterable[Manifest]:  # fmt: skip
-        source, layout, growth, base = self._source, self._layout, self._growth, self._growth.base
+        source, layout, growth = self._source, self._layout, self._growth
         job = source.job
+        if growth.adds and (published := find_manifest(layout.output)) and published.data == layout.folder:
+            yield published  # by an attempt before this one
+            return
+        base = Manifest.model_validate_json(storage.read_text(layout.base)) if growth.adds else None
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
         for shard in sorted(verified, key=lambda shard: shard[0].index):
             shards[shard[0].split].append(shard)
@@ -134,7 +145,8 @@ class Publish(beam.DoFn):
         drift = {} if found is None else drift_of(stats, source.stats(found))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
-        manifest = grown_manifest(growth, manifest, windows, drift)
+        outdated = () if base is None else empty_splits(job, base.splits)
+        manifest = grown_manifest(growth, manifest, windows, drift, outdated)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets).text())
         lines = growth.rejects(layout.output) + to_jsonl(every)

@@ -91,11 +91,12 @@ class Job(Section):
             return self
         against = {
             "source.max_assets": self.source.max_assets is not None,
+            "split.stratify": self.split.stratify,
             "prepare.scale.per: asset": self.prepare.scale.per == "asset",
             **dict.fromkeys(own_functions(self.features), True),
         }
         if wrong := [key for key, is_set in against.items() if is_set]:
-            raise ValueError(f"output.grow: does not go with {wrong[0]}, which is learned of all files at once")
+            raise ValueError(f"output.grow: does not go with {wrong[0]}, which needs all files at once")
         return self
 
     @model_validator(mode="after")

@@ -33,9 +33,28 @@ def find_grown(job: Job) -> Manifest | None:
       UserError: if there is a manifest that cannot be understood.
     """
     published = find_replaceable(job.output.path)[0] if job.output.grow else None
-    if published is None or published.grows is None or published.grows.job != job_fingerprint(job):
+    if published is None or published.grows is None:
         return None
-    return published
+    # Names of assets, and with them splits, may hang on the patterns.
+    is_own = (published.name, published.source) == (job.name, list(job.source.patterns))
+    return published if is_own and published.grows.job == job_fingerprint(job) else None
+
+
+def data_layout(job: Job, fingerprint: str) -> DataLayout:
+    """The names of the data folder that a run writes: where a dataset grows, one that nobody reads.
+
+    The same files may come again after others went, and shards of a dataset that is there may be missing.
+    """
+    layout = DataLayout.of(job.output.path, fingerprint)
+    published, _ = find_replaceable(job.output.path)
+    taken: set[str | None] = set()
+    if published is not None and published.increments:
+        taken = {*published.folders, published.previous, *published.older}
+    folder, number = layout.folder, 1
+    while folder in taken:
+        number += 1
+        folder = f"{layout.folder}-{number}"
+    return DataLayout(job.output.path, folder)
 
 
 @dataclass(frozen=True)

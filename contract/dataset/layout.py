@@ -146,6 +146,11 @@ class DataLayout:
         return storage.join(self.root, "tmp", "files.jsonl")
 
     @property
+    def base(self) -> str:
+        """The manifest of the dataset that is added to; removed before publishing."""
+        return storage.join(self.temporary, MANIFEST)
+
+    @property
     def temporary(self) -> str:
         """Intermediate files of the running job; removed before publishing."""
         return storage.join(self.root, "tmp")

@@ -167,22 +167,106 @@ def test_an_asset_that_goes_on_is_prepared_again_with_the_windows_across_the_sea
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("key", "value", "message"),
     [
-        ({"prepare": {"scale": {"per": "asset"}}}, "output.grow: does not go with prepare.scale.per: asset"),
-        ({"max_assets": 2}, "output.grow: does not go with source.max_assets"),
+        ("prepare", {"scale": {"per": "asset"}}, "output.grow: does not go with prepare.scale.per: asset"),
+        ("source", {"max_assets": 2}, "output.grow: does not go with source.max_assets"),
+        ("split", {"by": "asset", "stratify": True}, "does not go with"),
     ],
 )
-def test_what_needs_all_files_at_once_is_refused(tmp_path, capfd, change, message):
+def test_what_needs_all_files_at_once_is_refused(tmp_path, capfd, key, value, message):
     fleet = Fleet(tmp_path)
     fleet.write("a.parquet", make_table(50))
     fleet.job["output"]["grow"] = True
-    if "max_assets" in change:
-        fleet.job["source"] |= change
-    else:
-        fleet.job |= change
+    fleet.job[key] = fleet.job.get(key, {}) | value
     assert fleet.preprocess() == 2
     assert message in capfd.readouterr().err
+
+
+def test_files_that_go_and_come_take_no_shards_away(tmp_path, monkeypatch):
+    """The same files give the same fingerprint, and so might give the name of a folder that is read."""
+    from beamfeed.transforms import publish
+
+    lake = lake_of(tmp_path)
+    for day in (1, 2):
+        lake.write(f"{day}.parquet", make_lake(200, seed=day))
+        assert lake.preprocess() == 0
+    before = find_manifest(str(lake.output))
+    os.rename(lake.files / "2.parquet", tmp_path / "2.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "write_manifest", lambda *_: 1 / 0)
+        assert lake.preprocess() == 1
+    assert find_manifest(str(lake.output)) == before
+    assert verify(before, str(lake.output)) == []
+    assert lake.preprocess() == 0
+    assert verify(before, str(lake.output)) == []  # who still reads it can
+    assert sum(len(lake.rows(split)) for split in SPLITS) == 200
+    os.rename(tmp_path / "2.parquet", lake.files / "2.parquet")
+    assert lake.preprocess() == 0
+    assert sum(len(lake.rows(split)) for split in SPLITS) == 400
+    shard = next((lake.output / lake.manifest["data"]).glob("train/*.tfrecord"))
+    shard.unlink()
+    assert lake.preprocess() == 0  # a shard that is missing is made again, with all others
+    assert verify(find_manifest(str(lake.output)), str(lake.output)) == []
+    assert lake.manifest["grows"]["first"] == before.grows.first
+
+
+def test_another_jobs_dataset_gives_no_statistics(tmp_path, capfd):
+    lake = lake_of(tmp_path)
+    lake.write("a/1.parquet", make_lake(200, seed=1))
+    lake.job["source"]["files"] = f"{lake.files}/a"
+    assert lake.preprocess() == 0
+    other = make_lake(200, seed=2)
+    other["count"] += 1000
+    lake.write("b/1.parquet", other)
+    lake.job["source"]["files"] = f"{lake.files}/b"
+    assert lake.preprocess() == 2
+    from beamfeed.pipelines.preprocess import main
+
+    assert main(["--job", str(tmp_path / "job.yaml"), "--replace"]) == 0
+    assert json.loads((lake.data / "stats.json").read_text())["features"]["count"]["mean"] > 900
+    assert len(lake.manifest["increments"]) == 1
+
+
+def test_a_split_that_was_empty_at_first_and_files_of_other_types(tmp_path, capfd):
+    lake = lake_of(tmp_path)
+    lake.job["split"] = {"by": "time", "test_from": "2024-03-04"}
+    early, late = make_lake(200, seed=1), make_lake(200, seed=2)
+    late["when"] = early["when"] + np.timedelta64(5, "D")
+    lake.write("1.parquet", early)
+    assert lake.preprocess() == 0
+    assert any("the split test has no row" in note for note in lake.manifest["notes"])
+    lake.write("2.parquet", late)
+    assert lake.preprocess() == 0
+    assert lake.manifest["splits"]["test"]["windows"] > 0
+    assert not any("the split test" in note for note in lake.manifest["notes"])
+    other = make_lake(200, seed=3)
+    other["when"] = other["when"].astype(str)
+    lake.write("3.parquet", other)
+    capfd.readouterr()
+    before = lake.manifest
+    assert lake.preprocess() == 2
+    assert "column when has values of another type than at first; make the files alike" in capfd.readouterr().err
+    assert lake.manifest == before
+
+
+def test_a_model_of_each_group_of_a_dataset_that_grows(tmp_path):
+    from beamfeed.pipelines.train_each import main
+
+    lake = lake_of(tmp_path)
+    lake.job["train"] = {
+        "model": {"name": "linear"},
+        "task": {"name": "classify"},
+        "feed": {"batch_size": 8},
+        "epochs": 1,
+        "workdir": str(tmp_path / "model"),
+    }
+    lake.job["features"] = {"row": "pass", "amount": "numeric", "shop": {"type": "pass", "column": "kind"}}
+    lake.write("1.parquet", make_lake(300, seed=1))
+    assert lake.preprocess() == 0
+    lake.write("2.parquet", make_lake(300, seed=2))
+    assert lake.preprocess() == 0
+    assert main(["--job", str(tmp_path / "job.yaml"), "--by", "shop", "--out", str(tmp_path / "each")]) == 0
 
 
 def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path, monkeypatch):

@@ -44,7 +44,9 @@ def publish(adoption: Adoption, out: str) -> Manifest:
     """
     before, manifest = find_adopted(out), adoption.manifest
     again = before is not None and before.data == manifest.data
-    manifest = manifest.model_copy(update={"previous": before.previous if again and before else before and before.data})
+    if before is not None:
+        earlier = before.older if again else [folder for folder in before.folders if folder != before.data]
+        manifest = manifest.model_copy(update={"previous": before.previous if again else before.data, "older": earlier})
     layout = manifest.data_layout(out)
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table(adoption.blocks[name]))
@@ -53,7 +55,7 @@ def publish(adoption: Adoption, out: str) -> Manifest:
         storage.write_text(layout.rejects, to_jsonl(adoption.rejects))
     write_manifest(out, manifest)
     for folder in storage.list_folder(out):
-        if folder.startswith(DATA_PREFIX) and folder not in (manifest.data, manifest.previous):
+        if folder.startswith(DATA_PREFIX) and folder not in (manifest.data, manifest.previous, *manifest.older):
             storage.remove_tree(storage.join(out, folder))
     return manifest
 

@@ -11,7 +11,7 @@ import numpy as np
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.blocks import write_blocks
-from beamfeed.contract.dataset.layout import DATA_PREFIX, DataLayout
+from beamfeed.contract.dataset.layout import DATA_PREFIX, FILES, LEARNED, DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.records.frames import FRAMING_BYTES
@@ -21,7 +21,7 @@ from beamfeed.transforms.records.blocks import cut_blocks, index_table
 
 READ_BYTES = 8 << 20  # at a time, and the end of a record
 GAP_BYTES = 1 << 20  # between two records, from which on they are read one by one: a request costs more
-NOT_COPIED = (*SPLITS, "rejects", "tmp")  # of a data folder
+NOT_COPIED = (*SPLITS, "rejects", "tmp", FILES, LEARNED)  # of a data folder
 
 
 def group_fingerprint(data: str, by: str, name: str) -> str:
@@ -77,6 +77,9 @@ def write_dataset(
             "fingerprint": group_fingerprint(manifest.fingerprint, by, group.name),
             "data": layout.folder,
             "previous": None,
+            "older": [],
+            "grows": None,
+            "increments": [],
             "adopted": None,
             "compression": "none",
             "splits": splits,
