@@ -250,23 +250,21 @@ def test_a_split_that_was_empty_at_first_and_files_of_other_types(tmp_path, capf
     assert lake.manifest == before
 
 
-def test_a_model_of_each_group_of_a_dataset_that_grows(tmp_path):
+@pytest.mark.slow
+def test_a_model_of_each_asset_of_a_dataset_that_grows(tmp_path):
     from beamfeed.pipelines.train_each import main
 
-    lake = lake_of(tmp_path)
-    lake.job["train"] = {
-        "model": {"name": "linear"},
-        "task": {"name": "classify"},
-        "feed": {"batch_size": 8},
-        "epochs": 1,
-        "workdir": str(tmp_path / "model"),
-    }
-    lake.job["features"] = {"row": "pass", "amount": "numeric", "shop": {"type": "pass", "column": "kind"}}
-    lake.write("1.parquet", make_lake(300, seed=1))
-    assert lake.preprocess() == 0
-    lake.write("2.parquet", make_lake(300, seed=2))
-    assert lake.preprocess() == 0
-    assert main(["--job", str(tmp_path / "job.yaml"), "--by", "shop", "--out", str(tmp_path / "each")]) == 0
+    fleet = Fleet(tmp_path)
+    fleet.job["output"]["grow"] = True
+    fleet.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
+    fleet.job["train"] |= {"model": {"name": "dense_autoencoder", "latent": 2}, "feed": {"batch_size": 4}, "epochs": 1}
+    for name in "ab":
+        fleet.write(f"{name}.parquet", make_table(80))
+        assert fleet.preprocess() == 0
+    assert fleet.manifest.has_grown
+    out = tmp_path / "each"
+    assert main(["--job", str(tmp_path / "job.yaml"), "--by", "asset", "--out", str(out)]) == 0
+    assert names_of(out / "models") == {"a", "b"}
 
 
 def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path, monkeypatch):
