@@ -9,6 +9,7 @@ torture says what windows, labels, splits, counts and rejects there must be: non
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ from .fast import keep_what_beam_works_out
 from .fleet import Fleet, Plan, draw_plan
 from .kinds import KINDS
 from .one import ROOT, _here, build, remove, write_job
+from .run import FLEETS_A_PROCESS
 
 KILLED = 0.1  # the share of runs that are killed once before
 LASTS_S = 6.0  # about how long a run lasts that is to be killed
@@ -107,22 +109,30 @@ def _killed(job: Path, seconds: float) -> None:
     process.wait()
 
 
+def grow_seed(seed: int) -> tuple[list[Problem], int]:
+    """As `grow_one`, of the plan of a seed, in a folder that goes."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    keep_what_beam_works_out()
+    folder = Path(tempfile.mkdtemp(prefix=f"growth-{seed}-"))
+    try:
+        return grow_one(choose_plan(seed), folder)
+    finally:
+        remove(folder)
+
+
 def main() -> int:
     """Grows many datasets and prints those that are not as expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fleets", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first")
     args = parser.parse_args()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    keep_what_beam_works_out()
     wrong = added = 0
-    for seed in range(args.seed, args.seed + args.fleets):
-        folder = Path(tempfile.mkdtemp(prefix=f"growth-{seed}-"))
-        problems, count = grow_one(choose_plan(seed), folder)
-        added, wrong = added + count, wrong + bool(problems)
-        for problem in problems[:3]:
-            print(f"seed {seed}: {problem.kind}: {problem.what}", flush=True)
-        remove(folder)
+    seeds = range(args.seed, args.seed + args.fleets)
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=FLEETS_A_PROCESS) as pool:
+        for seed, (problems, count) in zip(seeds, pool.imap(grow_seed, seeds, chunksize=1), strict=True):
+            added, wrong = added + count, wrong + bool(problems)
+            for problem in problems[:3]:
+                print(f"seed {seed}: {problem.kind}: {problem.what}", flush=True)
     print(f"{args.fleets} fleets, {added} increments added, {wrong} wrong", flush=True)
     return int(bool(wrong))
 
