@@ -118,15 +118,20 @@ class Fleet:
             rejected_rows=self.rejected_rows,
         )
 
-    def beside(self, others: Counts) -> "Fleet":
-        """The numbers with those of other assets."""
+    def beside(self, others: Counts, nameless_files: int) -> "Fleet":
+        """The numbers with those of other assets.
+
+        Args:
+          others: of these.
+          nameless_files: of their files.
+        """
         return Fleet(
             files=self.files + others.files,
             accepted=self.accepted + others.assets - others.rejected_assets,
             rows=self.rows + others.rows_read,
             rejected_assets=self.rejected_assets + others.rejected_assets,
             rejected_files=self.rejected_files + others.rejected_files,
-            nameless_files=self.nameless_files,
+            nameless_files=self.nameless_files + nameless_files,
             rejected_rows=self.rejected_rows + others.rejected_rows,
         )
 

@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.limits import nameless_files
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
@@ -123,7 +124,9 @@ class Growth:
 
     def check_limits(self, fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout: DataLayout) -> None:
         """As the function of this name, of the dataset as it will be."""
-        check_limits(fleet if self.base is None else fleet.beside(self.base.counts), rejects, limits, layout.rejects)
+        if self.base is not None:
+            fleet = fleet.beside(self.base.counts, nameless_files(self.base, layout.output))
+        check_limits(fleet, rejects, limits, layout.rejects)
 
     def check(self, source: Source, statistics: Statistics) -> None:
         """Raises UserError where the files give other fields than the dataset has."""

@@ -80,7 +80,7 @@ def check_complete(job: Job, manifest: Manifest) -> None:
     for one in manifest.increments[-1:]:
         if drifted := over_drift(job.limits, one.drift):
             raise JobFailed(f"{output}: the dataset is complete, but {drifted}; nothing was changed")
-    over = over_limits(job.limits, counts, _nameless_files(manifest, output) if counts.rejected_files else 0)
+    over = over_limits(job.limits, counts, nameless_files(manifest, output))
     if over is not None:
         raise JobFailed(
             f"{output}: the dataset is complete with {counts.assets - counts.rejected_assets:,} of {counts.assets:,} "
@@ -88,7 +88,10 @@ def check_complete(job: Job, manifest: Manifest) -> None:
         )
 
 
-def _nameless_files(manifest: Manifest, output: str) -> int:
+def nameless_files(manifest: Manifest, output: str) -> int:
+    """How many files of a dataset were set aside before they could tell their assets."""
+    if not manifest.counts.rejected_files:
+        return 0
     try:
         lines = storage.read_text(manifest.data_layout(output).rejects).splitlines()
     except FileNotFoundError:
