@@ -18,10 +18,11 @@ VERSION = "1.0.0"
 
 
 def is_readable(manifest: Manifest) -> bool:
-    """Whether tensorflow-datasets can read the shards: an example a record, not compressed, no partitions."""
+    """Whether tensorflow-datasets can read the shards: an example a record, not compressed, in one folder a split."""
     infos = manifest.splits.values()
     return (
         manifest.adopted is None
+        and not manifest.has_grown
         and manifest.compression == "none"
         and all(info.records == info.windows for info in infos)
         and not any(shard.folder for info in infos for shard in info.shards)
