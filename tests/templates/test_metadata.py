@@ -75,7 +75,8 @@ def test_the_patterns(parameters, name, value, fits):
 
 
 def test_the_parameters_are_parsed_by_the_pipeline(parameters):
-    options = PipelineOptions([f"--{name}={'true' if name in ('replace', 'refit') else 'gs://b/x'}" for name in parameters])
+    values = {name: "true" if name in ("replace", "refit") else "gs://b/x" for name in parameters}
+    options = PipelineOptions([f"--{name}={value}" for name, value in values.items()])
     assert options.get_all_options(drop_default=True) == {
         "job": "gs://b/x",
         "set": ["gs://b/x"],
