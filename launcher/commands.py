@@ -36,15 +36,8 @@ from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary, to_json
 
-HOW = (
-    "replace",
-    "refit",
-    "restart",
-    "from_step",
-    "once",
-    "profile_steps",
-    "data",
-)  # options that say how stages are run
+# Options that say how stages are run.
+HOW = ("replace", "refit", "restart", "from_step", "once", "profile_steps", "data")
 
 
 def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[str] = ()) -> Process:
