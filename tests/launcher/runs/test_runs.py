@@ -53,11 +53,12 @@ class Bench:
         return [json.loads(line) for line in self.call("runs", *arguments, "--json")[1].splitlines()]
 
     def until(self, text: str) -> str:
-        """Waits until the log of the newest run has a text; returns the run's id."""
+        """Waits until the log of the newest run has a text, and its record is as new; returns the run's id."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             for log in sorted(self.folder.glob("model/runs/*.log"), reverse=True):
-                if text in log.read_text():
+                record, logged = log.with_suffix(".json"), log.stat().st_mtime_ns
+                if text in log.read_text() and record.exists() and record.stat().st_mtime_ns >= logged:
                     return log.stem
             time.sleep(0.05)
         raise AssertionError(f"{text!r} was not printed")
