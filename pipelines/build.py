@@ -10,7 +10,7 @@ read costs less than to hold or to shuffle the data.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
@@ -25,7 +26,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
-from beamfeed.transforms.growth import NEW, Growth, Learned
+from beamfeed.transforms.growth import NEW, Growth, Learned, iter_known
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
@@ -45,10 +46,11 @@ from beamfeed.transforms.sources.checking import (
     TakeApart,
     ValidateUnit,
 )
-from beamfeed.transforms.sources.descriptors import Asset, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Asset, KnownAsset, Unit, Verdict
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
 MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
+KNOWN = "known"  # the tagged output of what later runs need to know of assets
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class PreprocessPipeline:
             >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
         with_windows = self.join_splits(checked.accepted, written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset))
+        known = with_windows[KNOWN] | "GatherKnown" >> GatherByName()
         _ = checked.once | "PublishManifest" >> beam.ParDo(
             Publish(source, self.fingerprint, self.layout, self.growth),
             beam.pvalue.AsSingleton(checked.fleet),
@@ -113,6 +116,7 @@ class PreprocessPipeline:
             beam.pvalue.AsDict(with_windows["splits"] | "AssetsBySplit" >> beam.combiners.Count.PerElement()),
             beam.pvalue.AsList(checked.notes),
             beam.pvalue.AsList(verified),
+            beam.pvalue.AsList(known),
             beam.pvalue.AsSingleton(statistics),
             path,
             *found,
@@ -130,20 +134,23 @@ class PreprocessPipeline:
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
         """What became of the assets: 'splits' that hold something of each, and 'rejects' of those without any.
 
+        Where the dataset grows, 'known' too: what later runs need to go on with them.
+
         Args:
           accepted: PCollection of Verdict.
           splits: PCollection of (asset's name, split that holds something of it).
         """
         source = self.source
+        keeps = bool(self.growth.job) and source.may_go_on(source.job)
         return (
             {
                 "empty": accepted
-                | "WhyEmpty" >> beam.Map(lambda verdict: _why_empty(verdict.asset, source))
+                | "WhyEmpty" >> beam.Map(lambda verdict: _if_empty(verdict.asset, source, keeps=keeps))
                 | "GatherEmpty" >> GatherByName(),
                 "splits": splits | "GatherSplits" >> GatherByName(),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
-            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, main="splits")
+            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, KNOWN, main="splits")
         )
 
     def decide(self, _: None, counted: Counter[str], rejects: list[Reject], values: Sequence[str] = ()) -> Fleet:
@@ -209,13 +216,20 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
         | "SpreadFiles" >> beam.Reshuffle()
         | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
-    gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
+    pieces = scanned["pieces"]
+    if job.growth.goes_on:
+        path = job.growth.before(layout.output).assets
+        known = pipeline | "KnownAssets" >> beam.Create([path]) | "ReadKnown" >> beam.FlatMap(iter_known)
+        pieces = (pieces, known) | "WithKnown" >> beam.Flatten()
+    gathered = pieces | "JoinPieces" >> GatherByName()
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
     # Which splits have assets is told of the whole dataset when it is published.
     chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
-        PlanAsset(source), beam.pvalue.AsSingleton(chosen), beam.pvalue.AsList(scanned[LOST])
+        PlanAsset(source, job.growth.reread, layout.again),
+        beam.pvalue.AsSingleton(chosen),
+        beam.pvalue.AsList(scanned[LOST]),
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
     return {
         "assets": planned["assets"],
@@ -231,7 +245,9 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
     source, progress = job.source, job.progress
     single = driver.flat_map("EachAsset", assets, lambda gathered: gathered[1])
     counts = driver.map(
-        "CountAsset", single, lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset))
+        "CountAsset",
+        single,
+        lambda asset: Counter(assets=1, rows=asset.rows - asset.first_new, counted=source.counted(asset)),
     )
     total = driver.map("Total", driver.add_up("AddUpAssets", counts, Counter()), _report_total, progress)
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
@@ -245,7 +261,7 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
     return (
         {"assets": assets, "reports": reports}
         | "JoinReports" >> beam.CoGroupByKey()
-        | "Judge" >> beam.ParDo(Judge(source))
+        | "Judge" >> beam.ParDo(Judge(source, job.layout.again))
     )
 
 
@@ -280,24 +296,48 @@ def _splits_by_asset(written: Written) -> Iterator[tuple[str, str]]:
             yield asset, written.split
 
 
-def _why_empty(asset: Asset, source: Source) -> tuple[str, tuple[Reject, int]]:
-    """What is told of an asset that no shard holds anything of: (Reject, the asset's rows)."""
-    return asset.name, (Reject(asset.name, asset.files, "file", source.why_empty(asset)), asset.rows)
+@dataclass(frozen=True)
+class IfEmpty:
+    """What is told of an asset if no shard holds anything of it.
+
+    Attributes:
+      reject: why.
+      rows: of the asset.
+      before: splits of the dataset that is added to which hold something of it.
+      known: where a dataset grows, what later runs need to go on with it.
+    """
+
+    reject: Reject
+    rows: int
+    before: tuple[SplitName, ...]
+    known: KnownAsset | None
+
+
+def _if_empty(asset: Asset, source: Source, *, keeps: bool) -> tuple[str, IfEmpty]:
+    """By name, what is told of an asset; `keeps`: whether later runs may go on with it."""
+    reject = Reject(asset.name, asset.files, "file", source.why_empty(asset))
+    before = () if asset.known is None else asset.known.splits
+    return asset.name, IfEmpty(reject, asset.rows, before, source.known(asset) if keeps else None)
 
 
 class SplitsOfAsset(beam.DoFn):
-    """(bucket, what `_why_empty` says of its assets, and the splits that shards hold of them) -> each asset's splits.
+    """(bucket, an IfEmpty of its assets, and the splits that shards hold of them) -> each asset's splits.
 
-    Each of them once. Tagged 'rejects', where an asset has none -> (Reject, the asset's rows).
+    Each of them once, and none that held something of it before. Tagged 'rejects', where an asset has none -> (Reject,
+    the asset's rows). Tagged 'known' -> (name, KnownAsset).
     """
 
     def process(self, gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
         _, parts = gathered
-        splits = by_name(chain.from_iterable(parts["splits"]))
+        written = by_name(chain.from_iterable(parts["splits"]))
         for name, empty in chain.from_iterable(parts["empty"]):
-            yield from sorted(set(splits.get(name, ())))
-            if name not in splits:
-                yield beam.pvalue.TaggedOutput(REJECTS, empty)
+            now = set(written.get(name, ()))
+            yield from sorted(now.difference(empty.before))
+            splits = tuple(sorted(now.union(empty.before)))
+            if not splits:
+                yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
+            elif empty.known is not None:
+                yield beam.pvalue.TaggedOutput(KNOWN, (name, replace(empty.known, splits=splits)))
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

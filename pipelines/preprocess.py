@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from itertools import chain
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -35,7 +36,7 @@ from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
-from beamfeed.transforms.growth import Growth, Learned, find_growth
+from beamfeed.transforms.growth import Files, Growth, Learned, find_growth, prepare_all, why_not_added
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
 
@@ -126,10 +127,20 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
             fingerprint = fingerprint if refit else fingerprint_of(job, files)  # after a run that has just ended
             if not is_done(job, fingerprint):
                 check_whose()  # that may have been one of another job
-                growth, new = find_growth(job, files, refit=refit)
+                growth, reads = find_growth(job, files, refit=refit)
+                layout = data_layout(job, fingerprint)
+                if why := why_not_added(growth, layout):  # found by a run that nobody waited for
+                    growth, reads = prepare_all(growth, why), Files(files)
                 with ExitStack() as packages, ending.undoing(packages.close):
                     packages.enter_context(own_packages(job, options, local=is_local(options)))
-                    preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
+                    try:
+                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, reads)
+                    except Exception:
+                        if not (why := why_not_added(growth, layout)):
+                            raise
+                        log.clear()
+                        growth, reads = prepare_all(growth, why), Files(files)
+                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, reads)
 
 
 def own_options(argv: Sequence[str]) -> argparse.Namespace:
@@ -161,7 +172,7 @@ def _options(argv: Sequence[str]) -> Any:
 
 def preprocess(
     job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog,
-    growth: Growth, new: Sequence[FileStat],
+    growth: Growth, reads: Files,
 ) -> None:  # fmt: skip
     """Builds the pipeline and runs, or submits, it.
 
@@ -174,7 +185,7 @@ def preprocess(
       ending: of the process.
       log: that hears what is logged.
       growth: how it goes on from the dataset that is there.
-      new: the files that it prepares.
+      reads: the files that it reads.
 
     Raises:
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
@@ -199,8 +210,8 @@ def preprocess(
         note(remark, sys.stdout)
     if growth.published is not None:
         growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
-        note(growth.told(len(new)), sys.stdout)
-    chosen = {stat.path for stat in new}
+        note(growth.told(reads), sys.stdout)
+    new, chosen = len(reads.new), {stat.path for stat in chain(reads.new, reads.tails)}
     files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)
     launch = job.launch.preprocess
@@ -225,7 +236,7 @@ def preprocess(
         if growth.adds:
             storage.write_text(layout.base, storage.read_text(manifest_path(job.output.path)))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
-            PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
+            PreprocessPipeline(source, layout, fingerprint, new, progress, growth).build(pipeline)
         if traces and not in_this_process(options):
             tracing.wait()
         if not waits:

@@ -160,6 +160,8 @@ def read_records(output: Path, split: str) -> Iterator:
 
     manifest = json.loads((output / "manifest.json").read_text())
     compression = "GZIP" if manifest["compression"] == "gzip" else ""
-    for path in map(str, sorted((output / manifest["data"] / split).glob("*.tfrecord"))):
+    grown = manifest["splits"][split]["shards"].get("file", [])
+    paths = [output / name for name in grown] or sorted((output / manifest["data"] / split).glob("*.tfrecord"))
+    for path in map(str, paths):
         for raw in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
             yield tf.train.Example.FromString(raw).features.feature

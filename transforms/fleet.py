@@ -157,10 +157,12 @@ class TooManyRejected(JobFailed):
 
 
 def count_rows(verdict: Verdict) -> Counter[str]:
-    """What a verdict adds to the numbers of a fleet."""
+    """What a verdict adds to the numbers of a fleet; an asset that goes on was counted before."""
     return Counter(
-        accepted=int(verdict.accepted), rows=verdict.counted_rows, rejected_rows=verdict.rejected_rows
-    )  # fmt: skip
+        accepted=int(verdict.accepted and verdict.asset.known is None),
+        rows=verdict.counted_rows,
+        rejected_rows=verdict.rejected_rows,
+    )
 
 
 def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: str | None) -> None:

@@ -1,9 +1,14 @@
 """A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
 
+import io
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -11,7 +16,7 @@ from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
-from beamfeed.contract.dataset.growth import find_changes, find_grown
+from beamfeed.contract.dataset.growth import Changes, find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import nameless_files
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
@@ -25,7 +30,7 @@ from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import Statistics
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Statistics
 from beamfeed.transforms.statistics.as_json import from_json, to_json
 
 FAR = 0.5  # deviations that a mean may be from the first run's, before a word is said of it
@@ -70,6 +75,19 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class Files:
+    """What a run reads.
+
+    Attributes:
+      new: the files that it prepares.
+      tails: those that were prepared before, of which it needs the last rows.
+    """
+
+    new: Sequence[FileStat]
+    tails: Sequence[FileStat] = ()
+
+
+@dataclass(frozen=True)
 class Growth:
     """How a run goes on from the dataset that is there.
 
@@ -78,12 +96,17 @@ class Growth:
       published: the dataset whose statistics and transform graph are taken over, without its shards, as it goes to all
         workers; None where they are made anew.
       adds: whether its shards stay, and the run adds to them.
+      goes_on: whether assets of it may go on in new files.
+      reread: likewise, paths of files that were prepared before and are scanned again, where a file may hold any asset;
+        None where paths name assets.
       why: why they do not, in words; empty where no more is to be said.
     """
 
     job: str = ""
     published: Manifest | None = field(default=None, repr=False)
     adds: bool = False
+    goes_on: bool = False
+    reread: frozenset[str] | None = field(default=None, repr=False)
     why: str = ""
 
     @property
@@ -96,10 +119,12 @@ class Growth:
         assert self.published is not None
         return self.published.data_layout(output)
 
-    def told(self, files: int) -> str:
+    def told(self, files: Files) -> str:
         """What the run does, in words."""
         if self.adds:
-            return f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
+            told = f"adding {counted(len(files.new), 'new file')} to the dataset, with the statistics of its first run"
+            seams = f"; for windows that began before, {counted(len(files.tails), 'older file')} are read again"
+            return told + seams * bool(files.tails)
         return f"all files are prepared again, with the statistics of the first run, as {self.why}"
 
     def reading(self, job: Job) -> Job:
@@ -168,8 +193,8 @@ def _few(value: Any) -> str:
 NEW = Growth()  # of a dataset that does not grow
 
 
-def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> tuple[Growth, list[FileStat]]:
-    """How a run goes on, and the files that it prepares.
+def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> tuple[Growth, Files]:
+    """How a run goes on, and the files that it reads.
 
     Args:
       job: that is to run.
@@ -180,28 +205,70 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
       UserError: if there is a manifest that cannot be understood.
     """
     if not job.output.grow:
-        return NEW, list(files)
+        return NEW, Files(files)
     grows = job_fingerprint(job)
     published = None if refit else find_grown(job)
     if published is None:
-        return Growth(grows), list(files)
+        return Growth(grows), Files(files)
     changes = find_changes(job, files, published.data_layout(job.output.path))
     published = without_shards(published)
     if changes is None:
-        return Growth(grows, published, why="its list of files is missing"), list(files)
+        return Growth(grows, published, why="its list of files is missing"), Files(files)
     if changes.others:
-        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), list(files)
-    kind = kind_of(job)
-    names = {kind.asset_of_path(path, job) for path in changes.known}
-    for stat in changes.new:
-        name = kind.asset_of_path(stat.path, job)
-        if name is None:
-            return Growth(grows, published, why=f"{stat.path} may go on with any asset"), list(files)
-        if name in names:
-            return Growth(grows, published, why=f"{stat.path} goes on with asset {name}"), list(files)
+        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), Files(files)
     if not changes.new:
-        return Growth(grows, published, why="shards are missing or damaged"), list(files)
-    return Growth(grows, published, adds=True), changes.new
+        return Growth(grows, published, why="shards are missing or damaged"), Files(files)
+    try:
+        growth, tails = _adding(job, Growth(grows, published, adds=True), changes)
+    except CannotGoOn as error:
+        return Growth(grows, published, why=str(error)), Files(files)
+    return growth, Files(changes.new, [stat for stat in files if stat.path in tails])
+
+
+def why_not_added(growth: Growth, layout: DataLayout) -> str:
+    """Why a run that has failed could not add to the dataset; empty where it has not found that."""
+    try:
+        return storage.read_text(layout.again).strip() if growth.adds else ""
+    except FileNotFoundError:
+        return ""
+
+
+def prepare_all(growth: Growth, why: str) -> Growth:
+    """The same run, which prepares all files again."""
+    return Growth(growth.job, growth.published, why=why)
+
+
+def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collection[str]]:
+    """The growth, and the paths of the files that are read once more as assets go on.
+
+    Raises:
+      CannotGoOn: if it can be seen that one of them cannot.
+    """
+    kind, layout = kind_of(job), growth.before(job.output.path)
+    names = {kind.asset_of_path(path, job) for path in changes.known}
+    is_mixed = names == {None}  # else a path that names no asset is set aside
+    by_name = {name: stat.path for stat in changes.new if (name := kind.asset_of_path(stat.path, job)) in names}
+    if not is_mixed:
+        by_name.pop(None, None)
+    if not by_name:
+        return growth, ()
+    path = next(iter(by_name.values()))
+    try:
+        known = _read_known(layout.assets)
+    except FileNotFoundError:
+        whose = "any asset" if is_mixed else f"asset {next(iter(by_name))}"
+        raise CannotGoOn(f"{path} {'may go' if is_mixed else 'goes'} on with {whose}") from None
+    assert growth.published is not None
+    if is_mixed and nameless_files(growth.published, job.output.path):
+        raise CannotGoOn(f"{path} may go on with any asset, and so may files that were set aside")
+    touched = known if is_mixed else known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, by_name)))))
+    if not is_mixed:
+        can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
+        for name, path in by_name.items():
+            if not can.get(str(name)):
+                raise CannotGoOn(f"{path} goes on with asset {name}, whose rows have to be read all together")
+    tails = frozenset(pc.unique(pc.list_flatten(touched["tail"])).to_pylist())
+    return replace(growth, goes_on=True, reread=tails if is_mixed else None), tails
 
 
 def without_shards(manifest: Manifest) -> Manifest:
@@ -247,6 +314,47 @@ def _far(drift: Mapping[str, float]) -> str:
 def add_counts(before: Counts, new: Counts) -> Counts:
     """The sums of two runs on different assets."""
     return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
+
+
+KNOWN = pa.schema(
+    [
+        ("asset", pa.string()),
+        ("rows", pa.int64()),
+        ("last", pa.int64()),
+        ("skipped", pa.int64()),
+        ("splits", pa.list_(pa.string())),
+        ("tail", pa.list_(pa.string())),
+    ]
+)
+
+
+def iter_known(path: str) -> Iterator[tuple[str, KnownAsset]]:
+    """By name, what a dataset knows of its assets."""
+    for batch in _read_known(path).to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            known = KnownAsset(**{**row, "splits": tuple(row["splits"]), "tail": tuple(row["tail"])})
+            yield known.asset, known
+
+
+def write_known(path: str, before: str, known: Iterable[KnownAsset]) -> None:
+    """Writes what is known of assets.
+
+    Args:
+      path: of the file.
+      before: that of the dataset which is added to, whose other assets stay as they are; empty where there is none.
+      known: the assets of this run.
+    """
+    table = pa.Table.from_pylist([asdict(one) for one in sorted(known, key=lambda one: one.asset)], KNOWN)
+    if before:
+        others = _read_known(before)
+        table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], table["asset"]))), table])
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    storage.write_bytes(path, buffer.getvalue())
+
+
+def _read_known(path: str) -> pa.Table:
+    return pq.read_table(pa.BufferReader(storage.read_bytes(path))).cast(KNOWN)
 
 
 def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:

@@ -27,6 +27,7 @@ from beamfeed.transforms.growth import (
     drift_of,
     grown_manifest,
     named_shards,
+    write_known,
 )
 from beamfeed.transforms.outcome import (
     CheckedFleet,
@@ -36,12 +37,13 @@ from beamfeed.transforms.outcome import (
     empty_splits,
     make_manifest,
 )
+from beamfeed.transforms.packing import Packed
 from beamfeed.transforms.records.blocks import index_after, index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import Statistics
+from beamfeed.transforms.sources.descriptors import KnownAsset, Statistics
 from beamfeed.transforms.statistics.marks import fill
 from beamfeed.transforms.tfds.write import tfds_files
 from beamfeed.transforms.tracing import wait_for
@@ -111,8 +113,8 @@ class Publish(beam.DoFn):
 
     def process(
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
-        assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
-        made: str, found: Statistics = None,
+        assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified],
+        known: list[tuple[int, Packed]], statistics: Statistics, made: str, found: Statistics = None,
     ) -> Iterable[Manifest]:  # fmt: skip
         source, layout, growth = self._source, self._layout, self._growth
         job = source.job
@@ -149,6 +151,11 @@ class Publish(beam.DoFn):
         manifest = grown_manifest(growth, manifest, windows, drift, outdated)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets).text())
+        if growth.job and source.may_go_on(job):
+            set_aside = {reject.asset for reject in every if reject.asset is not None and not reject.of_row}
+            assets_now = (one for _, bucket in known for _, one in bucket)
+            before = growth.before(layout.output).assets if growth.adds else ""
+            write_known(layout.assets, before, [*map(KnownAsset, set_aside), *assets_now])
         lines = growth.rejects(layout.output) + to_jsonl(every)
         publish(
             layout, manifest, lines, stats, shards, source.raw_values, partial(self._write_graph, statistics, made),

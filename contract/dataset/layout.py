@@ -22,7 +22,7 @@ DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
 BLOCKS = "blocks.parquet"
-FILES, LEARNED = "files.parquet", "learned.json"  # of a dataset that grows
+FILES, ASSETS, LEARNED = "files.parquet", "assets.parquet", "learned.json"  # of a dataset that grows
 # Of exports and predictions; readers of data files pass over names with _.
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
 TOLD = "_export.json"  # what was written
@@ -136,6 +136,11 @@ class DataLayout:
         return storage.join(self.root, FILES)
 
     @property
+    def assets(self) -> str:
+        """Of a dataset that grows: what is known of each asset that new files may go on with."""
+        return storage.join(self.root, ASSETS)
+
+    @property
     def learned(self) -> str:
         """Of a dataset that grows: what was learned of the files of the first run."""
         return storage.join(self.root, LEARNED)
@@ -149,6 +154,11 @@ class DataLayout:
     def base(self) -> str:
         """The manifest of the dataset that is added to; removed before publishing."""
         return storage.join(self.temporary, MANIFEST)
+
+    @property
+    def again(self) -> str:
+        """Why new files cannot be added, so that all have to be prepared again: found by a run that then ended."""
+        return storage.join(self.root, "again.txt")
 
     @property
     def temporary(self) -> str:

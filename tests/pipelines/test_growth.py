@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -142,31 +143,159 @@ def test_rows_of_a_class_that_the_first_run_did_not_see_are_set_aside(tmp_path):
     assert lake.manifest["counts"] == {**lake.manifest["counts"], "files": 3, "rows_read": 900, "rejected_rows": 1}
 
 
-def test_an_asset_that_goes_on_is_prepared_again_with_the_windows_across_the_seam(tmp_path, capfd):
-    whole = make_table(300, seed=7)
-    fleet, other = Fleet(tmp_path / "grows"), Fleet(tmp_path / "whole")
-    for one in (fleet, other):
-        one.job["source"]["asset"] = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
-        one.job["prepare"] = {"scale": {"how": "none"}}
-        one.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
-        one.job["output"]["grow"] = True
-        one.write("a/1.parquet", whole[:201])
-    assert fleet.preprocess() == 0
-    fleet.write("b/1.parquet", make_table(100, seed=8))
-    other.write("b/1.parquet", make_table(100, seed=8))
-    assert fleet.preprocess() == 0
-    assert len(fleet.manifest.increments) == 2
-    for one in (fleet, other):
-        one.write("a/2.parquet", whole[201:])
-    capfd.readouterr()
-    assert fleet.preprocess() == 0
-    assert "a/2.parquet goes on with asset a" in capfd.readouterr().out
-    assert other.preprocess() == 0
-    assert not fleet.manifest.has_grown
+BY_FOLDER = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
+KEPT = {"scale": {"how": "none"}}  # values hang on no statistics
+
+
+def fleets_of(folder, **job):
+    """A fleet that grows, and one that is prepared at once."""
+    fleets = Fleet(folder / "grows"), Fleet(folder / "whole")
+    for fleet in fleets:
+        fleet.job["source"]["asset"] = BY_FOLDER
+        del fleet.job["train"]
+        output = {**fleet.job["output"], "grow": True, **job.get("output", {})}
+        fleet.job |= {"prepare": KEPT, "split": {"seed": 3, "train": 0.6, "eval": 0.2, "test": 0.2}, **job}
+        fleet.job["output"] = output
+    return fleets
+
+
+def assert_same(grows, whole):
+    """Both hold the same windows, once, and count the same."""
+    assert whole.preprocess() == 0
     for split in SPLITS:
-        found, wanted = fleet.windows(split), other.windows(split)
-        assert found.keys() == wanted.keys()
-        assert all(found[name].keys() == wanted[name].keys() for name in wanted)
+        found, wanted = grows.windows(split), whole.windows(split)
+        assert {name: sorted(found[name]) for name in found} == {name: sorted(wanted[name]) for name in wanted}
+        for name, windows in wanted.items():
+            for start, values in windows.items():
+                np.testing.assert_array_equal(found[name][start], values, err_msg=f"{name} {start}")
+        kept, told = grows.manifest.splits[split], whole.manifest.splits[split]
+        assert (kept.assets, kept.windows) == (told.assets, told.windows)
+    assert grows.manifest.counts == whole.manifest.counts
+
+
+def spoil(path):
+    """Other bytes in a file that looks as it did."""
+    stat = path.stat()
+    path.write_bytes(bytes(stat.st_size))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+GOING_ON = {
+    "rows": {},
+    "filled, and cut in time": {
+        "prepare": KEPT | {"missing": {"fill": "forward", "limit": 3}},
+        "split": {"by": "time", "eval_from": 155, "test_from": 230},
+        "output": {"records": "windows"},
+    },
+    "on a grid, with a label ahead": {
+        "prepare": KEPT | {"resample": {"every": 5, "how": "mean"}},
+        "windows": {"length": 6, "stride": 2},
+        "label": {"column": "x1", "at": "horizon", "horizon": 3},
+    },
+    "forecast": {"label": {"ahead": {"rows": 4, "columns": ["x0"]}}, "windows": {"length": 8}},
+}
+
+
+@pytest.mark.parametrize("job", GOING_ON.values(), ids=GOING_ON)
+def test_assets_go_on_in_new_files_and_older_ones_are_not_read(tmp_path, capfd, job):
+    grows, whole = fleets_of(tmp_path, **job)
+    tables = {}
+    for seed, name in enumerate("abcdef"):
+        table = make_table(300, seed=seed).to_pandas()
+        table.loc[np.arange(95, 300, 37), "x0"] = np.nan
+        tables[name] = table
+    days = ((0, 100), (100, 150), (150, 210), (210, 300))
+    for day, (first, end) in enumerate(days):
+        for name, table in tables.items():
+            if (name, day) != ("f", 0) and (name, day) != ("e", 2):  # one comes later, one is silent for a day
+                rows = pa.Table.from_pandas(table[first:end], preserve_index=False)
+                for fleet in (grows, whole):
+                    fleet.write(f"{name}/{day}.{'csv' if name == 'b' else 'parquet'}", rows)
+        capfd.readouterr()
+        assert grows.preprocess() == 0
+        assert ("are read again" in capfd.readouterr().out) == (day > 0)
+        if day == 2:
+            spoil(grows.files / "a" / "0.parquet")  # a window across the seam needs day 1 at most
+            spoil(grows.files / "b" / "0.csv")
+    assert len(grows.manifest.increments) == 4
+    assert verify(grows.manifest, str(grows.output)) == []
+    assert_same(grows, whole)
+
+
+def test_files_of_a_day_that_hold_the_rows_of_all_assets(tmp_path, capfd):
+    grows, whole = fleets_of(tmp_path)
+    for fleet in (grows, whole):
+        fleet.job["source"]["asset"] = {"column": "machine"}
+    for day in range(4):
+        machines = [name for name in "abcdef" if (name, day) not in (("f", 0), ("e", 2), ("d", 1), ("d", 2))]
+        rows = [make_table(60, seed=day, t=np.arange(60) + 60 * day, machine=np.full(60, name)) for name in machines]
+        for fleet in (grows, whole):
+            fleet.write(f"{day}.parquet", pa.concat_tables(rows))
+        assert grows.preprocess() == 0
+    out = capfd.readouterr().out
+    assert "3 older files are read again" in out  # d, e and the others end in different files
+    assert_same(grows, whole)
+
+
+def rows_of(first, end, seed=0):
+    return make_table(300, seed=seed)[first:end]
+
+
+BEHIND = {
+    "rows before those that are there": (lambda: rows_of(40, 60), "begins before the rows of asset a"),
+    "a file that cannot be read": (lambda: None, "a/9.parquet may go on with asset a, and cannot be used"),
+    "rows out of order": (lambda: rows_of(200, 260).take(list(range(59, -1, -1))), "is not behind the rows"),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), BEHIND.values(), ids=BEHIND)
+def test_where_the_rows_that_are_there_would_be_others_all_files_are_prepared_again(tmp_path, capfd, make, why):
+    grows, whole = fleets_of(tmp_path)
+    for fleet in (grows, whole):
+        for seed, name in enumerate("abcdef"):
+            fleet.write(f"{name}/1.parquet", rows_of(0, 40, seed))
+            fleet.write(f"{name}/2.parquet", rows_of(60, 150, seed))
+    assert grows.preprocess() == 0
+    first = grows.manifest
+    for fleet in (grows, whole):
+        table = make()
+        path = fleet.write("a/9.parquet", table if table is not None else rows_of(0, 9))
+        if table is None:
+            spoil(path)
+    capfd.readouterr()
+    assert grows.preprocess() == 0
+    told = capfd.readouterr().out
+    assert "adding 1 new file" in told
+    assert "all files are prepared again, with the statistics of the first run" in told
+    assert why in told
+    assert grows.manifest.grows.first == first.grows.first
+    assert_same(grows, whole)
+    for fleet in (grows, whole):
+        fleet.write("b/3.parquet", rows_of(150, 300, 1))
+    assert grows.preprocess() == 0
+    assert grows.manifest.has_grown
+    assert_same(grows, whole)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"split": {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}},
+        {"prepare": KEPT | {"missing": {"fill": "linear"}}},
+        {"label": {"derive": "remaining_life"}},
+    ],
+    ids=["fractions of time", "filled from both sides", "life that remains"],
+)
+def test_where_more_rows_change_windows_that_are_there_all_files_are_prepared_again(tmp_path, capfd, job):
+    grows, whole = fleets_of(tmp_path, **job)
+    for first, end in ((0, 150), (150, 300)):
+        for fleet in (grows, whole):
+            for seed, name in enumerate("abcdef"):
+                fleet.write(f"{name}/{first}.parquet", rows_of(first, end, seed))
+        assert grows.preprocess() == 0
+    assert "150.parquet goes on with asset a" in capfd.readouterr().out
+    assert not grows.manifest.has_grown
+    assert_same(grows, whole)
 
 
 @pytest.mark.parametrize(

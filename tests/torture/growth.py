@@ -17,10 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import numpy as np
 
 from .check import Outcome, Problem, find_problems
 from .fast import keep_what_beam_works_out
@@ -37,7 +41,11 @@ OF_STATISTICS = "statistics"  # they are those of the first increment
 def choose_plan(seed: int) -> Plan:
     """A plan of values as they are, which hang on no statistics."""
     kind = "table" if seed % 5 == 0 else "timeseries"
-    plan = draw_plan(seed, (), {"scale": "none", "per": "fleet"}, kind)
+    wants: dict[str, Any] = {"scale": "none", "per": "fleet"}
+    if seed % 3:  # assets that go on
+        wants |= {"naming": ["pattern", "column"], "split": ["asset", "asset", "time"], "clock": "integer"}
+        wants |= {"fill": ["forward", "constant", "drop"], "label": [None, None, "end", "any", "horizon", "classes"]}
+    plan = draw_plan(seed, (), wants if kind == "timeseries" else {"scale": "none", "per": "fleet"}, kind)
     return replace(plan, files=max(plan.files, 1 + seed % 3) if plan.naming != "stem" else 1)
 
 
@@ -45,6 +53,10 @@ def build_growing(plan: Plan) -> Fleet:
     """The fleet of a plan, whose dataset grows."""
     fleet = build(plan)
     fleet.job["output"]["grow"] = True
+    if plan.kind == "timeseries" and plan.split == "time" and plan.clock in ("integer", "int32"):
+        times = np.concatenate([part.time for part in fleet.parts])
+        eval_from, test_from = (int(cut) for cut in np.quantile(times, [0.6, 0.8]))
+        fleet.job["split"] = {"by": "time", "eval_from": eval_from, "test_from": test_from}
     if plan.kind == "table":
         sections = fleet.job["features"]
         sections.pop("state", None)  # its vocabulary is that of the first increment
@@ -55,23 +67,25 @@ def build_growing(plan: Plan) -> Fleet:
     return fleet
 
 
-def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], int]:
+def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], Counter[str]]:
     """Grows a dataset in an empty folder.
 
     Returns:
-      what is wrong with it; and how many of the runs added to what was there.
+      what is wrong with it; and how many of the runs added to what was there, and went on with assets.
     """
     chance = Random(f"growth {plan.seed}")
     fleet, kind = build_growing(plan), KINDS[plan.kind]
     (folder / "all").mkdir(parents=True)
     kind.write(fleet, folder / "all")
     files = sorted(path for path in (folder / "all").rglob("*") if path.is_file())
-    if chance.random() < 0.7:
+    if chance.random() < 0.4:
         chance.shuffle(files)  # else in order, as days come
+    else:
+        files.sort(key=lambda path: (path.stem, path))
     job = folder / "job.yaml"
     write_job(fleet, folder, job)
     cuts = sorted(chance.sample(range(1, len(files)), min(len(files) - 1, chance.randint(1, 4))))
-    added, outcome, before = 0, None, None
+    runs, outcome, before = Counter[str](), None, None
     for first, end in zip([0, *cuts], [*cuts, len(files)], strict=True):
         for path in files[first:end]:
             target = folder / "fleet" / path.relative_to(folder / "all")
@@ -83,12 +97,13 @@ def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], int]:
         outcome = _here(fleet, job, folder)
         now = manifest_text(outcome)
         if end < len(files) and outcome.code != 0 and now != before:
-            return [Problem("published", "a run that failed changed the dataset")], added
-        added, before = added + ("adding" in outcome.out), now
+            return [Problem("published", "a run that failed changed the dataset")], runs
+        runs += Counter(word for word in ("adding", "are read again", "prepared again") if word in outcome.out)
+        before = now
     assert outcome is not None
     expected = kind.expect(deepcopy(fleet))
     problems = find_problems(outcome, expected, kind.compare)
-    return [problem for problem in problems if problem.kind != OF_STATISTICS], added
+    return [problem for problem in problems if problem.kind != OF_STATISTICS], runs
 
 
 def manifest_text(outcome: Outcome) -> str | None:
@@ -109,7 +124,7 @@ def _killed(job: Path, seconds: float) -> None:
     process.wait()
 
 
-def grow_seed(seed: int) -> tuple[list[Problem], int]:
+def grow_seed(seed: int) -> tuple[list[Problem], Counter[str]]:
     """As `grow_one`, of the plan of a seed, in a folder that goes."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keep_what_beam_works_out()
@@ -126,14 +141,14 @@ def main() -> int:
     parser.add_argument("--fleets", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first")
     args = parser.parse_args()
-    wrong = added = 0
+    wrong, runs = 0, Counter[str]()
     seeds = range(args.seed, args.seed + args.fleets)
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=FLEETS_A_PROCESS) as pool:
         for seed, (problems, count) in zip(seeds, pool.imap(grow_seed, seeds, chunksize=1), strict=True):
-            added, wrong = added + count, wrong + bool(problems)
+            runs, wrong = runs + count, wrong + bool(problems)
             for problem in problems[:3]:
                 print(f"seed {seed}: {problem.kind}: {problem.what}", flush=True)
-    print(f"{args.fleets} fleets, {added} increments added, {wrong} wrong", flush=True)
+    print(f"{args.fleets} fleets, {wrong} wrong; runs that told {dict(runs)}", flush=True)
     return int(bool(wrong))
 
 

@@ -396,8 +396,9 @@ class _Oracle:
                 cuts = _shares(len(rows), split)
             return [_part(row.position, cuts) for row in rows]
         if "eval_from" in split:
-            cuts = [int(np.datetime64(split[key]).astype("datetime64[ns]").astype(np.int64))
-                    for key in ("eval_from", "test_from")]  # fmt: skip
+            cuts = [split[key] for key in ("eval_from", "test_from")]
+            if isinstance(cuts[0], str):
+                cuts = [int(np.datetime64(cut).astype("datetime64[ns]").astype(np.int64)) for cut in cuts]
         else:
             first, last = min(row.time for row in rows), max(row.time for row in rows)
             cuts = [first + cut for cut in _shares(last - first + 1, split)]

@@ -27,7 +27,20 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.descriptors import A, P, R, Report, Statistics, Unit, V, Verdict, W, Work
+from beamfeed.transforms.sources.descriptors import (
+    A,
+    CannotGoOn,
+    KnownAsset,
+    P,
+    R,
+    Report,
+    Statistics,
+    Unit,
+    V,
+    Verdict,
+    W,
+    Work,
+)
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
@@ -189,6 +202,31 @@ class Source(ABC, Generic[P, A, R, V, W]):
           lost: the files that are set aside and may hold rows of any asset.
         """
 
+    @classmethod
+    def may_go_on(cls, job: Job) -> bool:
+        """Whether new files may add rows to assets of a dataset without a look at all of the old ones; by default not.
+
+        A kind of which this is true also says `go_on` and `known`.
+        """
+        return False
+
+    def go_on(self, known: KnownAsset, tail: Sequence[P], new: Sequence[P]) -> A:
+        """The asset that goes on behind what is known of it.
+
+        Args:
+          known: of the asset.
+          tail: its pieces in the files of `known.tail`.
+          new: its pieces in new files.
+
+        Raises:
+          CannotGoOn: if the new rows are not all behind the others.
+        """
+        raise CannotGoOn(f"{new[0].path} goes on with asset {known.asset}")
+
+    def known(self, asset: A) -> KnownAsset:
+        """What later runs need to go on with an accepted asset, but for its splits; by default they cannot."""
+        return KnownAsset(asset.name)
+
     def counted(self, asset: A) -> int:
         """About how many rows of an asset count for statistics; by default all."""
         return asset.rows
@@ -218,7 +256,11 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     @abstractmethod
     def judge(self, asset: A, reports: Iterable[R]) -> V:
-        """Decides from the reports on all units of one asset."""
+        """Decides from the reports on all units of one asset.
+
+        Raises:
+          CannotGoOn: of an asset that goes on, if it cannot with these rows.
+        """
 
     def notes_of(self, statistics: Statistics) -> list[str]:
         """What the user should know of the statistics that `learn` gives, a line each; by default nothing."""

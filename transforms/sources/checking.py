@@ -1,6 +1,7 @@
 """The steps that check the files, the same for every kind: each is a method of Source as a DoFn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -15,8 +16,8 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import Report, Verdict
-from beamfeed.transforms.sources.planned import plan_asset
+from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Verdict
+from beamfeed.transforms.sources.planned import plan_any
 
 REJECTS = "rejects"  # the tagged output of what is set aside
 LOST = "lost"  # of files that are set aside and may hold rows of any asset
@@ -54,6 +55,23 @@ def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
     return result
 
 
+@contextmanager
+def adding(again: str) -> Iterator[None]:
+    """Ends a job that cannot add to the dataset that is there.
+
+    Args:
+      again: where it is written why, for a run that prepares all files again.
+
+    Raises:
+      JobFailed
+    """
+    try:
+        yield
+    except CannotGoOn as error:
+        storage.write_text(again, f"{error}\n")
+        raise JobFailed(f"{error}; run it again, and all files are prepared again") from None
+
+
 class ScanFile(beam.DoFn):
     """Packed FileStats -> (asset's name, Piece), one for each asset in each file.
 
@@ -86,11 +104,16 @@ class PlanAsset(beam.DoFn):
     """(bucket, Packed of (asset's name, Piece or early Reject)) -> (bucket, Packed of Asset).
 
     Tagged 'rejects', 'notes' and 'values'. Side inputs: the names to keep, or None for all, and the files that are set
-    aside and may hold any asset.
+    aside and may hold any asset. Among the pieces may be the KnownAssets of a dataset that is added to.
+
+    Args:
+      source: of the job.
+      reread: see `plan_any`.
+      again: see `adding`.
     """
 
-    def __init__(self, source: Source):
-        self._source = source
+    def __init__(self, source: Source, reread: frozenset[str] | None = None, again: str = ""):
+        self._source, self._reread, self._again = source, reread, again
 
     def process(self, gathered: tuple[int, Packed], kept: frozenset[str] | None, lost: list[Reject]) -> Iterator[Any]:
         bucket, named = gathered
@@ -98,9 +121,8 @@ class PlanAsset(beam.DoFn):
         for name, parts in by_name(named).items():
             if kept is not None and name not in kept:
                 continue
-            rejects = [part for part in parts if isinstance(part, Reject)]
-            pieces = [part for part in parts if not isinstance(part, Reject)]
-            planned = plan_asset(self._source, name, pieces, rejects, lost)
+            with adding(self._again):
+                planned = plan_any(self._source, name, parts, lost, self._reread)
             for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
                 for item in items:
                     yield beam.pvalue.TaggedOutput(tag, item)
@@ -130,14 +152,16 @@ class ValidateUnit(beam.DoFn):
 class Judge(beam.DoFn):
     """(bucket, its assets and the reports on their units) -> Verdict of each asset."""
 
-    def __init__(self, source: Source):
-        self._source = source
+    def __init__(self, source: Source, again: str = ""):
+        self._source, self._again = source, again
 
     def process(self, gathered: tuple[int, Mapping[str, Iterable[Packed]]]) -> Iterator[Verdict]:
         _, parts = gathered
         reports = by_name(chain.from_iterable(parts["reports"]))
         for asset in chain.from_iterable(parts["assets"]):
-            yield self._source.judge(asset, reports.pop(asset.name, ()))
+            with adding(self._again):
+                verdict = self._source.judge(asset, reports.pop(asset.name, ()))
+            yield verdict
 
 
 class TakeApart(beam.DoFn):

@@ -37,17 +37,56 @@ P = TypeVar("P", bound=Piece)
 
 
 @dataclass(frozen=True)
+class KnownAsset:
+    """An asset of the dataset that a run adds to, as the runs before left it.
+
+    Attributes:
+      asset: its name.
+      rows: how many it has.
+      last: its latest time, in ticks.
+      skipped: rows before those of `tail`.
+      splits: of which the dataset has something of it.
+      tail: the paths of its last files, which hold all rows that records with new rows need; none where nothing can be
+        added to it.
+    """
+
+    asset: str
+    rows: int = 0
+    last: int = 0
+    skipped: int = 0
+    splits: tuple[SplitName, ...] = ()
+    tail: tuple[str, ...] = ()
+
+
+class CannotGoOn(Exception):
+    """New rows cannot be added to an asset: what is there of it would be other. The message says why."""
+
+
+@dataclass(frozen=True)
 class Asset(Generic[P]):
-    """What is accepted or rejected as a whole."""
+    """What is accepted or rejected as a whole.
+
+    Attributes:
+      name: of it.
+      pieces: of which it is made.
+      split: of the whole asset; None where its rows are split.
+      known: what is there of it, where only the rows behind that are prepared.
+    """
 
     name: str
     pieces: tuple[P, ...]
-    split: SplitName | None  # of the whole asset; None where its rows are split
+    split: SplitName | None
+    known: KnownAsset | None = field(default=None, kw_only=True)
 
     @property
     def rows(self) -> int:
         """Rows of all its files."""
         return sum(piece.rows for piece in self.pieces)
+
+    @property
+    def first_new(self) -> int:
+        """The first of its rows that is prepared: 0, but where it goes on."""
+        return 0 if self.known is None else self.known.rows
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
@@ -148,7 +187,7 @@ class Verdict(Generic[A]):
     @property
     def counted_rows(self) -> int:
         """How many rows `rejected_rows` are among: also where none is left, so that these count for limits."""
-        return self.asset.rows if self.accepted or self.rejected_rows else 0
+        return self.asset.rows - self.asset.first_new if self.accepted or self.rejected_rows else 0
 
     @property
     def split_rows(self) -> Mapping[SplitName, int]:

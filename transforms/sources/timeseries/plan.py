@@ -226,7 +226,7 @@ def cut_units(asset: SeriesAsset, windowing: Windowing, features: int) -> Iterat
     A unit reads a little of the next one, for its last windows; so that this stays little, it is several times as
     long. An asset that does not divide is one unit, which is streamed all the same.
     """
-    cuts = [0]
+    cuts = [asset.first_new]
     if asset.divides:
         index = GroupIndex(asset)
         step = max(1, UNIT_BYTES // (4 * features), 4 * (windowing.context + windowing.span))
@@ -236,7 +236,7 @@ def cut_units(asset: SeriesAsset, windowing: Windowing, features: int) -> Iterat
             if start - cuts[-1] >= step and asset.rows - start >= step // 2:
                 cuts.append(start)
     if len(cuts) == 1:
-        yield Unit(asset, 0, 0, asset.rows)
+        yield Unit(asset, 0, asset.first_new, asset.rows)
         return
     for number, (start, end) in enumerate(zip(cuts, [*cuts[1:], asset.rows], strict=True)):
         yield Unit(index.narrow(start, end), number, start, end)

@@ -18,12 +18,13 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.descriptors import Unit
+from beamfeed.transforms.sources.descriptors import KnownAsset, Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.ahead import ahead_fields
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most
+from beamfeed.transforms.sources.timeseries.ongoing import go_on, known_of, may_go_on
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
@@ -112,6 +113,16 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             return super().plan(name, pieces, lost)
         asset = self.gather(name, pieces, None, lost)
         return asset if isinstance(asset, Reject) else split_by_path(asset, self.job.split)
+
+    @classmethod
+    def may_go_on(cls, job: Job) -> bool:
+        return may_go_on(job)
+
+    def go_on(self, known: KnownAsset, tail: Sequence[FileSlice], new: Sequence[FileSlice]) -> SeriesAsset:
+        return go_on(known, tail, new, self._spec)
+
+    def known(self, asset: SeriesAsset) -> KnownAsset:
+        return known_of(asset, self._spec)
 
     def counted(self, asset: SeriesAsset) -> int:
         return training_rows(asset)

@@ -9,7 +9,7 @@ import numpy as np
 from beamfeed.contract.config.split import SplitName, counts_rows
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.descriptors import Report, Unit
+from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order
@@ -103,9 +103,15 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
 
     Rows out of order are sorted if they fit in limits.sort_memory_mb, rows of one time become one as
     prepare.duplicates says, and an asset without a window is set aside: what remains is what will be written.
+
+    Raises:
+      CannotGoOn: of an asset that goes on, for whatever would make what is there of it other.
     """
     ordered = sorted(reports, key=lambda report: report.index)
     founds = [report.found for report in ordered]
+
+    if asset.known is not None:
+        return _judge_new_rows(asset, ordered, spec)
 
     def reject(*why: Reject) -> SeriesVerdict:
         classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
@@ -177,6 +183,30 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         asset, statistics, notes=tuple(notes), split_values=values, seen=classes, splits=windows, units=tuple(facts),
         row_rejects=wrong, rejected_rows=count,
     )  # fmt: skip
+
+
+def _judge_new_rows(asset: SeriesAsset, ordered: Sequence[SeriesReport], spec: PreprocessSpec) -> SeriesVerdict:
+    """As `judge`, of an asset that goes on, whose windows are there already but for those with new rows."""
+    founds = [report.found for report in ordered]
+    for report in ordered:
+        if report.reject is not None:
+            why = f"{report.reject.file}: {report.reject.place}: {report.reject.reason}"
+            raise CannotGoOn(f"asset {asset.name}, which is there, would be set aside: {why}")
+    decrease, repeat = _disorder(asset, ordered)
+    if decrease is not None or (repeat is not None and (spec.every is None or spec.job.prepare.duplicates == "reject")):
+        file, place = decrease or repeat or ("", "")
+        raise CannotGoOn(f"{file}: {place}: is not behind the rows of asset {asset.name} before it")
+    facts = _with_times(ordered)
+    return SeriesVerdict(
+        asset,
+        sum((each.statistics for each in founds), SeriesStatistics.zero(spec.schema)),
+        notes=tuple(_notes(asset, founds, 0, spec)),
+        seen=sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels)),
+        splits=frozenset(name for fact in facts for name in fact.spans),
+        units=tuple(facts),
+        row_rejects=tuple(row for each in founds for row in each.wrong),
+        rejected_rows=sum(each.rejected for each in founds),
+    )
 
 
 def _with_times(ordered: Sequence[SeriesReport]) -> list[UnitFacts]:

@@ -11,6 +11,7 @@ from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.descriptors import Unit, Verdict
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, check_most
+from beamfeed.transforms.sources.timeseries.ongoing import seam
 from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
@@ -61,7 +62,8 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
 
     A unit owns the windows that begin from its first row on, but for those that need rows before it: these belong to
     the unit before, which reads on for them. So no unit reads rows before its own, for which a whole group of rows
-    might have to be decoded. Of a split nothing is read but what lies between its rows.
+    might have to be decoded. Of a split nothing is read but what lies between its rows, and where an asset goes on
+    the rows before the first new one that windows with that need.
     """
     asset, windowing, units = verdict.asset, spec.windowing, verdict.units
     row_bytes = spec.row_bytes
@@ -69,15 +71,21 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
         row_bytes = max(1, row_bytes * windowing.length // windowing.stride)
     index = GroupIndex(asset)
     begins = [_begin(unit, spec) for unit in units]
+    first_row = 0
+    if asset.known is not None:
+        first_row, begins[0] = seam(asset, spec)
     for number, unit in enumerate(units):
         more = number + 1 < len(units)
-        owned = begins[number] if number else None, begins[number + 1] if more else None
+        has_begin = number > 0 or asset.known is not None
+        owned = begins[number] if has_begin else None, begins[number + 1] if more else None
         if None not in owned and begins[number] >= begins[number + 1]:
             continue  # the unit before, or the next one, owns the windows that begin in it
         start, end = unit.start, _end(number, begins, verdict, spec) if more else asset.end
         for name in sorted(verdict.splits):
             spans = [later.spans[name] for later in units[number:] if name in later.spans and later.start < end]
             low = min((max(span.start, start) for span in spans), default=end)
+            if spans and not number and asset.known is not None:
+                low = first_row
             high = max((min(span.end, end) for span in spans), default=start)
             if low >= high or (spec.every is None and high - low < windowing.length + windowing.ahead):
                 continue
