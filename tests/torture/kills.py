@@ -1,6 +1,6 @@
 """Kills preprocessing again and again, at random moments, and compares what a run that may end leaves behind.
 
-python -m tests.torture.kills --kills 100
+python -m tests.torture.kills --kills 100 [--grow]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,8 +60,11 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
       seed: of the moments.
     """
     write_fleet(fleet, folder / "fleet")
-    wanted, lasts = _undisturbed(folder, fleet)
+    base = _grow(folder, fleet) if fleet.job["output"].get("grow") else folder / "nothing"
+    there = files_of(base)
+    wanted, lasts = _undisturbed(folder, fleet, base)
     output, job = folder / "data", _job(folder, fleet, "data")
+    _begin(output, base)
     chance, problems = random.Random(seed), []
     for kill in range(kills):
         process = start(job)
@@ -71,20 +75,46 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        if (output / "manifest.json").exists():  # it was published whole: from the start again
-            if not files_of(output).items() >= wanted.items():
+        found = files_of(output)
+        if found.get("manifest.json") != there.get("manifest.json"):  # it was published whole: from the start again
+            if not found.items() >= wanted.items():
                 problems.append(f"kill {kill}: what was published differs")
-            (output / "manifest.json").unlink()
+            _begin(output, base)
+        elif not found.items() >= there.items():
+            problems.append(f"kill {kill}: what was there differs")
         if (kill + 1) % KILLS_A_ROUND == 0 or kill + 1 == kills:
             problems += _ends(job, output, wanted, kill)
             print(f"{kill + 1}/{kills} kills, {len(problems)} problems", flush=True)
-            (output / "manifest.json").unlink(missing_ok=True)
+            _begin(output, base)
     return problems
 
 
-def _undisturbed(folder: Path, fleet: Fleet) -> tuple[dict[str, bytes], float]:
+def _begin(output: Path, base: Path) -> None:
+    """The output as it is before the run, but that it may hold what a run that was killed has left."""
+    (output / "manifest.json").unlink(missing_ok=True)
+    if base.exists():
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.copytree(base, output)
+
+
+def _grow(folder: Path, fleet: Fleet) -> Path:
+    """A dataset of the first files of each asset of a fleet that grows, to which the others are added."""
+    later = sorted(path for path in (folder / "fleet").rglob("part-*") if not path.name.startswith("part-0"))
+    for path in later:
+        path.rename(folder / "_".join(path.relative_to(folder).parts))
+    process = start(_job(folder, fleet, "base"))
+    _, err = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(err.decode())
+    for path in later:
+        (folder / "_".join(path.relative_to(folder).parts)).rename(path)
+    return folder / "base"
+
+
+def _undisturbed(folder: Path, fleet: Fleet, base: Path) -> tuple[dict[str, bytes], float]:
     """What a run leaves that nobody kills, and how many seconds it holds its output."""
     for name in ("first", "undisturbed"):  # the second finds all files of the environment in memory
+        _begin(folder / name, base)
         process = start(_job(folder, fleet, name))
         wait_for_lock(process, folder / name)
         began = time.monotonic()
@@ -103,8 +133,8 @@ def _ends(job: Path, output: Path, wanted: dict[str, bytes], kill: int) -> list[
     if found != wanted:
         names = [name for name in {*found, *wanted} if found.get(name) != wanted.get(name)]
         return [f"after kill {kill}: other bytes: {sorted(names)[:5]}"]
-    extra = {path.name for path in output.iterdir()} - {"manifest.json"}
-    return [] if len(extra) == 1 else [f"after kill {kill}: left behind: {sorted(extra)}"]
+    extra = {path.name for path in output.iterdir()} - {name.partition("/")[0] for name in wanted}
+    return [f"after kill {kill}: left behind: {sorted(extra)}"] if extra else []
 
 
 def _job(folder: Path, fleet: Fleet, name: str) -> Path:
@@ -122,29 +152,40 @@ PLANS = [
 ]  # fmt: skip
 
 
-def parse(argv: list[str] | None, message: str | None) -> argparse.Namespace:
-    """The command line of programs that kill."""
+GROWING = [
+    Plan(seed=3, format="csv", naming="pattern", files=2, assets=8, rows=20_000),
+    Plan(seed=4, naming="pattern", files=2, assets=8, rows=40_000, resample="mean", scale="standard", row_group=5000),
+]  # fmt: skip
+
+
+def parse(argv: list[str] | None, message: str | None, **flags: str) -> argparse.Namespace:
+    """The command line of programs that kill; `flags` have their help by name."""
     parser = argparse.ArgumentParser(description=message, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--docs", help="write what was measured into this page")
+    for name, help_ in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=help_)
     return parser.parse_args(argv)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Returns 0 if all runs ended in the same bytes."""
-    arguments = parse(argv, __doc__)
+    arguments = parse(argv, __doc__, grow="kill runs that add to a dataset that grows")
     problems = []
-    for number, plan in enumerate(PLANS):
+    plans = GROWING if arguments.grow else PLANS
+    for number, plan in enumerate(plans):
         with tempfile.TemporaryDirectory(prefix="kills-") as folder:
             fleet = build(plan) if plan.damages else make_fleet(plan)
+            if arguments.grow:
+                fleet.job["output"]["grow"] = True
             problems += kill_again_and_again(
-                Path(folder), fleet, arguments.kills // len(PLANS), arguments.seed + number
+                Path(folder), fleet, arguments.kills // len(plans), arguments.seed + number
             )
-    told = f"{arguments.kills} kills: {problems or 'the same bytes each time'}"
+    told = f"{arguments.kills} kills{' of runs that add' * arguments.grow}: {problems or 'the same bytes each time'}"
     print(told)
     if arguments.docs:
-        write_section(arguments.docs, "kills", told + ".")
+        write_section(arguments.docs, "growing-kills" if arguments.grow else "kills", told + ".")
     return int(bool(problems))
 
 
