@@ -39,7 +39,9 @@ from beamfeed.transforms.sources.checking import (
     LOST,
     NOTES,
     REJECTS,
+    SHORT,
     VALUES,
+    WAS_SHORT,
     Judge,
     PlanAsset,
     ScanFile,
@@ -78,6 +80,7 @@ class PreprocessPipeline:
             self.decide,
             beam.pvalue.AsSingleton(counted),
             beam.pvalue.AsList(rejects),
+            beam.pvalue.AsList(planned[WAS_SHORT]),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
         works = judged["accepted"] | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> Gather()
@@ -88,7 +91,10 @@ class PreprocessPipeline:
             | "SpreadShards" >> beam.Reshuffle()
         )
         notes = (planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten()
-        return CheckedFiles(driver, once, verdicts, judged["accepted"], fleet, rejects, shards, sum_up(driver, notes))
+        return CheckedFiles(
+            driver, once, verdicts, judged["accepted"], fleet, rejects, shards, sum_up(driver, notes), planned[SHORT],
+            planned[WAS_SHORT],
+        )  # fmt: skip
 
     def build(self, pipeline: beam.Pipeline) -> None:
         """Adds the whole job to a pipeline."""
@@ -107,7 +113,7 @@ class PreprocessPipeline:
             >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
         with_windows = self.join_splits(checked.accepted, written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset))
-        known = with_windows[KNOWN] | "GatherKnown" >> GatherByName()
+        known = (with_windows[KNOWN], checked.short) | "Known" >> beam.Flatten() | "GatherKnown" >> GatherByName()
         _ = checked.once | "PublishManifest" >> beam.ParDo(
             Publish(source, self.fingerprint, self.layout, self.growth),
             beam.pvalue.AsSingleton(checked.fleet),
@@ -117,6 +123,7 @@ class PreprocessPipeline:
             beam.pvalue.AsList(checked.notes),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsList(known),
+            beam.pvalue.AsList(checked.was_short),
             beam.pvalue.AsSingleton(statistics),
             path,
             *found,
@@ -153,7 +160,9 @@ class PreprocessPipeline:
             | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, KNOWN, main="splits")
         )
 
-    def decide(self, _: None, counted: Counter[str], rejects: list[Reject], values: Sequence[str] = ()) -> Fleet:
+    def decide(
+        self, _: None, counted: Counter[str], rejects: list[Reject], was_short: list[str], values: Sequence[str] = ()
+    ) -> Fleet:
         """The fleet in numbers, if it is within the limits of the job and, by column, has the values of its splits.
 
         Raises:
@@ -161,7 +170,7 @@ class PreprocessPipeline:
         """
         fleet, ordered = Fleet.of(self.files, rejects, **counted), sorted(set(rejects), key=str)
         if self.growth.adds:
-            self.growth.check_limits(fleet, ordered, self.source.job.limits, self.layout)
+            self.growth.check_limits(fleet, ordered, was_short, self.source.job.limits, self.layout)
         else:
             check_fleet(fleet, ordered, self.source.job, self.layout.rejects, values)
         return fleet
@@ -191,6 +200,8 @@ class CheckedFiles:
       rejects: PCollection of Reject.
       shards: PCollection of ShardPlan: what is to be read again, for files of about one size.
       notes: PCollection of lines.
+      short: PCollection of (name, KnownAsset), where the dataset grows: assets with too few rows by now.
+      was_short: PCollection of names, likewise: assets that had too few in an earlier run.
     """
 
     driver: OnBeam
@@ -201,10 +212,12 @@ class CheckedFiles:
     rejects: beam.PCollection
     shards: beam.PCollection
     notes: beam.PCollection
+    short: beam.PCollection
+    was_short: beam.PCollection
 
 
 def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Driver) -> dict[str, beam.PCollection]:
-    """PCollections 'assets' of (bucket, Packed of Asset), 'rejects', 'lost', 'notes' and 'values'.
+    """PCollections 'assets' of (bucket, Packed of Asset), 'lost', and what `PlanAsset` tags.
 
     No PTransform, so that a runner shows each step by its own name.
     """
@@ -230,14 +243,9 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
         PlanAsset(source, job.growth.reread, layout.again),
         beam.pvalue.AsSingleton(chosen),
         beam.pvalue.AsList(scanned[LOST]),
-    ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
-    return {
-        "assets": planned["assets"],
-        REJECTS: planned[REJECTS],
-        LOST: scanned[LOST],
-        NOTES: planned[NOTES],
-        VALUES: planned[VALUES],
-    }
+    ).with_outputs(REJECTS, NOTES, VALUES, SHORT, WAS_SHORT, main="assets")
+    names = ("assets", REJECTS, NOTES, VALUES, SHORT, WAS_SHORT)
+    return {LOST: scanned[LOST], **{name: planned[name] for name in names}}
 
 
 def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:

@@ -138,19 +138,42 @@ class Growth:
         ]
         return job.model_copy(update={"label": labels})
 
-    def rejects(self, output: str) -> str:
-        """What was set aside of the dataset that is added to, a line each."""
-        if not self.adds:
-            return ""
-        try:
-            return storage.read_text(self.before(output).rejects)
-        except FileNotFoundError:
-            return ""
+    def rejects(self, output: str, was_short: Collection[str]) -> str:
+        """What was set aside of the dataset that is added to, a line each, but for these assets."""
+        lines, gone = self._rejects(output), set(was_short)
+        return "".join(line for line, reject in lines if reject["asset"] not in gone)
 
-    def check_limits(self, fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout: DataLayout) -> None:
+    def _rejects(self, output: str) -> list[tuple[str, dict[str, str | None]]]:
+        if not self.adds:
+            return []
+        try:
+            text = storage.read_text(self.before(output).rejects)
+        except FileNotFoundError:
+            return []
+        return [(line, json.loads(line)) for line in text.splitlines(keepends=True)]
+
+    def counts(self, output: str, was_short: Collection[str]) -> Counts:
+        """Those of the dataset that is added to, but for these assets, which were set aside and are prepared again."""
+        assert self.base is not None
+        counts = self.base.counts
+        if not was_short:
+            return counts
+        table = _read_known(self.before(output).assets)
+        is_set_aside = pc.equal(pc.list_value_length(table["splits"]), 0)
+        others = {None, *table["asset"].filter(is_set_aside).to_pylist()}.difference(was_short)
+        rejects = [reject for _, reject in self._rejects(output)]
+        files = {reject["file"] for reject in rejects if reject["asset"] in set(was_short)}
+        files -= {reject["file"] for reject in rejects if reject["asset"] in others}
+        gone = {"assets": len(was_short), "rejected_assets": len(was_short), "rejected_files": len(files)}
+        return counts.model_copy(update={name: getattr(counts, name) - number for name, number in gone.items()})
+
+    def check_limits(
+        self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
+    ) -> None:
         """As the function of this name, of the dataset as it will be."""
         if self.base is not None:
-            fleet = fleet.beside(self.base.counts, nameless_files(self.base, layout.output))
+            counts = self.counts(layout.output, was_short)
+            fleet = fleet.beside(counts, nameless_files(self.base, layout.output))
         check_limits(fleet, rejects, limits, layout.rejects)
 
     def check(self, source: Source, statistics: Statistics) -> None:
@@ -278,20 +301,22 @@ def without_shards(manifest: Manifest) -> Manifest:
 
 
 def grown_manifest(
-    growth: Growth, manifest: Manifest, windows: int, drift: dict[str, float], outdated: Collection[str] = ()
-) -> Manifest:
+    growth: Growth, manifest: Manifest, base: Manifest | None, windows: int, drift: dict[str, float],
+    outdated: Collection[str] = (),
+) -> Manifest:  # fmt: skip
     """The manifest of a run, together with the dataset that it adds to.
 
     Args:
       growth: of the run.
       manifest: with the numbers and notes of the run alone, and the splits of both.
+      base: that dataset, without the counts of what is prepared again.
       windows: that the run wrote.
       drift: see `drift_of`.
       outdated: notes of the dataset that may be true no more.
     """
     if not growth.job:
         return manifest
-    known, base = None if growth.published is None else growth.published.grows, growth.base
+    known = None if growth.published is None else growth.published.grows
     one = Increment(
         data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
     )
@@ -324,6 +349,7 @@ KNOWN = pa.schema(
         ("skipped", pa.int64()),
         ("splits", pa.list_(pa.string())),
         ("tail", pa.list_(pa.string())),
+        ("short", pa.bool_()),
     ]
 )
 

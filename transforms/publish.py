@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -114,7 +115,8 @@ class Publish(beam.DoFn):
     def process(
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified],
-        known: list[tuple[int, Packed]], statistics: Statistics, made: str, found: Statistics = None,
+        known: list[tuple[int, Packed]], was_short: list[str], statistics: Statistics, made: str,
+        found: Statistics = None,
     ) -> Iterable[Manifest]:  # fmt: skip
         source, layout, growth = self._source, self._layout, self._growth
         job = source.job
@@ -135,12 +137,13 @@ class Publish(beam.DoFn):
         infos = {name: [info for info, _ in counted] for name, counted in told.items()}
         windows = sum(info.windows for ready in infos.values() for info in ready)
         if base is not None:
+            base = base.model_copy(update={"counts": growth.counts(layout.output, was_short)})
             targets = add_up_targets(Learned.read(growth.before(layout.output).learned).targets, targets)
             assets = {name: assets.get(name, 0) + base.splits[name].assets for name in SPLITS}
             new = {name: [_named(layout, shard) for shard in ready] for name, ready in shards.items()}
             infos = {name: [*named_shards(layout.output, base, name), *new[name]] for name in SPLITS}
         splits = describe_splits(assets, infos, targets)
-        growth.check_limits(checked.final, checked.rejects, job.limits, layout)
+        growth.check_limits(checked.final, checked.rejects, was_short, job.limits, layout)
         check_splits(job, fields, splits)
         manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
         stats = source.stats(statistics)
@@ -148,15 +151,14 @@ class Publish(beam.DoFn):
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
         outdated = () if base is None else empty_splits(job, base.splits)
-        manifest = grown_manifest(growth, manifest, windows, drift, outdated)
+        manifest = grown_manifest(growth, manifest, base, windows, drift, outdated)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets).text())
         if growth.job and source.may_go_on(job):
-            set_aside = {reject.asset for reject in every if reject.asset is not None and not reject.of_row}
-            assets_now = (one for _, bucket in known for _, one in bucket)
-            before = growth.before(layout.output).assets if growth.adds else ""
-            write_known(layout.assets, before, [*map(KnownAsset, set_aside), *assets_now])
-        lines = growth.rejects(layout.output) + to_jsonl(every)
+            named = {reject.asset: KnownAsset(reject.asset) for reject in every if reject.asset and not reject.of_row}
+            named |= dict(chain.from_iterable(bucket for _, bucket in known))
+            write_known(layout.assets, growth.before(layout.output).assets if growth.adds else "", named.values())
+        lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
         publish(
             layout, manifest, lines, stats, shards, source.raw_values, partial(self._write_graph, statistics, made),
             base,

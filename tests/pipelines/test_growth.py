@@ -237,6 +237,31 @@ def test_files_of_a_day_that_hold_the_rows_of_all_assets(tmp_path, capfd):
     assert_same(grows, whole)
 
 
+@pytest.mark.parametrize("by", ["path", "column"])
+def test_an_asset_with_too_few_rows_is_set_aside_until_it_has_more(tmp_path, capfd, by):
+    grows, whole = fleets_of(tmp_path)
+    if by == "column":
+        for fleet in (grows, whole):
+            fleet.job["source"]["asset"] = {"column": "machine"}
+    days = {"g": (0, 3, 6, 40), "h": (0, 5, 6, 7), **dict.fromkeys("abcdef", (0, 40, 60, 90))}
+    for day in range(3):
+        tables = {
+            name: make_table(90, seed=seed, machine=np.full(90, name))[ends[day] : ends[day + 1]]
+            for seed, (name, ends) in enumerate(days.items())
+        }
+        for fleet in (grows, whole):
+            if by == "column":
+                fleet.write(f"{day}.parquet", pa.concat_tables(tables.values()))
+            for name, table in tables.items() if by == "path" else ():
+                fleet.write(f"{name}/{day}.parquet", table)
+        assert grows.preprocess() == 0
+        kept = sorted((grows.output / grows.manifest.data).glob("rejects/*.jsonl"))
+        told = {json.loads(line)["asset"] for path in kept for line in path.read_text().splitlines()}
+        assert told == ({"g", "h"} if day < 2 else {"h"})
+    assert "prepared again" not in capfd.readouterr().out
+    assert_same(grows, whole)
+
+
 def rows_of(first, end, seed=0):
     return make_table(300, seed=seed)[first:end]
 

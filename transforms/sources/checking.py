@@ -16,13 +16,14 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Verdict
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Verdict
 from beamfeed.transforms.sources.planned import plan_any
 
 REJECTS = "rejects"  # the tagged output of what is set aside
 LOST = "lost"  # of files that are set aside and may hold rows of any asset
 NOTES = "notes"
 VALUES = "values"  # of split.column, as paths tell them
+SHORT, WAS_SHORT = "short", "was_short"  # of assets that have too few rows by now, and that had
 T = TypeVar("T")
 
 
@@ -103,8 +104,10 @@ class ScanFile(beam.DoFn):
 class PlanAsset(beam.DoFn):
     """(bucket, Packed of (asset's name, Piece or early Reject)) -> (bucket, Packed of Asset).
 
-    Tagged 'rejects', 'notes' and 'values'. Side inputs: the names to keep, or None for all, and the files that are set
-    aside and may hold any asset. Among the pieces may be the KnownAssets of a dataset that is added to.
+    Tagged 'rejects', 'notes' and 'values'; where a dataset grows also 'short' -> (name, KnownAsset) of those with too
+    few rows, and 'was_short' -> name of those that an earlier run set aside for that. Side inputs: the names to keep,
+    or None for all, and the files that are set aside and may hold any asset. Among the pieces may be the KnownAssets of
+    a dataset that is added to.
 
     Args:
       source: of the job.
@@ -126,8 +129,13 @@ class PlanAsset(beam.DoFn):
             for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
                 for item in items:
                     yield beam.pvalue.TaggedOutput(tag, item)
+            if planned.was_short:
+                yield beam.pvalue.TaggedOutput(WAS_SHORT, name)
             if planned.asset is not None:
                 assets.append(planned.asset)
+            elif any(reject.short for reject in planned.rejects):
+                paths = sorted(part.path for part in parts if isinstance(part, Piece))
+                yield beam.pvalue.TaggedOutput(SHORT, (name, KnownAsset(name, tail=tuple(paths), short=True)))
         if len(assets):
             yield bucket, assets
 

@@ -48,6 +48,7 @@ class KnownAsset:
       splits: of which the dataset has something of it.
       tail: the paths of its last files, which hold all rows that records with new rows need; none where nothing can be
         added to it.
+      short: whether it was set aside for too few rows; with more it is prepared whole, and `tail` are all its files.
     """
 
     asset: str
@@ -56,6 +57,7 @@ class KnownAsset:
     skipped: int = 0
     splits: tuple[SplitName, ...] = ()
     tail: tuple[str, ...] = ()
+    short: bool = False
 
 
 class CannotGoOn(Exception):

@@ -1,7 +1,7 @@
 """What becomes of an asset's pieces before its rows are read: it is planned, set aside, or left out."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
@@ -18,12 +18,14 @@ class Planned:
       rejects: why it was set aside.
       notes: why it was left out.
       values: of split.column, as their paths tell them.
+      was_short: whether an earlier run set it aside for too few rows, which counts no more.
     """
 
     asset: Asset | None
     rejects: tuple[Reject, ...] = ()
     notes: tuple[Note, ...] = ()
     values: tuple[str, ...] = ()
+    was_short: bool = False
 
 
 def plan_any(
@@ -48,6 +50,9 @@ def plan_any(
     if known is None:
         return plan_asset(source, name, pieces, rejects, lost)
     new = [piece for piece in pieces if piece.path not in known.tail and piece.path not in (reread or ())]
+    if known.short and not lost:
+        planned = plan_asset(source, name, pieces, rejects, lost) if new or rejects else Planned(None)
+        return replace(planned, was_short=bool(new or rejects))
     if reject := next(iter([*rejects, *(lost if reread is not None else ())]), None):
         raise CannotGoOn(f"{reject.file} may go on with asset {name}, and cannot be used: {reject.reason}")
     if not new:
