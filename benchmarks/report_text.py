@@ -207,6 +207,23 @@ def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
     )
 
 
+def days_lines(measured: dict[str, dict]) -> Iterator[str]:
+    """What `growing.py` measured."""
+    yield from ["## A day more", ""]
+    yield "A day added to a [dataset that grows](growing.md), and a job of that day alone; each is a process."
+    yield from ["", "| days that are there | added | alone | ratio | peak RSS added | alone | manifest |"]
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for what, report in measured.items():
+        for point in report.get("results", []):
+            added, alone = point["added"], point["alone"]
+            yield (
+                f"| {point['days']} of {what}, {report['rows']:,} rows a day | {added['seconds']:.1f} s "
+                f"| {alone['seconds']:.1f} s | {point['ratio']:.2f} | {added['peak_rss_mb']:,.0f} MB "
+                f"| {alone['peak_rss_mb']:,.0f} MB | {point['bytes']['manifest']:,} bytes |"
+            )
+    yield from left_out(measured)
+
+
 def shapes_lines(shapes: list[dict]) -> Iterator[str]:
     """What `shapes.py` measured: each shape against the first of its family."""
     yield from [
@@ -401,9 +418,9 @@ def profile_lines(profile: dict) -> Iterator[str]:
     yield profile["text"].splitlines()[-1]
 
 
-PARTS = {"shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines, "images": images_lines,
-         "feed": feed_lines, "torch": torch_lines, "train": train_lines, "predict": predict_lines,
-         "profile": profile_lines}  # fmt: skip
+PARTS = {"days": days_lines, "shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines,
+         "images": images_lines, "feed": feed_lines, "torch": torch_lines, "train": train_lines,
+         "predict": predict_lines, "profile": profile_lines}  # fmt: skip
 
 
 def render(results: dict) -> str:

@@ -154,6 +154,15 @@ class Bench:
         sizes = ["--assets", str(assets), "--rows", str(rows), "--repeats", str(repeats)]
         return self._script("decode", [*sizes, "--workers", str(self._workers)])
 
+    def days(self, days: Sequence[int], rows: int, repeats: int) -> dict:
+        """What `growing.py` reports of a table and of series, by what it is."""
+        say(f"a day more, of {rows:,} rows")
+        options = ["--days", *map(str, days), "--rows", str(rows), "--turns", str(repeats)]
+        return {
+            "a table": self._script("growing", options),
+            "20 series": self._script("growing", [*options, "--series", "20"]),
+        }
+
     def feed(self, assets: int, rows: int) -> dict:
         """What `feed.py` reports."""
         say(f"feeding {assets} assets of {rows:,} rows")
@@ -226,6 +235,7 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
             "assets": bench.grow(size.many_assets, "assets", size.repeats),
         },
         "files": lambda: bench.files(size.files),
+        "days": lambda: bench.days(*size.days, size.repeats),
         "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, None, say),
         "tables": lambda: tables.compare(name, scratch),
         "arrays": lambda: arrays.compare(name, scratch),
@@ -239,8 +249,8 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
 
 
 PARTS = (
-    "start_up", "preprocess", "decode", "growth", "files", "shapes", "tables", "arrays", "images", "feed", "torch",
-    "train", "predict", "profile",
+    "start_up", "preprocess", "decode", "growth", "files", "days", "shapes", "tables", "arrays", "images", "feed",
+    "torch", "train", "predict", "profile",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ class Size:
         worker: the rows of the one asset, the number of the many. With a unit of
         work (2 million rows here) or some assets for each, all workers are busy from the start.
       files: fleets of so many small files.
+      days: a dataset that grows by a day at a time: the numbers of days that are there, and the rows of a day.
       repeats: runs of each point of the growth.
       feed: the fleet that is fed.
       train: the fleet that is trained on.
@@ -23,6 +24,7 @@ class Size:
     one_asset: tuple[int, int]
     many_assets: tuple[int, int]
     files: tuple[int, ...]
+    days: tuple[tuple[int, ...], int]
     repeats: int
     feed: tuple[int, int]
     train: tuple[int, int]
@@ -35,6 +37,7 @@ SIZES = {
         (1, 5_000),
         (2, 2_000),
         (20, 40, 60),
+        ((1, 2), 4_000),
         1,
         (16, 1_000),
         (2, 5_000),
@@ -45,6 +48,7 @@ SIZES = {
         (1, 2_000_000),
         (4, 125_000),
         (500, 1_000, 2_000, 4_000),
+        ((3, 10), 20_000),
         1,
         (64, 10_000),
         (40, 5_000),
@@ -55,6 +59,7 @@ SIZES = {
         (1, 2_000_000),
         (4, 500_000),
         (2_000, 4_000, 8_000, 16_000),
+        ((10, 100, 365), 100_000),
         3,
         (200, 31_250),
         (40, 10_000),

@@ -181,7 +181,8 @@ class PreprocessPipeline:
 
     def _plan_shards(self, _: None, works: list[tuple[int, Packed]], fleet: Fleet) -> Iterator[ShardPlan]:
         job = self.source.job
-        shards = list(plan_gathered(works, job.output.shards, job.split.seed))
+        few = self.growth.adds  # else a dataset that grows every day would be of tiny files
+        shards = list(plan_gathered(works, job.output.shards, job.split.seed, few=few))
         self.progress.total("write", sum(shard.assets for shard in shards), sum(shard.rows for shard in shards))
         self.progress.total("verify", len(shards))
         yield from shards

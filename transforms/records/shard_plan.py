@@ -55,13 +55,14 @@ def plan_shards(sized: Iterable[Sized], count: int | Literal["auto"], seed: int)
 
 
 def plan_gathered(
-    gathered: Iterable[tuple[int, Packed]], count: int | Literal["auto"], seed: int
+    gathered: Iterable[tuple[int, Packed]], count: int | Literal["auto"], seed: int, *, few: bool = False
 ) -> Iterator[ShardPlan]:
     """As `plan_shards`, of works by their `bucket_of_work`, of which memory holds one beside what is packed."""
     buckets = sorted(gathered, key=lambda bucket: bucket[0])
     return deal(
         lambda: (work for _, works in buckets for work in sorted(works, key=lambda sized: place_of(sized[0], seed))),
         count,
+        few=few,
     )
 
 
@@ -79,7 +80,9 @@ class _Shard:
     rows: int = 0
 
 
-def deal(ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"]) -> Iterator[ShardPlan]:
+def deal(
+    ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"], *, few: bool = False
+) -> Iterator[ShardPlan]:
     """Deals works out in an order, each to the smallest shard of its split and partition.
 
     So a shard mixes assets, shards are about equal, and the result depends on nothing but the arguments.
@@ -87,6 +90,7 @@ def deal(ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"]) -
     Args:
       ordered: gives all works in the order of `place_of`; called twice.
       count: as the job says.
+      few: whether there are other shards beside these, so that a split need not have one for each worker.
     """
     totals: dict[tuple[SplitName, str], list[int]] = {}
     for work, size in ordered():
@@ -94,7 +98,7 @@ def deal(ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"]) -
         total[0], total[1] = total[0] + 1, total[1] + size
     folders = Counter(split for split, _ in totals)
     shards = {
-        place: [_Shard() for _ in range(count_shards(works, size, count, few=folders[place[0]] > 1))]
+        place: [_Shard() for _ in range(count_shards(works, size, count, few=few or folders[place[0]] > 1))]
         for place, (works, size) in totals.items()
     }
     smallest = {place: [(0, index) for index in range(len(shards_here))] for place, shards_here in shards.items()}
@@ -120,7 +124,7 @@ def count_shards(works: int, size: int, count: int | Literal["auto"], *, few: bo
       works: how many are in them.
       size: their bytes.
       count: as the job says.
-      few: whether there are partitions, so that one need not have a shard for each worker.
+      few: whether there are others beside it, so that it need not have a shard for each worker.
     """
     if count != "auto":
         return count
