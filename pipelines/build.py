@@ -26,7 +26,8 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
-from beamfeed.transforms.growth import NEW, Growth, Learned, iter_known
+from beamfeed.transforms.growth import NEW, Growth, Learned
+from beamfeed.transforms.known_assets import iter_known
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish

@@ -1,14 +1,12 @@
 """A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
 
-import io
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -25,12 +23,13 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet, check_limits
-from beamfeed.transforms.notes import add_lines, most_notes
+from beamfeed.transforms.known_assets import known_before, read_known
+from beamfeed.transforms.notes import LACKING, add_lines, most_notes
 from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Statistics
+from beamfeed.transforms.sources.descriptors import CannotGoOn, Statistics
 from beamfeed.transforms.statistics.as_json import from_json, to_json
 
 FAR = 0.5  # deviations that a mean may be from the first run's, before a word is said of it
@@ -123,7 +122,7 @@ class Growth:
         """What the run does, in words."""
         if self.adds:
             told = f"adding {counted(len(files.new), 'new file')} to the dataset, with the statistics of its first run"
-            seams = f"; for windows that began before, {counted(len(files.tails), 'older file')} are read again"
+            seams = f"; for windows across the seams it reads {counted(len(files.tails), 'older file')} again"
             return told + seams * bool(files.tails)
         return f"all files are prepared again, with the statistics of the first run, as {self.why}"
 
@@ -158,7 +157,7 @@ class Growth:
         counts = self.base.counts
         if not was_short:
             return counts
-        table = _read_known(self.before(output).assets)
+        table = read_known(self.before(output).assets)
         is_set_aside = pc.equal(pc.list_value_length(table["splits"]), 0)
         others = {None, *table["asset"].filter(is_set_aside).to_pylist()}.difference(was_short)
         rejects = [reject for _, reject in self._rejects(output)]
@@ -269,6 +268,7 @@ def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collect
     """
     kind, layout = kind_of(job), growth.before(job.output.path)
     names = {kind.asset_of_path(path, job) for path in changes.known}
+    known = known_before(layout) if kind.may_go_on(job) else None
     is_mixed = names == {None}  # else a path that names no asset is set aside
     by_name = {name: stat.path for stat in changes.new if (name := kind.asset_of_path(stat.path, job)) in names}
     if not is_mixed:
@@ -276,11 +276,9 @@ def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collect
     if not by_name:
         return growth, ()
     path = next(iter(by_name.values()))
-    try:
-        known = _read_known(layout.assets)
-    except FileNotFoundError:
+    if known is None:
         whose = "any asset" if is_mixed else f"asset {next(iter(by_name))}"
-        raise CannotGoOn(f"{path} {'may go' if is_mixed else 'goes'} on with {whose}") from None
+        raise CannotGoOn(f"{path} {'may go' if is_mixed else 'goes'} on with {whose}")
     assert growth.published is not None
     if is_mixed and nameless_files(growth.published, job.output.path):
         raise CannotGoOn(f"{path} may go on with any asset, and so may files that were set aside")
@@ -302,7 +300,7 @@ def without_shards(manifest: Manifest) -> Manifest:
 
 def grown_manifest(
     growth: Growth, manifest: Manifest, base: Manifest | None, windows: int, drift: dict[str, float],
-    outdated: Collection[str] = (),
+    outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
 ) -> Manifest:  # fmt: skip
     """The manifest of a run, together with the dataset that it adds to.
 
@@ -313,6 +311,7 @@ def grown_manifest(
       windows: that the run wrote.
       drift: see `drift_of`.
       outdated: notes of the dataset that may be true no more.
+      lacking: of a dataset whose assets may go on, what `lacking_lines` gives of both.
     """
     if not growth.job:
         return manifest
@@ -328,7 +327,12 @@ def grown_manifest(
     if base is not None:
         changed["counts"] = add_counts(base.counts, manifest.counts)
         before = [note for note in base.notes if note not in outdated and not note.startswith(UNLIKE)]
-        changed["notes"] = most_notes(add_lines(before, changed["notes"]))
+        if lacking is not None:
+            before, now = (
+                [line for line in lines if not line.startswith(LACKING)] for lines in (before, changed["notes"])
+            )
+            changed["notes"] = [*now, *lacking]
+        changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=not growth.goes_on))
     return manifest.model_copy(update=changed)
 
 
@@ -339,48 +343,6 @@ def _far(drift: Mapping[str, float]) -> str:
 def add_counts(before: Counts, new: Counts) -> Counts:
     """The sums of two runs on different assets."""
     return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
-
-
-KNOWN = pa.schema(
-    [
-        ("asset", pa.string()),
-        ("rows", pa.int64()),
-        ("last", pa.int64()),
-        ("skipped", pa.int64()),
-        ("splits", pa.list_(pa.string())),
-        ("tail", pa.list_(pa.string())),
-        ("short", pa.bool_()),
-    ]
-)
-
-
-def iter_known(path: str) -> Iterator[tuple[str, KnownAsset]]:
-    """By name, what a dataset knows of its assets."""
-    for batch in _read_known(path).to_batches(max_chunksize=10_000):
-        for row in batch.to_pylist():
-            known = KnownAsset(**{**row, "splits": tuple(row["splits"]), "tail": tuple(row["tail"])})
-            yield known.asset, known
-
-
-def write_known(path: str, before: str, known: Iterable[KnownAsset]) -> None:
-    """Writes what is known of assets.
-
-    Args:
-      path: of the file.
-      before: that of the dataset which is added to, whose other assets stay as they are; empty where there is none.
-      known: the assets of this run.
-    """
-    table = pa.Table.from_pylist([asdict(one) for one in sorted(known, key=lambda one: one.asset)], KNOWN)
-    if before:
-        others = _read_known(before)
-        table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], table["asset"]))), table])
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    storage.write_bytes(path, buffer.getvalue())
-
-
-def _read_known(path: str) -> pa.Table:
-    return pq.read_table(pa.BufferReader(storage.read_bytes(path))).cast(KNOWN)
 
 
 def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beamfeed.transforms.driver import Collection, Driver
 
 MOST_NOTES = 50  # lines of a manifest
+LACKING = "without a window in"  # a split; begins the note of assets that have none
 _NAMED = 3  # assets in a line
 
 
-_LINE = re.compile(  # as `to_line` writes it
-    r"(?P<what>.*): (?:(?P<count>[\d,]+) in )?(?P<assets>\d+) assets? \((?P<names>.*?)(?: and \d+ more)?\)", re.DOTALL
+_LINE = re.compile(  # as `to_line` and `add_lines` write it
+    r"(?P<what>.*): (?:(?P<count>[\d,]+) in )?(?P<least>at least )?(?P<assets>\d+) assets? "
+    r"\((?P<names>.*?)(?: and (?:\d+ )?more)?\)",
+    re.DOTALL,
 )
 
 
@@ -35,10 +38,18 @@ class _Sum:
     count: int = 0
     assets: int = 0
     names: tuple[str, ...] = ()  # the first ones
+    least: bool = False  # there may be more assets
 
     def __add__(self, other: "_Sum") -> "_Sum":
         names = tuple(sorted({*self.names, *other.names})[:_NAMED])
-        return _Sum(self.count + other.count, self.assets + other.assets, names)
+        return _Sum(self.count + other.count, self.assets + other.assets, names, self.least or other.least)
+
+    def beside(self, other: "_Sum") -> "_Sum":
+        """The sum, where both may speak of the same assets."""
+        added, names = self + other, {*self.names, *other.names}
+        if len(self.names) == self.assets and len(other.names) == other.assets:  # all are named
+            return replace(added, assets=len(names))
+        return replace(added, assets=max(self.assets, other.assets, len(names)), least=True)
 
 
 def to_line(what: str, notes: Iterable[Note]) -> str:
@@ -46,8 +57,14 @@ def to_line(what: str, notes: Iterable[Note]) -> str:
     return _line(what, sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum()))
 
 
-def add_lines(before: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The lines of two runs on different assets: those that say the same become one, others stay, each once."""
+def add_lines(before: Sequence[str], new: Sequence[str], *, apart: bool = True) -> list[str]:
+    """The lines of two runs: those that say the same become one, others stay, each once.
+
+    Args:
+      before: of the first run.
+      new: of the other.
+      apart: whether the runs were on different assets.
+    """
     sums: dict[str, _Sum] = {}
     for line in (*before, *new):
         found = _LINE.fullmatch(line)
@@ -56,14 +73,16 @@ def add_lines(before: Sequence[str], new: Sequence[str]) -> list[str]:
             continue
         names = tuple(found["names"].split(", "))
         count = int((found["count"] or "0").replace(",", ""))
-        sums[found["what"]] = sums.get(found["what"], _Sum()) + _Sum(count, int(found["assets"]), names)
+        told, there = _Sum(count, int(found["assets"]), names, bool(found["least"])), sums.get(found["what"], _Sum())
+        sums[found["what"]] = there + told if apart else there.beside(told)
     return [_line(what, total) if total.assets else what for what, total in sums.items()]
 
 
 def _line(what: str, total: _Sum) -> str:
     more = total.assets - len(total.names)
-    assets = f"{total.assets} asset{'s' if total.assets != 1 else ''}"
-    named = ", ".join(total.names) + (f" and {more} more" if more else "")
+    assets = f"{'at least ' * total.least}{total.assets} asset{'s' if total.assets != 1 else ''}"
+    number = "" if total.least else f"{more} "
+    named = ", ".join(total.names) + (f" and {number}more" if more or total.least else "")
     return f"{what}: {f'{total.count:,} in ' if total.count else ''}{assets} ({named})"
 
 

@@ -28,8 +28,8 @@ from beamfeed.transforms.growth import (
     drift_of,
     grown_manifest,
     named_shards,
-    write_known,
 )
+from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
 from beamfeed.transforms.outcome import (
     CheckedFleet,
     check_splits,
@@ -151,13 +151,16 @@ class Publish(beam.DoFn):
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
         outdated = () if base is None else empty_splits(job, base.splits)
-        manifest = grown_manifest(growth, manifest, base, windows, drift, outdated)
-        if growth.job:
-            storage.write_text(layout.learned, Learned(statistics, targets).text())
+        lacking = None
         if growth.job and source.may_go_on(job):
             named = {reject.asset: KnownAsset(reject.asset) for reject in every if reject.asset and not reject.of_row}
             named |= dict(chain.from_iterable(bucket for _, bucket in known))
-            write_known(layout.assets, growth.before(layout.output).assets if growth.adds else "", named.values())
+            table = all_known(growth.before(layout.output).assets if growth.adds else "", named.values())
+            write_known(layout.assets, table)
+            lacking = lacking_lines(table, job)
+        manifest = grown_manifest(growth, manifest, base, windows, drift, outdated, lacking)
+        if growth.job:
+            storage.write_text(layout.learned, Learned(statistics, targets).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
         publish(
             layout, manifest, lines, stats, shards, source.raw_values, partial(self._write_graph, statistics, made),

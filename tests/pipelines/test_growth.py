@@ -171,6 +171,9 @@ def assert_same(grows, whole):
         kept, told = grows.manifest.splits[split], whole.manifest.splits[split]
         assert (kept.assets, kept.windows) == (told.assets, told.windows)
     assert grows.manifest.counts == whole.manifest.counts
+    assert [note for note in grows.manifest.notes if note.startswith("without a window")] == [
+        note for note in whole.manifest.notes if note.startswith("without a window")
+    ]
 
 
 def spoil(path):
@@ -213,7 +216,7 @@ def test_assets_go_on_in_new_files_and_older_ones_are_not_read(tmp_path, capfd, 
                     fleet.write(f"{name}/{day}.{'csv' if name == 'b' else 'parquet'}", rows)
         capfd.readouterr()
         assert grows.preprocess() == 0
-        assert ("are read again" in capfd.readouterr().out) == (day > 0)
+        assert ("older file" in capfd.readouterr().out) == (day > 0)
         if day == 2:
             spoil(grows.files / "a" / "0.parquet")  # a window across the seam needs day 1 at most
             spoil(grows.files / "b" / "0.csv")
@@ -233,7 +236,7 @@ def test_files_of_a_day_that_hold_the_rows_of_all_assets(tmp_path, capfd):
             fleet.write(f"{day}.parquet", pa.concat_tables(rows))
         assert grows.preprocess() == 0
     out = capfd.readouterr().out
-    assert "3 older files are read again" in out  # d, e and the others end in different files
+    assert "it reads 3 older files again" in out  # d, e and the others end in different files
     assert_same(grows, whole)
 
 
@@ -299,6 +302,23 @@ def test_where_the_rows_that_are_there_would_be_others_all_files_are_prepared_ag
         fleet.write("b/3.parquet", rows_of(150, 300, 1))
     assert grows.preprocess() == 0
     assert grows.manifest.has_grown
+    assert_same(grows, whole)
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_without_what_is_known_of_assets_all_files_are_prepared_again(tmp_path, capfd, how):
+    grows, whole = fleets_of(tmp_path)
+    for seed, name in enumerate("abcdef"):
+        for fleet in (grows, whole):
+            fleet.write(f"{name}/1.parquet", rows_of(0, 60, seed))
+    assert grows.preprocess() == 0
+    path = grows.output / grows.manifest.data / "assets.parquet"
+    path.unlink() if how == "missing" else path.write_bytes(b"PAR1")
+    for fleet in (grows, whole):
+        fleet.write("g/1.parquet", rows_of(0, 60, 9))
+    capfd.readouterr()
+    assert grows.preprocess() == 0
+    assert "assets.parquet cannot be read" in capfd.readouterr().out
     assert_same(grows, whole)
 
 

@@ -24,6 +24,21 @@ def test_notes_of_two_runs_are_those_of_one():
     assert add_lines(runs[0], [*runs[1], other]) == [to_line("rows left out", notes), "is cut off", other]
 
 
+def test_notes_of_two_runs_may_speak_of_the_same_assets():
+    def line(*names, count=0):
+        return to_line("rows left out", [Note("rows left out", name, count) for name in names])
+
+    def together(*lines):
+        (told,) = add_lines(lines[:1], lines[1:], apart=False)
+        return told
+
+    assert together(line("a", "b", count=2), line("b", "c", count=3)) == "rows left out: 10 in 3 assets (a, b, c)"
+    many = together(line(*"abcde", count=1), line(*"bcdef", count=1))
+    assert many == "rows left out: 10 in at least 5 assets (a, b, c and more)"
+    assert together(many, line(*"abcdef", count=1)) == "rows left out: 16 in at least 6 assets (a, b, c and more)"
+    assert add_lines([many], [line("z", count=1)]) == ["rows left out: 11 in at least 6 assets (a, b, c and more)"]
+
+
 def test_counts_add_up():
     one = Counts(files=1, assets=2, rejected_assets=1, rejected_files=1, rows_read=10, rejected_rows=3)
     assert add_counts(one, one) == Counts(

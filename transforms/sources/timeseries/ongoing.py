@@ -47,8 +47,10 @@ def go_on(known: KnownAsset, tail: Sequence[FileSlice], new: Sequence[FileSlice]
         raise CannotGoOn(f"the last files of asset {known.asset} hold {there} rows, not {known.rows - known.skipped}")
     more = sorted((piece for piece in new if piece.rows), key=lambda piece: (piece.first, piece.path))
     for piece in more:
-        if piece.first // every <= known.last // every:
+        if piece.first <= known.last:
             raise CannotGoOn(f"{piece.path} begins before the rows of asset {known.asset} that are there end")
+        if piece.first // every == known.last // every:
+            raise CannotGoOn(f"{piece.path} begins in the last step of prepare.resample that asset {known.asset} has")
     ordered = [*sorted((piece for piece in tail if piece.rows), key=lambda piece: piece.first), *more]
     asset = SeriesAsset(
         known.asset,

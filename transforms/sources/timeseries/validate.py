@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from beamfeed.contract.config.split import SplitName, counts_rows
-from beamfeed.transforms.notes import Note
+from beamfeed.transforms.notes import LACKING, Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
@@ -172,7 +172,7 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     splits = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
     by_column = spec.job.split.by == "column"  # there a split that an asset has no rows of is nothing to speak of
     rows_of = {name for fact in facts for name in fact.spans} if by_column else set(splits)
-    notes += [Note(f"without a window in {name}", asset.name) for name in splits if name in rows_of - windows]
+    notes += [Note(f"{LACKING} {name}", asset.name) for name in splits if name in rows_of - windows]
     classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
     if "train" not in windows:
         classes = replace(classes, training=SeenClasses.zero(spec.schema.labels).training)

@@ -213,8 +213,9 @@ def _iter_blocks(
 ) -> Iterator[tuple[Rows, tuple[int, int]]]:
     pending: list[Rows] = []
     number: int | None = None  # of the next block
+    needed = -(2**63) if start is None else start // windowing.block * windowing.block - windowing.before
     for chunk in stream:
-        if not len(chunk):
+        if not len(chunk) or chunk.position[-1] < needed:
             continue
         pending.append(chunk)
         if number is None:

@@ -80,9 +80,12 @@ def series(draw) -> Rows:
         then=st.sampled_from(["drop", "constant"]),
     ),
     chunk=st.integers(1, 50),
+    start=st.none() | st.integers(-60, 620),
 )
 @settings(max_examples=400, deadline=None)
-def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length, stride, per_segment, missing, chunk):
+def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(
+    rows, length, stride, per_segment, missing, chunk, start
+):
     fill_rows = reach(missing)
     span = per_segment * stride
     windowing = Windowing(
@@ -95,7 +98,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
     )
     found = {}
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, len(rows), chunk))
-    for block, own in iter_blocks(stream, windowing):
+    for block, own in iter_blocks(stream, windowing, (start, None)):
         assert len(block) <= windowing.block + windowing.before + windowing.after
         values, valid = impute(block, missing)
         segments = cut_segments(find_windows(block, valid, windowing, own), windowing)
@@ -110,9 +113,21 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
                 counted += 1
         assert counted == segments.windows(windowing)
     expected = plain_windows(rows, *plain_fill(rows, missing), length, stride)
+    expected = {position: window for position, window in expected.items() if start is None or position >= start}
     assert found.keys() == expected.keys()
     for position, window in expected.items():
         np.testing.assert_array_equal(found[position], window)
+
+
+def test_rows_before_those_that_are_needed_are_not_held(monkeypatch):
+    windowing = Windowing(length=4, stride=1, windows_per_segment=2, block=20, before=3, after=3)
+    chunks = [np.arange(at, at + 10) for at in range(0, 2000, 10)]
+    stream = (Rows(at, at, np.zeros((10, 1), "f4"), np.zeros(10, bool)) for at in chunks)
+    held, concatenate = [], Rows.concatenate
+    monkeypatch.setattr(Rows, "concatenate", lambda rows: held.append(sum(map(len, rows))) or concatenate(rows))
+    owned = [own for _, own in iter_blocks(stream, windowing, (1901, None))]
+    assert owned[0] == (1901, 1920)
+    assert max(held) <= windowing.block + windowing.before + windowing.after + 2 * 10
 
 
 def test_runs():

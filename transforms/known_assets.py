@@ -1,0 +1,88 @@
+"""What a dataset that grows knows of its assets, so that new files may go on with them: a row of Parquet for each."""
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.errors import first_line
+from beamfeed.transforms.notes import LACKING, Note, to_line
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset
+from beamfeed.transforms.splits import wanted_splits
+
+KNOWN = pa.schema(
+    [
+        ("asset", pa.string()),
+        ("rows", pa.int64()),
+        ("last", pa.int64()),
+        ("skipped", pa.int64()),
+        ("splits", pa.list_(pa.string())),
+        ("tail", pa.list_(pa.string())),
+        ("short", pa.bool_()),
+    ]
+)
+
+
+def iter_known(path: str) -> Iterator[tuple[str, KnownAsset]]:
+    """By name, what a dataset knows of its assets."""
+    for batch in read_known(path).to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            known = KnownAsset(**{**row, "splits": tuple(row["splits"]), "tail": tuple(row["tail"])})
+            yield known.asset, known
+
+
+def all_known(before: str, known: Iterable[KnownAsset]) -> pa.Table:
+    """What is known of all assets of a dataset.
+
+    Args:
+      before: the file of the dataset that is added to, whose other assets stay as they are; empty where there is none.
+      known: the assets of this run.
+    """
+    table = pa.Table.from_pylist([asdict(one) for one in sorted(known, key=lambda one: one.asset)], KNOWN)
+    if before:
+        others = read_known(before)
+        table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], table["asset"]))), table])
+    return table
+
+
+def lacking_lines(known: pa.Table, job: Job) -> list[str]:
+    """Which splits by time assets have nothing in, a line each."""
+    lines = []
+    known = known.filter(pc.greater(pc.list_value_length(known["splits"]), 0))
+    joined = pc.binary_join(known["splits"], ",")
+    for name in wanted_splits(job.split) if job.split.by == "time" else ():
+        lacking = known["asset"].filter(pc.invert(pc.match_substring(joined, name))).to_pylist()
+        if lacking:
+            what = f"{LACKING} {name}"
+            lines.append(to_line(what, (Note(what, asset) for asset in lacking)))
+    return lines
+
+
+def write_known(path: str, table: pa.Table) -> None:
+    """Writes what is known of assets."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    storage.write_bytes(path, buffer.getvalue())
+
+
+def known_before(layout: DataLayout) -> pa.Table:
+    """What a dataset knows of its assets.
+
+    Raises:
+      CannotGoOn: if that is not there, or damaged.
+    """
+    try:
+        return read_known(layout.assets)
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise CannotGoOn(f"{layout.assets} cannot be read ({first_line(error)})") from None
+
+
+def read_known(path: str) -> pa.Table:
+    """The table of what is known, with the columns of KNOWN."""
+    return pq.read_table(pa.BufferReader(storage.read_bytes(path))).cast(KNOWN)
