@@ -5,6 +5,8 @@ from urllib.parse import unquote
 
 import yaml
 
+from tests.fleets import Fleet
+from tests.fleets import make_table as make_series
 from tests.tables import Lake, make_table
 
 
@@ -41,3 +43,26 @@ def test_a_day_is_added_as_on_a_disk(gs, tmp_path):
         assert {file.partition("/")[0] for file in files} == {before, now}
     asked_for = [unquote(line) for line in gs.ledger.seen]
     assert not any(f"{before}/" in line and ".tfrecord" in line for line in asked_for)
+
+
+def test_series_go_on_and_their_first_files_are_not_read(gs, tmp_path):
+    fleet = Fleet(tmp_path)
+    fleet.job["source"]["asset"] = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    fleet.job["output"]["grow"] = True
+    fleet.job["source"]["files"], fleet.job["output"]["path"] = gs.url("fleet"), gs.url("data")
+    (tmp_path / "remote.yaml").write_text(yaml.safe_dump(fleet.job, sort_keys=False))
+    path = gs.upload(tmp_path / "remote.yaml", "job.yaml")
+    for day in range(3):
+        for seed, name in enumerate("ab"):
+            fleet.write(f"{name}/{day}.parquet", make_series(120, seed=seed)[day * 40 : day * 40 + 40])
+            gs.upload(fleet.files / name / f"{day}.parquet", f"fleet/{name}/{day}.parquet")
+        gs.ledger.reset()
+        done = gs.preprocess("--job", path)
+        assert (done.returncode, done.stderr) == (0, "")
+    manifest = json.loads(gs.read("data/manifest.json"))
+    assert len(manifest["increments"]) == 3
+    assert manifest["splits"]["train"]["windows"] == 2 * ((120 - 8) // 2 + 1)
+    asked_for = [unquote(line) for line in gs.ledger.seen]
+    asks = [sum(f"fleet/a/{day}.parquet" in line for line in asked_for) for day in range(3)]
+    assert asks[0] < asks[1]  # all may be among the few files that tell what the columns are
