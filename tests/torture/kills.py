@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from benchmarks.marks import write_section
+from tests.fleets import files_of
 
 from .fleet import Fleet, Plan, make_fleet
 from .one import ROOT, build
@@ -27,12 +28,6 @@ from .write import write_fleet
 
 START_S = 120.0
 KILLS_A_ROUND = 10  # then a run may end
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """All that is in a dataset. The transform graph is traced anew in each run: of its files only the names."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    return {name: b"" if "/transform_fn/" in name else path.read_bytes() for name, path in found.items()}
 
 
 def start(job: Path) -> subprocess.Popen:
