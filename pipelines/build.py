@@ -27,7 +27,7 @@ from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
 from beamfeed.transforms.growth import NEW, Growth, Learned
-from beamfeed.transforms.known_assets import iter_known
+from beamfeed.transforms.known_assets import iter_known, tails_of
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
@@ -49,7 +49,7 @@ from beamfeed.transforms.sources.checking import (
     TakeApart,
     ValidateUnit,
 )
-from beamfeed.transforms.sources.descriptors import Asset, KnownAsset, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Asset, KnownAsset, Piece, Reread, Unit, Verdict
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
 MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
@@ -231,23 +231,36 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
         | "SpreadFiles" >> beam.Reshuffle()
         | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
-    pieces = scanned["pieces"]
+    pieces, lost = scanned["pieces"], scanned[LOST]
     if job.growth.goes_on:
         path = job.growth.before(layout.output).assets
         known = pipeline | "KnownAssets" >> beam.Create([path]) | "ReadKnown" >> beam.FlatMap(iter_known)
         pieces = (pieces, known) | "WithKnown" >> beam.Flatten()
+        tails = (
+            pieces
+            | "JoinKnown" >> GatherByName()
+            | "Tails" >> beam.FlatMap(tails_of)
+            | "EachTail" >> beam.Distinct()
+            | "StatTail" >> beam.Map(lambda path: (path, storage.stat(path)))
+            | "GatherTails" >> GatherByName()
+            | "PackTails" >> beam.FlatMapTuple(_pack_files)
+            | "SpreadTails" >> beam.Reshuffle()
+            | "ScanTail" >> beam.ParDo(ScanFile(source, layout.scratch, Progress(None))).with_outputs(LOST, main="old")
+        )
+        pieces = (pieces, tails["old"] | "Reread" >> beam.MapTuple(_reread)) | "WithTails" >> beam.Flatten()
+        lost = (lost, tails[LOST]) | "LostOfAll" >> beam.Flatten()
     gathered = pieces | "JoinPieces" >> GatherByName()
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
     # Which splits have assets is told of the whole dataset when it is published.
     chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
-        PlanAsset(source, job.growth.reread, layout.again),
+        PlanAsset(source, is_mixed=job.growth.is_mixed, again=layout.again),
         beam.pvalue.AsSingleton(chosen),
-        beam.pvalue.AsList(scanned[LOST]),
+        beam.pvalue.AsList(lost),
     ).with_outputs(REJECTS, NOTES, VALUES, SHORT, WAS_SHORT, main="assets")
     names = ("assets", REJECTS, NOTES, VALUES, SHORT, WAS_SHORT)
-    return {LOST: scanned[LOST], **{name: planned[name] for name in names}}
+    return {LOST: lost, **{name: planned[name] for name in names}}
 
 
 def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:
@@ -273,6 +286,14 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
         | "JoinReports" >> beam.CoGroupByKey()
         | "Judge" >> beam.ParDo(Judge(source, job.layout.again))
     )
+
+
+def _pack_files(_: int, named: Iterable[tuple[str, FileStat]]) -> Iterator[Packed]:
+    return pack_small((stat for _, stat in sorted(named)), lambda stat: stat.size, SMALL_BYTES)
+
+
+def _reread(name: str, part: Piece | Reject) -> tuple[str, Reread | Reject]:
+    return name, Reread(part) if isinstance(part, Piece) else part
 
 
 def _every_name(_: Names, job: Job) -> None:

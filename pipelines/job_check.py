@@ -87,11 +87,11 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     complete = False
     with problems.collected():
         complete = read_complete(job.output.path, fingerprint) is not None
-    growth, reads = find_growth(job, listed)
+    growth, new = find_growth(job, listed)
     source, files = make_source(growth.reading(job), listed)
     remarks = []
     if growth.published is not None and not complete:
-        remarks = [growth.told(reads)]
+        remarks = [growth.told(len(new))]
         with problems.collected():
             growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)

@@ -14,7 +14,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from itertools import chain
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -36,7 +35,7 @@ from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
-from beamfeed.transforms.growth import Files, Growth, Learned, find_growth, prepare_all, why_not_added
+from beamfeed.transforms.growth import Growth, Learned, find_growth, prepare_all, why_not_added
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
 
@@ -127,20 +126,20 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
             fingerprint = fingerprint if refit else fingerprint_of(job, files)  # after a run that has just ended
             if not is_done(job, fingerprint):
                 check_whose()  # that may have been one of another job
-                growth, reads = find_growth(job, files, refit=refit)
+                growth, new = find_growth(job, files, refit=refit)
                 layout = data_layout(job, fingerprint)
                 if why := why_not_added(growth, layout):  # found by a run that nobody waited for
-                    growth, reads = prepare_all(growth, why), Files(files)
+                    growth, new = prepare_all(growth, why), files
                 with ExitStack() as packages, ending.undoing(packages.close):
                     packages.enter_context(own_packages(job, options, local=is_local(options)))
                     try:
-                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, reads)
+                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
                     except Exception:
                         if not (why := why_not_added(growth, layout)):
                             raise
                         log.clear()
-                        growth, reads = prepare_all(growth, why), Files(files)
-                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, reads)
+                        growth, new = prepare_all(growth, why), files
+                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
 
 
 def own_options(argv: Sequence[str]) -> argparse.Namespace:
@@ -172,7 +171,7 @@ def _options(argv: Sequence[str]) -> Any:
 
 def preprocess(
     job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog,
-    growth: Growth, reads: Files,
+    growth: Growth, new: Sequence[FileStat],
 ) -> None:  # fmt: skip
     """Builds the pipeline and runs, or submits, it.
 
@@ -185,7 +184,7 @@ def preprocess(
       ending: of the process.
       log: that hears what is logged.
       growth: how it goes on from the dataset that is there.
-      reads: the files that it reads.
+      new: the files that it prepares.
 
     Raises:
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
@@ -210,8 +209,8 @@ def preprocess(
         note(remark, sys.stdout)
     if growth.published is not None:
         growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
-        note(growth.told(reads), sys.stdout)
-    new, chosen = len(reads.new), {stat.path for stat in chain(reads.new, reads.tails)}
+        note(growth.told(len(new)), sys.stdout)
+    chosen = {stat.path for stat in new}
     files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)
     launch = job.launch.preprocess
@@ -236,7 +235,7 @@ def preprocess(
         if growth.adds:
             storage.write_text(layout.base, storage.read_text(manifest_path(job.output.path)))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
-            PreprocessPipeline(source, layout, fingerprint, new, progress, growth).build(pipeline)
+            PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
         if traces and not in_this_process(options):
             tracing.wait()
         if not waits:

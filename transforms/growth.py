@@ -74,19 +74,6 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Files:
-    """What a run reads.
-
-    Attributes:
-      new: the files that it prepares.
-      tails: those that were prepared before, of which it needs the last rows.
-    """
-
-    new: Sequence[FileStat]
-    tails: Sequence[FileStat] = ()
-
-
-@dataclass(frozen=True)
 class Growth:
     """How a run goes on from the dataset that is there.
 
@@ -96,8 +83,7 @@ class Growth:
         workers; None where they are made anew.
       adds: whether its shards stay, and the run adds to them.
       goes_on: whether assets of it may go on in new files.
-      reread: likewise, paths of files that were prepared before and are scanned again, where a file may hold any asset;
-        None where paths name assets.
+      is_mixed: whether a file may hold any asset.
       why: why they do not, in words; empty where no more is to be said.
     """
 
@@ -105,7 +91,7 @@ class Growth:
     published: Manifest | None = field(default=None, repr=False)
     adds: bool = False
     goes_on: bool = False
-    reread: frozenset[str] | None = field(default=None, repr=False)
+    is_mixed: bool = False
     why: str = ""
 
     @property
@@ -118,12 +104,11 @@ class Growth:
         assert self.published is not None
         return self.published.data_layout(output)
 
-    def told(self, files: Files) -> str:
+    def told(self, files: int) -> str:
         """What the run does, in words."""
         if self.adds:
-            told = f"adding {counted(len(files.new), 'new file')} to the dataset, with the statistics of its first run"
-            seams = f"; for windows across the seams it reads {counted(len(files.tails), 'older file')} again"
-            return told + seams * bool(files.tails)
+            told = f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
+            return told + "; where assets go on, their last files are read again" * self.goes_on
         return f"all files are prepared again, with the statistics of the first run, as {self.why}"
 
     def reading(self, job: Job) -> Job:
@@ -215,8 +200,8 @@ def _few(value: Any) -> str:
 NEW = Growth()  # of a dataset that does not grow
 
 
-def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> tuple[Growth, Files]:
-    """How a run goes on, and the files that it reads.
+def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> tuple[Growth, Sequence[FileStat]]:
+    """How a run goes on, and the files that it prepares.
 
     Args:
       job: that is to run.
@@ -227,24 +212,24 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
       UserError: if there is a manifest that cannot be understood.
     """
     if not job.output.grow:
-        return NEW, Files(files)
+        return NEW, files
     grows = job_fingerprint(job)
     published = None if refit else find_grown(job)
     if published is None:
-        return Growth(grows), Files(files)
+        return Growth(grows), files
     changes = find_changes(job, files, published.data_layout(job.output.path))
     published = without_shards(published)
     if changes is None:
-        return Growth(grows, published, why="its list of files is missing"), Files(files)
+        return Growth(grows, published, why="its list of files is missing"), files
     if changes.others:
-        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), Files(files)
+        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), files
     if not changes.new:
-        return Growth(grows, published, why="shards are missing or damaged"), Files(files)
+        return Growth(grows, published, why="shards are missing or damaged"), files
     try:
-        growth, tails = _adding(job, Growth(grows, published, adds=True), changes)
+        growth = _adding(job, Growth(grows, published, adds=True), changes)
     except CannotGoOn as error:
-        return Growth(grows, published, why=str(error)), Files(files)
-    return growth, Files(changes.new, [stat for stat in files if stat.path in tails])
+        return Growth(grows, published, why=str(error)), files
+    return growth, changes.new
 
 
 def why_not_added(growth: Growth, layout: DataLayout) -> str:
@@ -260,8 +245,8 @@ def prepare_all(growth: Growth, why: str) -> Growth:
     return Growth(growth.job, growth.published, why=why)
 
 
-def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collection[str]]:
-    """The growth, and the paths of the files that are read once more as assets go on.
+def _adding(job: Job, growth: Growth, changes: Changes) -> Growth:
+    """The growth, with what is to be known where assets go on.
 
     Raises:
       CannotGoOn: if it can be seen that one of them cannot.
@@ -274,7 +259,7 @@ def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collect
     if not is_mixed:
         by_name.pop(None, None)
     if not by_name:
-        return growth, ()
+        return growth
     path = next(iter(by_name.values()))
     if known is None:
         whose = "any asset" if is_mixed else f"asset {next(iter(by_name))}"
@@ -282,14 +267,13 @@ def _adding(job: Job, growth: Growth, changes: Changes) -> tuple[Growth, Collect
     assert growth.published is not None
     if is_mixed and nameless_files(growth.published, job.output.path):
         raise CannotGoOn(f"{path} may go on with any asset, and so may files that were set aside")
-    touched = known if is_mixed else known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, by_name)))))
     if not is_mixed:
+        touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, by_name)))))
         can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
         for name, path in by_name.items():
             if not can.get(str(name)):
                 raise CannotGoOn(f"{path} goes on with asset {name}, whose rows have to be read all together")
-    tails = frozenset(pc.unique(pc.list_flatten(touched["tail"])).to_pylist())
-    return replace(growth, goes_on=True, reread=tails if is_mixed else None), tails
+    return replace(growth, goes_on=True, is_mixed=is_mixed)
 
 
 def without_shards(manifest: Manifest) -> Manifest:

@@ -13,6 +13,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import first_line
 from beamfeed.transforms.notes import LACKING, Note, to_line
+from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset
 from beamfeed.transforms.splits import wanted_splits
 
@@ -35,6 +36,15 @@ def iter_known(path: str) -> Iterator[tuple[str, KnownAsset]]:
         for row in batch.to_pylist():
             known = KnownAsset(**{**row, "splits": tuple(row["splits"]), "tail": tuple(row["tail"])})
             yield known.asset, known
+
+
+def tails_of(gathered: tuple[int, Packed]) -> Iterator[str]:
+    """(bucket, its assets' new pieces and KnownAssets by name) -> the paths of the tails of those that have both."""
+    for parts in by_name(gathered[1]).values():
+        known = [part for part in parts if isinstance(part, KnownAsset)]
+        if len(known) < len(parts):
+            for one in known:
+                yield from one.tail
 
 
 def all_known(before: str, known: Iterable[KnownAsset]) -> pa.Table:

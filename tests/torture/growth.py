@@ -98,9 +98,7 @@ def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], Counter[str]]:
         now = manifest_text(outcome)
         if end < len(files) and outcome.code != 0 and now != before:
             return [Problem("published", "a run that failed changed the dataset")], runs
-        runs += Counter(
-            word for word in ("adding", "for windows across the seams", "prepared again") if word in outcome.out
-        )
+        runs += Counter(word for word in ("adding", "assets go on", "prepared again") if word in outcome.out)
         before = now
     assert outcome is not None
     expected = kind.expect(deepcopy(fleet))

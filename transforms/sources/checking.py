@@ -16,7 +16,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Verdict
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict
 from beamfeed.transforms.sources.planned import plan_any
 
 REJECTS = "rejects"  # the tagged output of what is set aside
@@ -111,12 +111,12 @@ class PlanAsset(beam.DoFn):
 
     Args:
       source: of the job.
-      reread: see `plan_any`.
+      is_mixed: whether a file may hold any asset.
       again: see `adding`.
     """
 
-    def __init__(self, source: Source, reread: frozenset[str] | None = None, again: str = ""):
-        self._source, self._reread, self._again = source, reread, again
+    def __init__(self, source: Source, *, is_mixed: bool = False, again: str = ""):
+        self._source, self._is_mixed, self._again = source, is_mixed, again
 
     def process(self, gathered: tuple[int, Packed], kept: frozenset[str] | None, lost: list[Reject]) -> Iterator[Any]:
         bucket, named = gathered
@@ -125,7 +125,7 @@ class PlanAsset(beam.DoFn):
             if kept is not None and name not in kept:
                 continue
             with adding(self._again):
-                planned = plan_any(self._source, name, parts, lost, self._reread)
+                planned = plan_any(self._source, name, parts, lost, is_mixed=self._is_mixed)
             for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
                 for item in items:
                     yield beam.pvalue.TaggedOutput(tag, item)
@@ -134,7 +134,8 @@ class PlanAsset(beam.DoFn):
             if planned.asset is not None:
                 assets.append(planned.asset)
             elif any(reject.short for reject in planned.rejects):
-                paths = sorted(part.path for part in parts if isinstance(part, Piece))
+                pieces = (part.piece if isinstance(part, Reread) else part for part in parts)
+                paths = sorted(piece.path for piece in pieces if isinstance(piece, Piece))
                 yield beam.pvalue.TaggedOutput(SHORT, (name, KnownAsset(name, tail=tuple(paths), short=True)))
         if len(assets):
             yield bucket, assets

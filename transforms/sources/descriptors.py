@@ -60,6 +60,13 @@ class KnownAsset:
     short: bool = False
 
 
+@dataclass(frozen=True)
+class Reread:
+    """A piece in a file that an earlier run prepared, which was scanned again for the sake of some assets in it."""
+
+    piece: Piece
+
+
 class CannotGoOn(Exception):
     """New rows cannot be added to an asset: what is there of it would be other. The message says why."""
 

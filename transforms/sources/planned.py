@@ -1,12 +1,12 @@
 """What becomes of an asset's pieces before its rows are read: it is planned, set aside, or left out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece
+from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,18 @@ class Planned:
 
 
 def plan_any(
-    source: Source, name: str, parts: Sequence[Piece | Reject | KnownAsset], lost: Sequence[Reject],
-    reread: Collection[str] | None = None,
+    source: Source, name: str, parts: Sequence[Piece | Reread | Reject | KnownAsset], lost: Sequence[Reject],
+    *, is_mixed: bool = False,
 ) -> Planned:  # fmt: skip
     """Plans an asset, or what is new of one that goes on.
 
     Args:
       source: that plans it.
       name: of the asset.
-      parts: its pieces in any order, why files of it are set aside, and what is known of it.
+      parts: its pieces in any order, those in files of earlier runs, why files of it are set aside, and what is known
+        of it.
       lost: the files that are set aside and may hold rows of any asset.
-      reread: paths of files that were prepared before, where a file may hold any asset.
+      is_mixed: whether a file may hold any asset.
 
     Raises:
       CannotGoOn: if there is something known of it, and it cannot.
@@ -48,18 +49,18 @@ def plan_any(
     pieces = [part for part in parts if isinstance(part, Piece)]
     known = next((part for part in parts if isinstance(part, KnownAsset)), None)
     if known is None:
-        return plan_asset(source, name, pieces, rejects, lost)
-    new = [piece for piece in pieces if piece.path not in known.tail and piece.path not in (reread or ())]
+        return plan_asset(source, name, pieces, rejects, lost) if pieces or rejects else Planned(None)
+    tail = [part.piece for part in parts if isinstance(part, Reread) and part.piece.path in known.tail]
     if known.short and not lost:
-        planned = plan_asset(source, name, pieces, rejects, lost) if new or rejects else Planned(None)
-        return replace(planned, was_short=bool(new or rejects))
-    if reject := next(iter([*rejects, *(lost if reread is not None else ())]), None):
+        planned = plan_asset(source, name, [*tail, *pieces], rejects, lost) if pieces or rejects else Planned(None)
+        return replace(planned, was_short=bool(pieces or rejects))
+    if reject := next(iter([*rejects, *(lost if is_mixed else ())]), None):
         raise CannotGoOn(f"{reject.file} may go on with asset {name}, and cannot be used: {reject.reason}")
-    if not new:
+    if not pieces:
         return Planned(None)
     if not known.tail:
-        raise CannotGoOn(f"{new[0].path} goes on with asset {name}, whose rows have to be read all together")
-    return Planned(source.go_on(known, [piece for piece in pieces if piece.path in known.tail], new))
+        raise CannotGoOn(f"{pieces[0].path} goes on with asset {name}, whose rows have to be read all together")
+    return Planned(source.go_on(known, tail, pieces))
 
 
 def plan_asset(
