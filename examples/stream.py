@@ -14,8 +14,11 @@ from collections.abc import Iterator
 import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
+from apache_beam.coders import BooleanCoder
 from apache_beam.io import fileio
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 import beamfeed
 
@@ -30,6 +33,17 @@ def read_rows(
             times = batch.column(time).to_numpy(zero_copy_only=False).astype("datetime64[us]")
             values = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in features], axis=1)
             yield asset, (times, values)
+
+
+class FirstTime(beam.DoFn):
+    """(path, file), as often as it is found -> the file, once."""
+
+    SEEN = ReadModifyWriteStateSpec("seen", BooleanCoder())
+
+    def process(self, named, seen=beam.DoFn.StateParam(SEEN)):
+        if not seen.read():
+            seen.write(True)
+            yield named[1]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -48,7 +62,10 @@ def main(argv: list[str] | None = None) -> None:
     with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
-            | fileio.MatchContinuously(args.files, interval=args.every, **until)
+            # Its own way to give each file once does not wait between looks on a runner on this machine.
+            | fileio.MatchContinuously(args.files, interval=args.every, has_deduplication=False, **until)
+            | beam.WithKeys(lambda found: found.path).with_output_types(tuple[str, FileMetadata])
+            | beam.ParDo(FirstTime())
             | fileio.ReadMatches()
             | beam.FlatMap(read_rows, args.time, predict.features)
             | predict

@@ -1,8 +1,10 @@
 """A stream of rows gives the numbers that `predict` gives for the files."""
 
+import itertools
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -111,25 +113,29 @@ def test_times_of_odd_microseconds(predicted_fleet, expected, tmp_path):
 
 @pytest.mark.slow
 def test_files_that_arrive(predicted_fleet, expected, tmp_path):
-    """The example in a process of its own, while files of some hours each are put into its folder."""
+    """The example in a process of its own: the next files come when the answers for those before are there."""
     folder, new = tmp_path / "new", predicted_fleet.folder / "new"
     folder.mkdir()
     command = ["--model", model(predicted_fleet), "--files", f"{folder}/*.parquet", "--time", "t", "--every", "1"]
     process = subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "stream.py", *command, "--for", "25", "--runner=FnApiRunner"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-u", ROOT / "examples" / "stream.py", *command, "--for", "600", "--runner=FnApiRunner"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
+    timer = threading.Timer(300, process.kill)
+    timer.start()
+    lines: list[str] = []
     try:
-        for first in range(0, 400, 150):
-            time.sleep(3)
+        for first, there in ((0, 144), (150, 294), (300, len(expected))):
             for path in new.iterdir():
                 part = pd.read_parquet(path).iloc[first : first + 150]
                 part.to_parquet(tmp_path / "part", index=False)
                 (tmp_path / "part").rename(folder / f"{path.stem}-{first}.parquet")
-        output, error = process.communicate(timeout=120)
+            lines += itertools.islice(process.stdout, there - len(lines))
+            assert (len(lines), process.poll()) == (there, None)
     finally:
+        timer.cancel()
         process.kill()
-    assert process.returncode == 0, error
-    answers = sorted((json.loads(line) for line in output.splitlines()), key=lambda one: (one["asset"], one["time"]))
+        process.communicate()
+    answers = sorted((json.loads(line) for line in lines), key=lambda one: (one["asset"], one["time"]))
     assert [one["asset"] for one in answers] == expected["asset"].tolist()
     np.testing.assert_allclose([float(one["score"]) for one in answers], expected["score"], rtol=1e-5)
