@@ -112,3 +112,36 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     scales = [path.read_bytes() for path in sorted(fleet.folder.glob("*/data-*/transform_fn/assets/*"))]
     assert len(scales) == (2 if per == "asset" else 0)
     assert len(set(scales)) <= 1
+
+
+@pytest.mark.slow
+def test_every_step_of_a_run_that_adds_tried_again_gives_the_same_files(fleet, spoil, monkeypatch):
+    fleet.job["source"]["asset"] = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
+    fleet.job["split"] = {"by": "time", "eval_from": 150, "test_from": 260}
+    fleet.job["output"]["grow"] = True
+    aside = fleet.folder / "aside"
+    for name, ends in {**{f"m{i}": (0, 200, 400) for i in range(5)}, "short": (0, 5, 100), "new": (0, 0, 100)}.items():
+        table = make_table(400, seed=len(name) + ends[2])
+        for day in (0, 1):
+            rows = table[ends[day] : ends[day + 1]]
+            if len(rows):
+                fleet.write(f"{name}/{day}.parquet", rows)
+
+    def grow(output):
+        later = sorted(fleet.files.glob("*/1.parquet"))
+        aside.mkdir(exist_ok=True)
+        for path in later:
+            path.rename(aside / path.parent.name)
+        assert fleet.preprocess(f"output.path={output}") == 0
+        for path in later:
+            (aside / path.parent.name).rename(path)
+        assert fleet.preprocess(f"output.path={output}") == 0
+
+    grow(fleet.folder / "spoiled")
+    assert {name.rpartition("/")[2] for name in spoil.names} >= {
+        "ReadKnown", "Tails", "StatTail", "PackTails", "ParDo(ScanFile)", "Reread", "ParDo(PlanAsset)",
+    }  # fmt: skip
+    monkeypatch.undo()
+    grow(fleet.output)
+    assert len(fleet.manifest.increments) == 2
+    assert files_of(fleet.folder / "spoiled") == files_of(fleet.output)
