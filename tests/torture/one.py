@@ -196,7 +196,7 @@ def _caught(folder: Path) -> Iterator[list[str]]:
     streams = sys.stdout, sys.stderr
     try:
         for number, path in zip((1, 2), paths, strict=True):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(file, number)
             os.close(file)
         sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
