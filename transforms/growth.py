@@ -107,8 +107,8 @@ class Growth:
     def told(self, files: int) -> str:
         """What the run does, in words."""
         if self.adds:
-            told = f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
-            return told + "; where assets go on, their last files are read again" * self.goes_on
+            line = f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
+            return line + "; where assets go on, their last files are read again" * self.goes_on
         return f"all files are prepared again, with the statistics of the first run, as {self.why}"
 
     def reading(self, job: Job) -> Job:

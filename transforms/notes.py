@@ -73,8 +73,9 @@ def add_lines(before: Sequence[str], new: Sequence[str], *, apart: bool = True) 
             continue
         names = tuple(found["names"].split(", "))
         count = int((found["count"] or "0").replace(",", ""))
-        told, there = _Sum(count, int(found["assets"]), names, bool(found["least"])), sums.get(found["what"], _Sum())
-        sums[found["what"]] = there + told if apart else there.beside(told)
+        this = _Sum(count, int(found["assets"]), names, bool(found["least"]))
+        so_far = sums.get(found["what"], _Sum())
+        sums[found["what"]] = so_far + this if apart else so_far.beside(this)
     return [_line(what, total) if total.assets else what for what, total in sums.items()]
 
 

@@ -57,7 +57,7 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
     write_fleet(fleet, folder / "fleet")
     base = _grow(folder, fleet) if fleet.job["output"].get("grow") else folder / "nothing"
     there = files_of(base)
-    wanted, lasts = _undisturbed(folder, fleet, base)
+    expected, lasts = _undisturbed(folder, fleet, base)
     output, job = folder / "data", _job(folder, fleet, "data")
     _begin(output, base)
     chance, problems = random.Random(seed), []
@@ -72,13 +72,13 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
             process.communicate()
         found = files_of(output)
         if found.get("manifest.json") != there.get("manifest.json"):  # it was published whole: from the start again
-            if not found.items() >= wanted.items():
+            if not found.items() >= expected.items():
                 problems.append(f"kill {kill}: what was published differs")
             _begin(output, base)
         elif not found.items() >= there.items():
             problems.append(f"kill {kill}: what was there differs")
         if (kill + 1) % KILLS_A_ROUND == 0 or kill + 1 == kills:
-            problems += _ends(job, output, wanted, kill)
+            problems += _ends(job, output, expected, kill)
             print(f"{kill + 1}/{kills} kills, {len(problems)} problems", flush=True)
             _begin(output, base)
     return problems
@@ -119,16 +119,16 @@ def _undisturbed(folder: Path, fleet: Fleet, base: Path) -> tuple[dict[str, byte
     return files_of(folder / "undisturbed"), time.monotonic() - began
 
 
-def _ends(job: Path, output: Path, wanted: dict[str, bytes], kill: int) -> list[str]:
+def _ends(job: Path, output: Path, expected: dict[str, bytes], kill: int) -> list[str]:
     process = start(job)
     _, err = process.communicate()
     if process.returncode != 0:
         return [f"after kill {kill}: exit code {process.returncode}: {err.decode()[-300:]}"]
     found = files_of(output)
-    if found != wanted:
-        names = [name for name in {*found, *wanted} if found.get(name) != wanted.get(name)]
+    if found != expected:
+        names = [name for name in {*found, *expected} if found.get(name) != expected.get(name)]
         return [f"after kill {kill}: other bytes: {sorted(names)[:5]}"]
-    extra = {path.name for path in output.iterdir()} - {name.partition("/")[0] for name in wanted}
+    extra = {path.name for path in output.iterdir()} - {name.partition("/")[0] for name in expected}
     return [f"after kill {kill}: left behind: {sorted(extra)}"] if extra else []
 
 
@@ -177,10 +177,10 @@ def main(argv: list[str] | None = None) -> int:
             problems += kill_again_and_again(
                 Path(folder), fleet, arguments.kills // len(plans), arguments.seed + number
             )
-    told = f"{arguments.kills} kills{' of runs that add' * arguments.grow}: {problems or 'the same bytes each time'}"
-    print(told)
+    summary = f"{arguments.kills} kills{' of runs that add' * arguments.grow}: {problems or 'the same bytes each time'}"
+    print(summary)
     if arguments.docs:
-        write_section(arguments.docs, "growing-kills" if arguments.grow else "kills", told + ".")
+        write_section(arguments.docs, "growing-kills" if arguments.grow else "kills", summary + ".")
     return int(bool(problems))
 
 

@@ -51,10 +51,11 @@ def plan_any(
     if known is None:
         return plan_asset(source, name, pieces, rejects, lost) if pieces or rejects else Planned(None)
     tail = [part.piece for part in parts if isinstance(part, Reread) and part.piece.path in known.tail]
-    if known.short and not lost:
+    lost_here = lost if is_mixed else ()  # else paths say whose they are not
+    if known.short and not lost_here:
         planned = plan_asset(source, name, [*tail, *pieces], rejects, lost) if pieces or rejects else Planned(None)
         return replace(planned, was_short=bool(pieces or rejects))
-    if reject := next(iter([*rejects, *(lost if is_mixed else ())]), None):
+    if reject := next(iter([*rejects, *lost_here]), None):
         raise CannotGoOn(f"{reject.file} may go on with asset {name}, and cannot be used: {reject.reason}")
     if not pieces:
         return Planned(None)
