@@ -143,7 +143,7 @@ def test_rows_of_a_class_that_the_first_run_did_not_see_are_set_aside(tmp_path):
     assert lake.manifest["counts"] == {**lake.manifest["counts"], "files": 3, "rows_read": 900, "rejected_rows": 1}
 
 
-BY_FOLDER = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
+BY_FOLDER = {"from": "path", "pattern": "fleet/(?P<asset>[^/]+)/[^/]+$"}
 KEPT = {"scale": {"how": "none"}}  # values hang on no statistics
 
 
