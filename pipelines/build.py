@@ -26,11 +26,12 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
-from beamfeed.transforms.growth import NEW, Growth, Learned
+from beamfeed.transforms.growth import NEW, Growth, Learned, each_shard
 from beamfeed.transforms.known_assets import iter_known, tails_of
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
+from beamfeed.transforms.records.rewrite import Rule, WithoutAssets
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_gathered
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
@@ -114,7 +115,10 @@ class PreprocessPipeline:
             >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
         with_windows = self.join_splits(checked.accepted, written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset))
-        known = (with_windows[KNOWN], checked.short) | "Known" >> beam.Flatten() | "GatherKnown" >> GatherByName()
+        known = [with_windows[KNOWN], checked.short]
+        if self.growth.job and source.knows_assets(job):
+            known.append(checked.verdicts | "SetAside" >> beam.FlatMap(_if_set_aside))
+        known = known | "Known" >> beam.Flatten() | "GatherKnown" >> GatherByName()
         _ = checked.once | "PublishManifest" >> beam.ParDo(
             Publish(source, self.fingerprint, self.layout, self.growth),
             beam.pvalue.AsSingleton(checked.fleet),
@@ -128,6 +132,7 @@ class PreprocessPipeline:
             beam.pvalue.AsSingleton(statistics),
             path,
             *found,
+            *self._left(pipeline),
         )
 
     def _learn(self, checked: "CheckedFiles") -> tuple[beam.PCollection, beam.PCollection | None, list[Any]]:
@@ -139,6 +144,19 @@ class PreprocessPipeline:
         learned = driver.map("ReadLearned", driver.once("LearnedOnce"), lambda _: Learned.read(path).statistics)
         return learned, None, [driver.single(source.add_up(driver, checked.verdicts))]
 
+    def _left(self, pipeline: beam.Pipeline) -> Iterator[beam.pvalue.AsList]:
+        """Where assets of the dataset are prepared again: what is left of each of its shards."""
+        growth, layout, field = self.growth, self.layout, self.source.asset_field
+        if growth.published is None or not growth.replaced or field is None:
+            return
+        yield beam.pvalue.AsList(
+            pipeline
+            | "BaseOnce" >> beam.Create([layout.base])
+            | "BaseShards" >> beam.FlatMap(each_shard, layout.output)
+            | "SpreadBaseShards" >> beam.Reshuffle()
+            | "WithoutAssets" >> beam.ParDo(WithoutAssets(layout, growth.published, Rule(field, growth.replaced)))
+        )
+
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
         """What became of the assets: 'splits' that hold something of each, and 'rejects' of those without any.
 
@@ -149,11 +167,11 @@ class PreprocessPipeline:
           splits: PCollection of (asset's name, split that holds something of it).
         """
         source = self.source
-        keeps = bool(self.growth.job) and source.may_go_on(source.job)
+        keeps = bool(self.growth.job) and source.knows_assets(source.job)
         return (
             {
                 "empty": accepted
-                | "WhyEmpty" >> beam.Map(lambda verdict: _if_empty(verdict.asset, source, keeps=keeps))
+                | "WhyEmpty" >> beam.Map(_if_empty, source, keeps=keeps)
                 | "GatherEmpty" >> GatherByName(),
                 "splits": splits | "GatherSplits" >> GatherByName(),
             }
@@ -233,8 +251,8 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
     )
     pieces, lost = scanned["pieces"], scanned[LOST]
     if job.growth.goes_on:
-        path = job.growth.before(layout.output).assets
-        known = pipeline | "KnownAssets" >> beam.Create([path]) | "ReadKnown" >> beam.FlatMap(iter_known)
+        path, but = job.growth.before(layout.output).assets, job.growth.replaced
+        known = pipeline | "KnownAssets" >> beam.Create([path]) | "ReadKnown" >> beam.FlatMap(iter_known, but)
         pieces = (pieces, known) | "WithKnown" >> beam.Flatten()
         tails = (
             pieces
@@ -344,11 +362,22 @@ class IfEmpty:
     known: KnownAsset | None
 
 
-def _if_empty(asset: Asset, source: Source, *, keeps: bool) -> tuple[str, IfEmpty]:
-    """By name, what is told of an asset; `keeps`: whether later runs may go on with it."""
+def _if_empty(verdict: Verdict, source: Source, *, keeps: bool) -> tuple[str, IfEmpty]:
+    """By name, what is told of an accepted asset; `keeps`: whether the dataset keeps a list of them."""
+    asset, known = verdict.asset, None
     reject = Reject(asset.name, asset.files, "file", source.why_empty(asset))
     before = () if asset.known is None else asset.known.splits
-    return asset.name, IfEmpty(reject, asset.rows, before, source.known(asset) if keeps else None)
+    if keeps:
+        earlier = 0 if asset.known is None else asset.known.rejected_rows
+        known = replace(source.known(asset), rejected_rows=earlier + verdict.rejected_rows)
+    return asset.name, IfEmpty(reject, asset.rows, before, known)
+
+
+def _if_set_aside(verdict: Verdict) -> Iterator[tuple[str, KnownAsset]]:
+    """By name, what later runs need to know of an asset all of whose rows were set aside by themselves."""
+    if not verdict.accepted and verdict.rejected_rows:
+        name = verdict.asset.name
+        yield name, KnownAsset(name, verdict.counted_rows, rejected_rows=verdict.rejected_rows)
 
 
 class SplitsOfAsset(beam.DoFn):
@@ -367,8 +396,9 @@ class SplitsOfAsset(beam.DoFn):
             splits = tuple(sorted(now.union(empty.before)))
             if not splits:
                 yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
-            elif empty.known is not None:
-                yield beam.pvalue.TaggedOutput(KNOWN, (name, replace(empty.known, splits=splits)))
+            if empty.known is not None:
+                lost = KnownAsset(name, rejected_rows=empty.known.rejected_rows)  # its rows do not count
+                yield beam.pvalue.TaggedOutput(KNOWN, (name, replace(empty.known, splits=splits) if splits else lost))
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

@@ -23,7 +23,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.growth import data_layout, find_grown, fingerprint_of, write_files
-from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path, manifest_path
+from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
@@ -233,7 +233,7 @@ def preprocess(
         if growth.job:
             write_files(job, listing, layout)
         if growth.adds:
-            storage.write_text(layout.base, storage.read_text(manifest_path(job.output.path)))
+            storage.write_text(layout.base, storage.read_text(growth.added_to))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
         if traces and not in_this_process(options):

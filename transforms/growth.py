@@ -1,10 +1,11 @@
 """A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,10 +13,11 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
-from beamfeed.contract.dataset.growth import Changes, find_changes, find_grown
-from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_changes, find_grown
+from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
@@ -25,6 +27,8 @@ from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.known_assets import known_before, read_known
 from beamfeed.transforms.notes import LACKING, add_lines, most_notes
+from beamfeed.transforms.records.blocks import split_index
+from beamfeed.transforms.records.rewrite import Left
 from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
@@ -82,14 +86,22 @@ class Growth:
       published: the dataset whose statistics and transform graph are taken over, without its shards, as it goes to all
         workers; None where they are made anew.
       adds: whether its shards stay, and the run adds to them.
+      added_to: then the path of its manifest, with the lists of shards.
+      goes_back: whether it is the dataset as it was before its last run, which is done again.
+      replaced: names of its assets that are prepared again, so that none of its records of them stay.
+      replaced_files: how many of its files are theirs.
       goes_on: whether assets of it may go on in new files.
       is_mixed: whether a file may hold any asset.
-      why: why they do not, in words; empty where no more is to be said.
+      why: why more than new files is prepared, in words; empty where no more is to be said.
     """
 
     job: str = ""
     published: Manifest | None = field(default=None, repr=False)
     adds: bool = False
+    added_to: str = ""
+    goes_back: bool = False
+    replaced: frozenset[str] = frozenset()
+    replaced_files: int = 0
     goes_on: bool = False
     is_mixed: bool = False
     why: str = ""
@@ -107,7 +119,13 @@ class Growth:
     def told(self, files: int) -> str:
         """What the run does, in words."""
         if self.adds:
-            line = f"adding {counted(files, 'new file')} to the dataset, with the statistics of its first run"
+            line = f"adding {counted(files, 'new file')} to the dataset"
+            if self.goes_back:
+                line = f"the last run is done again, as {self.why}: {counted(files, 'file')}"
+            elif self.replaced:
+                which = f"{counted(len(self.replaced), 'asset')} {'is' if len(self.replaced) == 1 else 'are'}"
+                line = f"{which} prepared again, as {self.why}: {counted(files, 'file')}"
+            line += ", with the statistics of its first run"
             return line + "; where assets go on, their last files are read again" * self.goes_on
         return f"all files are prepared again, with the statistics of the first run, as {self.why}"
 
@@ -123,8 +141,8 @@ class Growth:
         return job.model_copy(update={"label": labels})
 
     def rejects(self, output: str, was_short: Collection[str]) -> str:
-        """What was set aside of the dataset that is added to, a line each, but for these assets."""
-        lines, gone = self._rejects(output), set(was_short)
+        """What was set aside of the dataset that is added to, a line each, but for assets that are prepared again."""
+        lines, gone = self._rejects(output), self.replaced.union(was_short)
         return "".join(line for line, reject in lines if reject["asset"] not in gone)
 
     def _rejects(self, output: str) -> list[tuple[str, dict[str, str | None]]]:
@@ -137,19 +155,42 @@ class Growth:
         return [(line, json.loads(line)) for line in text.splitlines(keepends=True)]
 
     def counts(self, output: str, was_short: Collection[str]) -> Counts:
-        """Those of the dataset that is added to, but for these assets, which were set aside and are prepared again."""
+        """Those of the dataset that is added to, but for assets that are prepared again.
+
+        Args:
+          output: of the job.
+          was_short: names of those that were set aside for too few rows.
+        """
         assert self.base is not None
-        counts = self.base.counts
-        if not was_short:
+        counts, again = self.base.counts, self.replaced.union(was_short)
+        if not again:
             return counts
         table = read_known(self.before(output).assets)
-        is_set_aside = pc.equal(pc.list_value_length(table["splits"]), 0)
-        others = {None, *table["asset"].filter(is_set_aside).to_pylist()}.difference(was_short)
+        ours = set(table["asset"].filter(pc.equal(pc.list_value_length(table["splits"]), 0)).to_pylist())
         rejects = [reject for _, reject in self._rejects(output)]
-        files = {reject["file"] for reject in rejects if reject["asset"] in set(was_short)}
-        files -= {reject["file"] for reject in rejects if reject["asset"] in others}
-        gone = {"assets": len(was_short), "rejected_assets": len(was_short), "rejected_files": len(files)}
-        return counts.model_copy(update={name: getattr(counts, name) - number for name, number in gone.items()})
+        files = {reject["file"] for reject in rejects if reject["asset"] in ours & again}
+        files -= {reject["file"] for reject in rejects if reject["asset"] in {None, *(ours - again)}}
+        gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(again))))
+        less = {
+            "files": self.replaced_files,
+            "assets": len(gone),
+            "rejected_assets": len(ours & again),
+            "rejected_files": len(files),
+            "rows_read": pc.sum(gone["rows"]).as_py() or 0,
+            "rejected_rows": pc.sum(gone["rejected_rows"]).as_py() or 0,
+        }
+        return counts.model_copy(update={name: getattr(counts, name) - number for name, number in less.items()})
+
+    def assets(self, output: str) -> dict[SplitName, int]:
+        """By split, those of the dataset that is added to with something in it, but for assets prepared again."""
+        assert self.base is not None
+        counts = {name: info.assets for name, info in self.base.splits.items()}
+        if self.replaced:
+            table = read_known(self.before(output).assets)
+            gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(self.replaced))))
+            for row in gone["splits"].to_pylist():
+                counts |= {name: counts[name] - 1 for name in row}
+        return counts
 
     def check_limits(
         self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
@@ -218,18 +259,35 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     if published is None:
         return Growth(grows), files
     changes = find_changes(job, files, published.data_layout(job.output.path))
-    published = without_shards(published)
+    growth = Growth(grows, without_shards(published))
     if changes is None:
-        return Growth(grows, published, why="its list of files is missing"), files
-    if changes.others:
-        return Growth(grows, published, why=f"{changes.others[0]} is gone, or not as it was"), files
-    if not changes.new:
-        return Growth(grows, published, why="shards are missing or damaged"), files
+        return replace(growth, why="its list of files is missing"), files
+    if not (changes.new or changes.why):
+        return replace(growth, why="shards are missing or damaged"), files
     try:
-        growth = _adding(job, Growth(grows, published, adds=True), changes)
+        if changes.why and (earlier := _going_back(job, files, growth, published, changes.why)):
+            return earlier
+        return _adding(job, files, replace(growth, added_to=manifest_path(job.output.path)), changes)
     except CannotGoOn as error:
-        return Growth(grows, published, why=str(error)), files
-    return growth, changes.new
+        return replace(growth, why=str(error)), files
+
+
+def _going_back(
+    job: Job, files: Sequence[FileStat], growth: Growth, published: Manifest, why: str
+) -> tuple[Growth, Sequence[FileStat]] | None:
+    """The run that adds to the dataset before its last run, and its files; None where files of that changed, too."""
+    output = job.output.path
+    base = find_base(published, output)
+    changes = None if base is None else find_changes(job, files, base.data_layout(output))
+    if base is None or changes is None or changes.why or not changes.new:
+        return None
+    path = published.data_layout(output).base
+    growth = replace(growth, published=without_shards(base), added_to=path)
+    try:
+        growth, new = _adding(job, files, growth, changes)
+    except CannotGoOn:
+        return None
+    return replace(growth, goes_back=True, why=why), new
 
 
 def why_not_added(growth: Growth, layout: DataLayout) -> str:
@@ -245,35 +303,108 @@ def prepare_all(growth: Growth, why: str) -> Growth:
     return Growth(growth.job, growth.published, why=why)
 
 
-def _adding(job: Job, growth: Growth, changes: Changes) -> Growth:
-    """The growth, with what is to be known where assets go on.
+def each_shard(path: str, output: str) -> Iterator[tuple[SplitName, int, str, Shard, int]]:
+    """Of each shard of the dataset with this manifest: split, number in it, path, what is known of it, and how many."""
+    base = Manifest.model_validate_json(storage.read_text(path))
+    for name, info in base.splits.items():
+        for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
+            yield name, number, file, shard, len(info.shards)
+
+
+def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
+    """The shards of the dataset that is added to, each with its path below the output, and their blocks.
+
+    Args:
+      output: of the job.
+      base: that dataset.
+      left: of those that were written anew.
+    """
+    anew = {(one.split, one.number): one for one in left if one.shard is not None}
+    shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
+    for name in SPLITS:
+        blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
+        for number, shard in enumerate(named_shards(output, base, name)):
+            one = anew.get((name, number))
+            if one is None:
+                shards[name].append((shard, blocks[number]))
+            elif one.shard is not None and one.shard.records:
+                file = below_output(output, one.path)
+                shards[name].append((one.shard.model_copy(update={"file": file}), one.blocks))
+    return shards
+
+
+def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Changes) -> tuple[Growth, Sequence[FileStat]]:
+    """The run that adds to a dataset, or prepares single assets of it again, and the files that it prepares.
 
     Raises:
-      CannotGoOn: if it can be seen that one of them cannot.
+      CannotGoOn: if it can be seen that all have to be prepared again.
     """
     kind, layout = kind_of(job), growth.before(job.output.path)
-    names = {kind.asset_of_path(path, job) for path in changes.known}
-    known = known_before(layout) if kind.may_go_on(job) else None
+
+    def name_of(path: str) -> str | None:
+        return kind.asset_of_path(path, job)
+
+    names = {name_of(path) for path in changes.known}
     is_mixed = names == {None}  # else a path that names no asset is set aside
-    by_name = {name: stat.path for stat in changes.new if (name := kind.asset_of_path(stat.path, job)) in names}
+    can_replace = kind.asset_field is not None and not is_mixed
+    again = {name_of(path): f"{path} {CHANGED}" for path in changes.changed}  # why assets are prepared again
+    if changes.beside or (again and (not can_replace or None in again)):
+        raise CannotGoOn(changes.why)
+    more = {name: stat.path for stat in changes.new if (name := name_of(stat.path)) in names - again.keys()}
     if not is_mixed:
-        by_name.pop(None, None)
-    if not by_name:
-        return growth
-    path = next(iter(by_name.values()))
-    if known is None:
-        whose = "any asset" if is_mixed else f"asset {next(iter(by_name))}"
-        raise CannotGoOn(f"{path} {'may go' if is_mixed else 'goes'} on with {whose}")
+        more.pop(None, None)
+    if more:
+        for name, why in _why_not_on(job, growth, layout, more, is_mixed=is_mixed).items():
+            if not can_replace:
+                raise CannotGoOn(why)
+            again[name] = why
+            del more[name]
+    if not again:
+        return replace(growth, adds=True, goes_on=bool(more), is_mixed=is_mixed), changes.new
+    if again.keys() >= names - {None}:
+        raise CannotGoOn(next(iter(again.values())))
+    known_before(layout)  # raises where it is not there
+    theirs = [stat for stat in files if name_of(stat.path) in again]
+    others = [stat for stat in changes.new if name_of(stat.path) not in again]
+    growth = replace(
+        growth,
+        adds=True,
+        goes_on=bool(more),
+        replaced=frozenset(map(str, again)),
+        replaced_files=sum(name_of(path) in again for path in changes.known),
+        why=next(iter(again.values())),
+    )
+    return growth, [*theirs, *others]
+
+
+def _why_not_on(
+    job: Job, growth: Growth, layout: DataLayout, more: Mapping[str | None, str], *, is_mixed: bool
+) -> dict[str | None, str]:
+    """By name, why new rows cannot be added to assets, as far as that can be seen; `more` is a new file of each.
+
+    Raises:
+      CannotGoOn: if what is known of assets cannot be read.
+    """
+    if not kind_of(job).may_go_on(job):
+        return {name: f"{path} {_goes_on_with(name)}" for name, path in more.items()}
+    known = known_before(layout)
     assert growth.published is not None
-    if is_mixed and nameless_files(growth.published, job.output.path):
-        raise CannotGoOn(f"{path} may go on with any asset, and so may files that were set aside")
-    if not is_mixed:
-        touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, by_name)))))
-        can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
-        for name, path in by_name.items():
-            if not can.get(str(name)):
-                raise CannotGoOn(f"{path} goes on with asset {name}, whose rows have to be read all together")
-    return replace(growth, goes_on=True, is_mixed=is_mixed)
+    if is_mixed:
+        uncertain = nameless_files(growth.published, job.output.path)
+        return (
+            {None: f"{more[None]} may go on with any asset, and so may files that were set aside"} if uncertain else {}
+        )
+    touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, more)))))
+    can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
+    return {
+        name: f"{path} {_goes_on_with(name)}, whose rows have to be read all together"
+        for name, path in more.items()
+        if not can.get(str(name))
+    }
+
+
+def _goes_on_with(name: str | None) -> str:
+    return "may go on with any asset" if name is None else f"goes on with asset {name}"
 
 
 def without_shards(manifest: Manifest) -> Manifest:
@@ -306,6 +437,7 @@ def grown_manifest(
     changed: dict[str, Any] = {
         "grows": Grows(job=growth.job, first=manifest.fingerprint if known is None else known.first),
         "increments": [*(() if base is None else base.increments), one],
+        "base": None if base is None else base.data,
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }
     if base is not None:
@@ -316,7 +448,8 @@ def grown_manifest(
                 [line for line in lines if not line.startswith(LACKING)] for lines in (before, changed["notes"])
             )
             changed["notes"] = [*now, *lacking]
-        changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=not growth.goes_on))
+        apart = not growth.goes_on and not growth.replaced
+        changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=apart))
     return manifest.model_copy(update=changed)
 
 

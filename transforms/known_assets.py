@@ -1,7 +1,7 @@
 """What a dataset that grows knows of its assets, so that new files may go on with them: a row of Parquet for each."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ KNOWN = pa.schema(
         ("rows", pa.int64()),
         ("last", pa.int64()),
         ("skipped", pa.int64()),
+        ("rejected_rows", pa.int64()),
         ("splits", pa.list_(pa.string())),
         ("tail", pa.list_(pa.string())),
         ("short", pa.bool_()),
@@ -30,12 +31,13 @@ KNOWN = pa.schema(
 )
 
 
-def iter_known(path: str) -> Iterator[tuple[str, KnownAsset]]:
-    """By name, what a dataset knows of its assets."""
+def iter_known(path: str, but: Collection[str] = ()) -> Iterator[tuple[str, KnownAsset]]:
+    """By name, what a dataset knows of its assets, but for some."""
     for batch in read_known(path).to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             known = KnownAsset(**{**row, "splits": tuple(row["splits"]), "tail": tuple(row["tail"])})
-            yield known.asset, known
+            if known.asset not in but:
+                yield known.asset, known
 
 
 def tails_of(gathered: tuple[int, Packed]) -> Iterator[str]:
@@ -47,17 +49,18 @@ def tails_of(gathered: tuple[int, Packed]) -> Iterator[str]:
                 yield from one.tail
 
 
-def all_known(before: str, known: Iterable[KnownAsset]) -> pa.Table:
+def all_known(before: str, known: Iterable[KnownAsset], gone: Collection[str] = ()) -> pa.Table:
     """What is known of all assets of a dataset.
 
     Args:
       before: the file of the dataset that is added to, whose other assets stay as they are; empty where there is none.
       known: the assets of this run.
+      gone: names of assets that are there no more, unless this run has them.
     """
     table = pa.Table.from_pylist([asdict(one) for one in sorted(known, key=lambda one: one.asset)], KNOWN)
     if before:
-        others = read_known(before)
-        table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], table["asset"]))), table])
+        others, names = read_known(before), pa.array(sorted({*gone, *table["asset"].to_pylist()}), pa.string())
+        table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], names))), table])
     return table
 
 

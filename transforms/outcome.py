@@ -15,8 +15,6 @@ from beamfeed.transforms.records.targets import TargetTally, check_targets, is_t
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.splits import wanted_splits
 
-Counted = tuple[Shard, Mapping[str, TargetTally]]  # a shard, and the values of its targets
-
 
 @dataclass(frozen=True)
 class CheckedFleet:
@@ -44,13 +42,13 @@ class CheckedFleet:
 
 
 def count_targets(
-    fields: Sequence[Field], shards: Mapping[SplitName, Sequence[Counted]]
+    fields: Sequence[Field], shards: Mapping[SplitName, Sequence[Mapping[str, TargetTally]]]
 ) -> dict[SplitName, dict[str, TargetTally]]:
-    """The values of each target in each split."""
+    """The values of each target in each split, of those in each of its shards."""
     return {
         name: {
             field.name: sum(
-                (targets[field.name] for _, targets in shards[name] if field.name in targets), TargetTally.zero(field)
+                (targets[field.name] for targets in shards[name] if field.name in targets), TargetTally.zero(field)
             )
             for field in fields
             if is_target(field)

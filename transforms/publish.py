@@ -11,7 +11,7 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
+from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_drift
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable, write_manifest
@@ -23,11 +23,12 @@ from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.growth import (
     Growth,
     Learned,
+    Targets,
     add_up_targets,
+    base_shards,
     below_output,
     drift_of,
     grown_manifest,
-    named_shards,
 )
 from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
 from beamfeed.transforms.outcome import (
@@ -39,8 +40,9 @@ from beamfeed.transforms.outcome import (
     make_manifest,
 )
 from beamfeed.transforms.packing import Packed
-from beamfeed.transforms.records.blocks import index_after, index_table
+from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
+from beamfeed.transforms.records.rewrite import Left
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
@@ -54,8 +56,8 @@ Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and a
 
 def publish(
     layout: DataLayout, manifest: Manifest, rejects: str, stats: Any,
-    shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None,
-    write_graph: Callable[[], RawRows | None], base: Manifest | None = None,
+    blocks: Mapping[SplitName, Sequence[np.ndarray]], raw_values: RawValues | None,
+    write_graph: Callable[[], RawRows | None],
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
@@ -67,10 +69,9 @@ def publish(
       manifest: to publish.
       rejects: what was set aside, a line each.
       stats: the statistics of the training rows, as JSON.
-      shards: with their blocks.
+      blocks: of its shards.
       raw_values: what the values of the files became first.
       write_graph: writes the transform graph, and gives some rows of the files and what became of them.
-      base: the dataset whose shards come before these.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -86,10 +87,7 @@ def publish(
         kept = {"previous": data, "older": [one for one in named if one not in (data, *manifest.folders)]}
     manifest = manifest.model_copy(update=kept)
     for name in SPLITS:
-        index = index_table([blocks for _, _, blocks in shards[name]])
-        if base is not None:
-            index = index_after(read_blocks(layout.output, base, name), len(base.splits[name].shards), index)
-        write_blocks(layout.blocks(name), index)
+        write_blocks(layout.blocks(name), index_table(blocks[name]))
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
     storage.write_text(layout.schema, schema_text(manifest.fields))
     if raw_values is not None:
@@ -103,7 +101,7 @@ def publish(
     write_manifest(layout.output, manifest)
     for path in leftovers(layout.output, manifest):
         storage.remove_tree(path)
-    remove_superseded(layout.output, manifest)
+    remove_superseded(layout.output, manifest, None if before is None else before.base)
 
 
 class Publish(beam.DoFn):
@@ -116,7 +114,7 @@ class Publish(beam.DoFn):
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified],
         known: list[tuple[int, Packed]], was_short: list[str], statistics: Statistics, made: str,
-        found: Statistics = None,
+        found: Statistics = None, left: list[Left] | None = None,
     ) -> Iterable[Manifest]:  # fmt: skip
         source, layout, growth = self._source, self._layout, self._growth
         job = source.job
@@ -132,16 +130,25 @@ class Publish(beam.DoFn):
         checked = CheckedFleet(
             fleet, every, sum(rows for _, rows in empty), [*source.notes_of(statistics), *sorted(notes)]
         )
-        told = {name: [(info, written.tally.targets) for written, info, _ in ready] for name, ready in shards.items()}
-        targets = count_targets(fields, told)
-        infos = {name: [info for info, _ in counted] for name, counted in told.items()}
+        targets = count_targets(
+            fields, {name: [written.tally.targets for written, _, _ in ready] for name, ready in shards.items()}
+        )
+        infos = {name: [info for _, info, _ in ready] for name, ready in shards.items()}
+        blocks = {name: [cut for _, _, cut in ready] for name, ready in shards.items()}
         windows = sum(info.windows for ready in infos.values() for info in ready)
         if base is not None:
             base = base.model_copy(update={"counts": growth.counts(layout.output, was_short)})
-            targets = add_up_targets(Learned.read(growth.before(layout.output).learned).targets, targets)
-            assets = {name: assets.get(name, 0) + base.splits[name].assets for name in SPLITS}
-            new = {name: [_named(layout, shard) for shard in ready] for name, ready in shards.items()}
-            infos = {name: [*named_shards(layout.output, base, name), *new[name]] for name in SPLITS}
+            before: Targets = Learned.read(growth.before(layout.output).learned).targets
+            if left is not None:
+                before = count_targets(
+                    fields, {name: [one.targets for one in left if one.split == name] for name in SPLITS}
+                )
+            targets = add_up_targets(before, targets)
+            in_base = growth.assets(layout.output)
+            assets = {name: assets.get(name, 0) + in_base[name] for name in SPLITS}
+            for name, there in base_shards(layout.output, base, left or ()).items():
+                infos[name] = [*(info for info, _ in there), *(_named(layout, shard) for shard in shards[name])]
+                blocks[name] = [*(cut for _, cut in there), *blocks[name]]
         splits = describe_splits(assets, infos, targets)
         growth.check_limits(checked.final, checked.rejects, was_short, job.limits, layout)
         check_splits(job, fields, splits)
@@ -152,10 +159,11 @@ class Publish(beam.DoFn):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
         outdated = () if base is None else empty_splits(job, base.splits)
         lacking = None
-        if growth.job and source.may_go_on(job):
+        if growth.job and source.knows_assets(job):
             named = {reject.asset: KnownAsset(reject.asset) for reject in every if reject.asset and not reject.of_row}
             named |= dict(chain.from_iterable(bucket for _, bucket in known))
-            table = all_known(growth.before(layout.output).assets if growth.adds else "", named.values())
+            path = growth.before(layout.output).assets if growth.adds else ""
+            table = all_known(path, named.values(), growth.replaced)
             write_known(layout.assets, table)
             lacking = lacking_lines(table, job)
         manifest = grown_manifest(growth, manifest, base, windows, drift, outdated, lacking)
@@ -163,8 +171,7 @@ class Publish(beam.DoFn):
             storage.write_text(layout.learned, Learned(statistics, targets).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
         publish(
-            layout, manifest, lines, stats, shards, source.raw_values, partial(self._write_graph, statistics, made),
-            base,
+            layout, manifest, lines, stats, blocks, source.raw_values, partial(self._write_graph, statistics, made),
         )  # fmt: skip
         yield manifest
 

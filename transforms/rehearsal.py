@@ -21,14 +21,13 @@ from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, c
 from beamfeed.transforms.notes import Note, sum_up
 from beamfeed.transforms.outcome import (
     CheckedFleet,
-    Counted,
     check_splits,
     count_targets,
     describe_splits,
     make_manifest,
 )
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
-from beamfeed.transforms.records.targets import Tally
+from beamfeed.transforms.records.targets import Tally, TargetTally
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
@@ -226,7 +225,7 @@ def _count(
     with problems.collected():
         fields = source.fields(statistics)
         works = [sized for verdict in accepted for sized in source.works(verdict)]
-        shards: dict[SplitName, list[Counted]] = {name: [] for name in SPLITS}
+        shards: dict[SplitName, list[tuple[Shard, Mapping[str, TargetTally]]]] = {name: [] for name in SPLITS}
         of_asset: dict[str, Counter[SplitName]] = {verdict.asset.name: Counter() for verdict in accepted}
         for plan in plan_shards(works, job.output.shards, job.split.seed):
             tally, strings = _tally(plan, source, statistics, fields)
@@ -247,7 +246,8 @@ def _count(
         checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
         infos = {name: [shard for shard, _ in counted] for name, counted in shards.items()}
-        splits = describe_splits(assets, infos, count_targets(fields, shards))
+        targets = {name: [tallies for _, tallies in counted] for name, counted in shards.items()}
+        splits = describe_splits(assets, infos, count_targets(fields, targets))
         with problems.collected():
             check_limits(checked.final, every, job.limits, None)
             check_splits(job, fields, splits)

@@ -4,6 +4,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, files_beside, job_fingerprint
@@ -12,6 +14,7 @@ from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.storage import FileStat
 
 COLUMNS = ("path", "size", "mtime", "beside")  # of the list of files
+CHANGED = "is gone, or not as it was"  # what is said of a file
 
 
 def fingerprint_of(job: Job, files: Sequence[FileStat]) -> str:
@@ -57,19 +60,34 @@ def data_layout(job: Job, fingerprint: str) -> DataLayout:
     return DataLayout(job.output.path, folder)
 
 
+def find_base(published: Manifest, output: str) -> Manifest | None:
+    """The dataset before the last run added to it; None where that is not known any more."""
+    try:
+        return Manifest.model_validate_json(storage.read_text(published.data_layout(output).base))
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
 @dataclass(frozen=True)
 class Changes:
     """What is different in a listing.
 
     Attributes:
       new: files that were not there.
-      others: paths of those that were there and are not now, or not as they were; those read beside the files, too.
+      changed: paths of those that were there and are not now, or not as they were.
+      beside: likewise, of those that are read beside the files.
       known: paths of the files that were there.
     """
 
     new: list[FileStat]
-    others: list[str]
+    changed: list[str]
+    beside: list[str]
     known: list[str] = field(repr=False)
+
+    @property
+    def why(self) -> str:
+        """Why new files cannot simply be added; empty where they can."""
+        return "".join(f"{path} {CHANGED}" for path in [*self.beside, *self.changed][:1])
 
 
 def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Changes | None:
@@ -90,10 +108,12 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
     before = {path: told for path, *told in rows}
     now = {path: told for path, *told in _rows(job, files)}
-    others = [path for path, told in before.items() if now.get(path) != told]
-    others += [path for path, (_, _, beside) in now.items() if beside and path not in before]
-    known = [path for path, (_, _, beside) in before.items() if not beside]
-    return Changes([stat for stat in files if stat.path not in before], others, known)
+    changed = [path for path, told in before.items() if now.get(path) != told]
+    beside = [path for path in changed if before[path][-1]]
+    beside += [path for path, (_, _, is_beside) in now.items() if is_beside and path not in before]
+    known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
+    new = [stat for stat in files if stat.path not in before]
+    return Changes(new, [path for path in changed if path not in beside], beside, known)
 
 
 def write_files(job: Job, files: Sequence[FileStat], layout: DataLayout) -> None:

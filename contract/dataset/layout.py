@@ -10,6 +10,7 @@
 """
 
 import hashlib
+import uuid
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -19,10 +20,10 @@ MANIFEST = "manifest.json"
 LOCK = "lock.json"
 RUNS = "runs"
 DATA_PREFIX = "data-"
-SHARD_PREFIX = "part"
+SHARD_PREFIX, KEPT_PREFIX = "part", "kept"
 SHARD_SUFFIX = ".tfrecord"
 BLOCKS = "blocks.parquet"
-FILES, ASSETS, LEARNED = "files.parquet", "assets.parquet", "learned.json"  # of a dataset that grows
+FILES, ASSETS, LEARNED, BASE = "files.parquet", "assets.parquet", "learned.json", "base.json"  # of a dataset that grows
 # Of exports and predictions; readers of data files pass over names with _.
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
 TOLD = "_export.json"  # what was written
@@ -32,9 +33,9 @@ REJECTS = "_rejects.jsonl"  # what was set aside of the files that predictions a
 MODELS, NAME_BYTES = "models", 180  # of models by group; the most of a group's name in a file's
 
 
-def shard_name(index: int, count: int, suffix: str = SHARD_SUFFIX) -> str:
+def shard_name(index: int, count: int, suffix: str = SHARD_SUFFIX, prefix: str = SHARD_PREFIX) -> str:
     """A shard's name in its split's folder, as Beam names shards: `part-00002-of-00016.tfrecord`."""
-    return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{suffix}"
+    return f"{prefix}-{index:05d}-of-{count:05d}{suffix}"
 
 
 def manifest_path(output: str) -> str:
@@ -152,8 +153,8 @@ class DataLayout:
 
     @property
     def base(self) -> str:
-        """The manifest of the dataset that is added to; removed before publishing."""
-        return storage.join(self.temporary, MANIFEST)
+        """Of a dataset that has grown: its manifest before the last run added to it."""
+        return storage.join(self.root, BASE)
 
     @property
     def again(self) -> str:
@@ -183,9 +184,22 @@ class DataLayout:
         """The index of a split's blocks."""
         return storage.join(self.root, split, BLOCKS)
 
-    def shard(self, split: str, index: int, count: int, folder: str = "") -> str:
-        """The path of a shard; `folder` is that of its partition below the split's, such as `country=DE`."""
-        return storage.join(self.root, split, *([folder] if folder else []), shard_name(index, count))
+    def shard(self, split: str, index: int, count: int, folder: str = "", *, kept: bool = False) -> str:
+        """The path of a shard.
+
+        Args:
+          split: it is in.
+          index: of it.
+          count: of all.
+          folder: of its partition below the split's, such as `country=DE`.
+          kept: whether its records are those of a dataset before.
+        """
+        name = shard_name(index, count, prefix=KEPT_PREFIX if kept else SHARD_PREFIX)
+        return storage.join(self.root, split, *([folder] if folder else []), name)
+
+    def attempt(self, split: str, index: int) -> str:
+        """A path that no other attempt to write this shard uses."""
+        return storage.join(self.temporary, f"{split}-{index:05d}-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True)

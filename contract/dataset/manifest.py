@@ -150,6 +150,9 @@ class Manifest(_Strict):
         default=[], description="The data folders beside `previous` of the dataset before it, where that had grown."
     )
     grows: Grows | None = Field(default=None, description="Of a dataset that grows, what it grows by.")
+    base: Below | None = Field(
+        default=None, description="The data folder of the dataset before the last run, to which the next may go back."
+    )
     increments: list[Increment] = Field(
         default=[], description="Of a dataset that grows: what each run added, the first one first."
     )
@@ -170,12 +173,14 @@ class Manifest(_Strict):
     @property
     def has_grown(self) -> bool:
         """Whether its shards lie in the data folders of several runs."""
-        return any(one.data != self.data for one in self.increments)
+        return self.adopted is None and any(shard.file for info in self.splits.values() for shard in info.shards)
 
     @property
     def folders(self) -> list[str]:
         """The data folders that hold something of it."""
-        return [self.data, *(one.data for one in self.increments if one.data != self.data)]
+        files = (shard.file for info in self.splits.values() for shard in info.shards if self.adopted is None)
+        of_shards = (file.partition("/")[0] for file in files if file)
+        return list(dict.fromkeys([self.data, *([self.base] if self.base else []), *of_shards]))
 
     @property
     def features(self) -> list[str]:

@@ -24,12 +24,11 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
     return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])
 
 
-def remove_superseded(output: str, manifest: Manifest) -> None:
-    """Removes what the run before the previous one left beside its shards; of earlier ones it is gone by then."""
-    earlier = [one.data for one in manifest.increments if one.data not in (manifest.data, manifest.previous)]
-    if not earlier:
+def remove_superseded(output: str, manifest: Manifest, base: str | None) -> None:
+    """Removes what is beside the shards of `base`, that of the dataset before; of earlier ones it is gone by then."""
+    if base is None or base not in manifest.folders or base in (manifest.data, manifest.base, manifest.previous):
         return
-    names = layout.DataLayout(output, earlier[-1])
+    names = layout.DataLayout(output, base)
     for split in SPLITS:
         storage.remove_file(names.blocks(split))
     for name in storage.list_folder(names.root):

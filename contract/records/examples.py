@@ -30,6 +30,13 @@ class Records(NamedTuple):
     buffer: np.ndarray
     pieces: Pieces
 
+    @classmethod
+    def of(cls, serialized: Sequence[bytes]) -> "Records":
+        """These, one after the other."""
+        sizes = np.fromiter(map(len, serialized), np.int64, len(serialized))
+        ends = np.cumsum(sizes)
+        return cls(np.frombuffer(b"".join(serialized), np.uint8), Pieces(ends - sizes, ends))
+
 
 class Feature(NamedTuple):
     """A feature of the records.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -143,6 +144,33 @@ def test_rows_of_a_class_that_the_first_run_did_not_see_are_set_aside(tmp_path):
     assert lake.manifest["counts"] == {**lake.manifest["counts"], "files": 3, "rows_read": 900, "rejected_rows": 1}
 
 
+def test_what_the_last_run_added_is_made_again_if_its_files_changed(tmp_path, capfd):
+    lake = lake_of(tmp_path, label={"column": "fraud", "classes": "auto"})
+    tables = {f"{day}.parquet": make_lake(300, seed=day) for day in range(4)}
+    for name in ("0.parquet", "1.parquet", "2.parquet"):
+        lake.write(name, tables[name])
+        assert lake.preprocess() == 0
+    before = find_manifest(str(lake.output))
+    for rows in (100, 300):  # a file that still grew, and then was whole
+        tables["2.parquet"] = make_lake(rows, seed=7)
+        lake.write("2.parquet", tables["2.parquet"])
+        lake.write("3.parquet", tables["3.parquet"])
+        capfd.readouterr()
+        assert lake.preprocess() == 0
+        assert "2.parquet is gone, or not as it was: 2 files, with the statistics" in capfd.readouterr().out
+        manifest = find_manifest(str(lake.output))
+        assert [one.files for one in manifest.increments] == [1, 1, 2]
+        assert manifest.increments[:2] == before.increments[:2]
+        assert sum(info.windows for info in manifest.splits.values()) == manifest.counts.rows_read == 900 + rows
+        assert verify(manifest, str(lake.output)) == []
+    assert verify(before, str(lake.output)) != []  # what that run wrote has gone
+    found = {split: lake.manifest["splits"][split]["targets"] for split in SPLITS}
+    os.utime(lake.files / "0.parquet", ns=(1, 1))
+    assert lake.preprocess() == 0
+    assert not find_manifest(str(lake.output)).has_grown
+    assert {split: lake.manifest["splits"][split]["targets"] for split in SPLITS} == found
+
+
 BY_FOLDER = {"from": "path", "pattern": "fleet/(?P<asset>[^/]+)/[^/]+$"}
 KEPT = {"scale": {"how": "none"}}  # values hang on no statistics
 
@@ -174,6 +202,55 @@ def assert_same(grows, whole):
     assert [note for note in grows.manifest.notes if note.startswith("without a window")] == [
         note for note in whole.manifest.notes if note.startswith("without a window")
     ]
+
+
+@pytest.mark.parametrize("records", ["segments", "windows"])
+def test_assets_whose_files_changed_are_prepared_again_and_no_others(tmp_path, capfd, records):
+    label = {"column": "x1", "at": "end"}
+    grows, whole = fleets_of(tmp_path, output={"records": records, "shards": 3}, label=label)
+
+    def write(path, rows):
+        for fleet in (grows, whole):
+            fleet.write(path, rows)
+
+    for day in range(3):
+        for seed, name in enumerate("abcdef"):
+            write(f"{name}/{day}.parquet", rows_of(100 * day, 100 * day + 100, seed))
+        assert grows.preprocess() == 0
+    before = grows.manifest
+    for fleet in (grows, whole):
+        for day in range(3):  # one asset is gone, and of another a day
+            (fleet.files / "e" / f"{day}.parquet").unlink()
+        (fleet.files / "c" / "2.parquet").unlink()
+    write("b/0.parquet", rows_of(0, 80, seed=20))
+    write("b/3.parquet", make_table(400, seed=1)[300:])
+    write("a/3.parquet", make_table(400, seed=0)[300:])  # goes on
+    write("f/2.parquet", pa.table({"t": pa.array([], pa.int64())}))  # set aside from now on
+    write("g/0.parquet", rows_of(0, 100, seed=9))
+    spoil(grows.files / "d" / "0.parquet")
+    spoil(grows.files / "a" / "0.parquet")
+    capfd.readouterr()
+    assert grows.preprocess("limits.max_rejected_fraction=0.5") == 0
+    told = capfd.readouterr().out
+    assert "4 assets are prepared again, as" in told
+    assert "as it was: 11 files, with the statistics of its first run; where assets go on" in told
+    assert len(grows.manifest.increments) == 4
+    assert grows.manifest.counts.rejected_assets == 1
+    assert verify(grows.manifest, str(grows.output)) == []
+    assert verify(before, str(grows.output)) == []  # who still reads it can
+    whole.job["limits"] = {"max_rejected_fraction": 0.5}
+    assert_same(grows, whole)
+    for split in SPLITS:
+        (found,), (wanted,) = (fleet.manifest.splits[split].targets.values() for fleet in (grows, whole))
+        assert found.model_dump(exclude={"counts"}) == pytest.approx(wanted.model_dump(exclude={"counts"}))
+    write("f/2.parquet", rows_of(200, 300, 5))
+    assert grows.preprocess() == 0
+    assert grows.manifest.counts.rejected_assets == 0
+    for fleet in (grows, whole):
+        shutil.rmtree(fleet.files / "d")
+    assert grows.preprocess() == 0  # which reads no file
+    assert "1 asset is prepared again, as" in capfd.readouterr().out
+    assert_same(grows, whole)
 
 
 def spoil(path):
@@ -345,6 +422,11 @@ def test_where_more_rows_change_windows_that_are_there_all_files_are_prepared_ag
         assert grows.preprocess() == 0
     assert "150.parquet goes on with asset a" in capfd.readouterr().out
     assert not grows.manifest.has_grown
+    for fleet in (grows, whole):
+        fleet.write("a/300.parquet", make_table(350, seed=0)[300:])
+    assert grows.preprocess() == 0
+    assert "1 asset is prepared again, as" in capfd.readouterr().out
+    assert grows.manifest.has_grown
     assert_same(grows, whole)
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.torture.growth --fleets 500
 
-The files of a fleet are put into increments at random, some runs are killed and started again, and the oracle of the
-torture says what windows, labels, splits, counts and rejects there must be: none lost, twice, or in another split.
+The files of a fleet are put into increments at random, some are for a run gone or not as they will be, some runs are
+killed and started again, and the oracle of the torture says what windows, labels, splits, counts and rejects there must
+be: none lost, twice, or in another split.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from .run import FLEETS_A_PROCESS
 
 KILLED = 0.1  # the share of runs that are killed once before
 LASTS_S = 6.0  # about how long a run lasts that is to be killed
+CHANGED = 0.4  # the share of runs for which a file is not as it will be
+TOLD = ("adding", "assets go on", "last run is done again", "is prepared again", "all files are prepared again")
 OF_STATISTICS = "statistics"  # they are those of the first increment
 
 
@@ -93,17 +96,37 @@ def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], Counter[str]]:
             shutil.move(path, target)
         if chance.random() < KILLED:
             _killed(job, chance.uniform(1.0, LASTS_S))
+        changed: tuple[Path, bytes] | None = None
+        if end < len(files) and chance.random() < CHANGED:
+            changed = change_one(sorted(path for path in (folder / "fleet").rglob("*") if path.is_file()), chance)
         shutil.rmtree(folder / "tmp", ignore_errors=True)
         outcome = _here(fleet, job, folder)
         now = manifest_text(outcome)
         if end < len(files) and outcome.code != 0 and now != before:
             return [Problem("published", "a run that failed changed the dataset")], runs
-        runs += Counter(word for word in ("adding", "assets go on", "prepared again") if word in outcome.out)
+        runs += Counter(words for words in TOLD if words in outcome.out)
+        if changed is not None:
+            changed[0].write_bytes(changed[1])
         before = now
     assert outcome is not None
     expected = kind.expect(deepcopy(fleet))
     problems = find_problems(outcome, expected, kind.compare)
     return [problem for problem in problems if problem.kind != OF_STATISTICS], runs
+
+
+def change_one(files: list[Path], chance: Random) -> tuple[Path, bytes]:
+    """Takes one of some files away, or makes it another; gives its place, and what has to be there again."""
+    path, other = chance.choice(files), chance.choice(files)
+    content, how = path.read_bytes(), chance.random()
+    if how < 0.3:
+        path.unlink()
+    elif how < 0.6:
+        path.write_bytes(other.read_bytes() if other.suffix == path.suffix else content)
+    elif how < 0.8:
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.write_bytes(content)  # at another time
+    return path, content
 
 
 def manifest_text(outcome: Outcome) -> str | None:

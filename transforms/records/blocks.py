@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import SCHEMA
@@ -46,7 +45,7 @@ def index_table(shards: Sequence[np.ndarray]) -> pa.Table:
     return pa.table([shard, *blocks.T], names=SCHEMA.names)
 
 
-def index_after(before: pa.Table, shards: int, index: pa.Table) -> pa.Table:
-    """The index of so many shards, and after them that of others."""
-    moved = index.set_column(0, SCHEMA.field("shard"), pc.add(index["shard"], shards))
-    return pa.concat_tables([before, moved.cast(SCHEMA)])
+def split_index(index: pa.Table, shards: int) -> list[np.ndarray]:
+    """The blocks of each of so many shards: what `index_table` makes the index of."""
+    blocks = np.stack([index[name].to_numpy() for name in SCHEMA.names[1:]], axis=1)
+    return np.split(blocks, np.searchsorted(index["shard"].to_numpy(), np.arange(1, shards))) if shards else []

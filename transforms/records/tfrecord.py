@@ -1,6 +1,5 @@
 """Writes TFRecord files, one from each shard."""
 
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -123,8 +122,7 @@ class _WriteShard(beam.DoFn):
 
     def process(self, shard: ShardPlan, made: str, statistics: Statistics) -> Iterator[Written]:
         path = self._layout.shard(shard.split, shard.index, shard.count, shard.folder)
-        name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
-        temporary = f"{self._layout.temporary}/{name}"
+        temporary = self._layout.attempt(shard.split, shard.index)
         tally = Tally()
         records = shard_records(shard, self._source, made, statistics, tally)
         write_file(path, temporary, records, self._source.job.output.compression)

@@ -15,7 +15,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.records.examples import Features, Records, count_entries, features_of, find_lists
 from beamfeed.contract.records.frames import Counted, Damaged, Readable, read_frames, unpacked
-from beamfeed.contract.records.pieces import Pieces, find_numbers
+from beamfeed.contract.records.pieces import find_numbers
 from beamfeed.contract.records.verify import differences, measure_shard
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.records.tfrecord import Written
@@ -68,15 +68,16 @@ def record_lengths(file: Readable, fields: Sequence[Field], windows: Windows) ->
       ValueError: where a record is damaged.
       JobFailed: if a record does not hold each field for its rows and windows.
     """
-    features = features_of(fields)
     for batch in read_frames(file):
-        sizes = np.fromiter(map(len, batch), np.int64, len(batch))
-        ends = np.cumsum(sizes)
-        records = Records(np.frombuffer(b"".join(batch), np.uint8), Pieces(ends - sizes, ends))
-        rows, wrong = count_rows(_lengths_of_lists(records, features), fields, windows)
-        if wrong:
-            raise JobFailed(wrong)
-        yield np.stack([sizes, rows])
+        yield measured_records(Records.of(batch), fields, windows)
+
+
+def measured_records(records: Records, fields: Sequence[Field], windows: Windows) -> np.ndarray:
+    """As `record_lengths`, of some records."""
+    rows, wrong = count_rows(_lengths_of_lists(records, features_of(fields)), fields, windows)
+    if wrong:
+        raise JobFailed(wrong)
+    return np.stack([records.pieces.sizes, rows])
 
 
 def _lengths_of_lists(records: Records, features: Features) -> dict[str, np.ndarray]:

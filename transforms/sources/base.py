@@ -88,6 +88,11 @@ class Source(ABC, Generic[P, A, R, V, W]):
         return job.source.stem(path)
 
     @classmethod
+    def knows_assets(cls, job: Job) -> bool:
+        """Whether a dataset that grows lists its assets: where they may go on, or paths and records name them."""
+        return cls.asset_field is not None or cls.may_go_on(job)
+
+    @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         """The files of the first `source.max_assets` assets, as far as paths tell them."""
         if job.source.max_assets is None:
@@ -225,7 +230,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     def known(self, asset: A) -> KnownAsset:
         """What later runs need to go on with an accepted asset, but for its splits; by default they cannot."""
-        return KnownAsset(asset.name)
+        return KnownAsset(asset.name, asset.rows)
 
     def counted(self, asset: A) -> int:
         """About how many rows of an asset count for statistics; by default all."""
@@ -298,6 +303,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
     # The transform graph, which serving runs; workers do the same in arrays.
 
     has_graph: ClassVar[bool] = False
+    asset_field: ClassVar[str | None] = None  # of the records, which names their asset as paths do
 
     @property
     def traces(self) -> bool:

@@ -45,6 +45,7 @@ class KnownAsset:
       rows: how many it has.
       last: its latest time, in ticks.
       skipped: rows before those of `tail`.
+      rejected_rows: how many were set aside by themselves.
       splits: of which the dataset has something of it.
       tail: the paths of its last files, which hold all rows that records with new rows need; none where nothing can be
         added to it.
@@ -55,6 +56,7 @@ class KnownAsset:
     rows: int = 0
     last: int = 0
     skipped: int = 0
+    rejected_rows: int = 0
     splits: tuple[SplitName, ...] = ()
     tail: tuple[str, ...] = ()
     short: bool = False

@@ -48,6 +48,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
     has_graph = True
+    asset_field = ASSET
 
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)
@@ -122,7 +123,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return go_on(known, tail, new, self._spec)
 
     def known(self, asset: SeriesAsset) -> KnownAsset:
-        return known_of(asset, self._spec)
+        return known_of(asset, self._spec) if may_go_on(self.job) else super().known(asset)
 
     def counted(self, asset: SeriesAsset) -> int:
         return training_rows(asset)
