@@ -320,6 +320,15 @@ COMPARE = Program(
     before=BEFORE,
     beam="after --",
 )
+COMPACT = Program(
+    "beamfeed.pipelines.compact",
+    "Merges the small shards of a dataset that has grown. Options of Apache Beam may follow a lone --",
+    "--job job.yaml",
+    (_JOB_OPTION, SET, JSON),
+    (),
+    before=BEFORE,
+    beam="after --",
+)
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",
     "Writes a dataset in another format. Options of Apache Beam may follow a lone --",

@@ -327,6 +327,12 @@ def predict(args: argparse.Namespace) -> int:
     return run_together("predict", [start(options.PREDICT, vars(args), args.beam_options)])
 
 
+def compact(args: argparse.Namespace) -> int:
+    """Compacts a dataset that has grown, in a fresh process: it needs Beam."""
+    load_for_plan(args.job, args.set, None, sourced=False)
+    return run_together("compact", [start(options.COMPACT, vars(args), args.beam_options)])
+
+
 def train_each(args: argparse.Namespace) -> int:
     """Trains a model for each group, in a fresh process: it needs Beam."""
     load_for_plan(args.job, args.set, None, sourced=False)
@@ -385,6 +391,7 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "export": export, "predict": predict, "train-each": train_each,
-    "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
+    "inspect": inspect, "profile": profile, "compact": compact, "export": export, "predict": predict,
+    "train-each": train_each, "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema,
+    "completion": completion,
 }  # fmt: skip

@@ -127,6 +127,12 @@ COMMANDS = {
         "beamfeed profile out/data --job job.yaml",
         (DATASET_OR_JOB, *options.PROFILE.options),
     ),
+    "compact": Command(
+        "merge the small shards of a dataset that has grown, and let old records go; options for Beam follow --",
+        "beamfeed compact job.yaml --set output.keep=90d",
+        (JOB, SET),
+        takes_beam=True,
+    ),
     "export": Command(
         "write a dataset in another format; options for Beam follow --",
         "beamfeed export out/data --to parquet --out out/parquet",

@@ -180,7 +180,7 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
     """Overrides for a run on a few assets, in folders of its own so that the real ones stay as they are."""
     overrides = [
         f"source.max_assets={assets}",
-        *(["output.grow=false"] if job.output.grow else []),
+        *(["output.grow=false", "output.keep=null"] if job.output.grow else []),
         f"output.path={_as_yaml(job.output.path.rstrip('/') + f'-{assets}-assets')}",
     ]
     if job.train is not None:

@@ -26,12 +26,12 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
-from beamfeed.transforms.growth import NEW, Growth, Learned, each_shard
+from beamfeed.transforms.growth import NEW, Growth, Learned
 from beamfeed.transforms.known_assets import iter_known, tails_of
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
-from beamfeed.transforms.records.rewrite import Rule, WithoutAssets
+from beamfeed.transforms.records.rewrite import CopyShards, Rule
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_gathered
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
@@ -49,8 +49,10 @@ from beamfeed.transforms.sources.checking import (
     ScanFile,
     TakeApart,
     ValidateUnit,
+    adding,
 )
-from beamfeed.transforms.sources.descriptors import Asset, KnownAsset, Piece, Reread, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread, Unit, Verdict
+from beamfeed.transforms.taken_over import each_shard
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
 MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
@@ -154,7 +156,7 @@ class PreprocessPipeline:
             | "BaseOnce" >> beam.Create([layout.base])
             | "BaseShards" >> beam.FlatMap(each_shard, layout.output)
             | "SpreadBaseShards" >> beam.Reshuffle()
-            | "WithoutAssets" >> beam.ParDo(WithoutAssets(layout, growth.published, Rule(field, growth.replaced)))
+            | "WithoutAssets" >> beam.ParDo(CopyShards(layout, growth.published, Rule(field, growth.replaced)))
         )
 
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
@@ -259,7 +261,7 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
             | "JoinKnown" >> GatherByName()
             | "Tails" >> beam.FlatMap(tails_of)
             | "EachTail" >> beam.Distinct()
-            | "StatTail" >> beam.Map(lambda path: (path, storage.stat(path)))
+            | "StatTail" >> beam.Map(_stat_tail, layout.again)
             | "GatherTails" >> GatherByName()
             | "PackTails" >> beam.FlatMapTuple(_pack_files)
             | "SpreadTails" >> beam.Reshuffle()
@@ -304,6 +306,14 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
         | "JoinReports" >> beam.CoGroupByKey()
         | "Judge" >> beam.ParDo(Judge(source, job.layout.again))
     )
+
+
+def _stat_tail(path: str, again: str) -> tuple[str, FileStat]:
+    with adding(again):
+        try:
+            return path, storage.stat(path)
+        except FileNotFoundError:
+            raise CannotGoOn(f"{path} is gone, which holds the rows before new ones") from None
 
 
 def _pack_files(_: int, named: Iterable[tuple[str, FileStat]]) -> Iterator[Packed]:
@@ -377,7 +387,7 @@ def _if_set_aside(verdict: Verdict) -> Iterator[tuple[str, KnownAsset]]:
     """By name, what later runs need to know of an asset all of whose rows were set aside by themselves."""
     if not verdict.accepted and verdict.rejected_rows:
         name = verdict.asset.name
-        yield name, KnownAsset(name, verdict.counted_rows, rejected_rows=verdict.rejected_rows)
+        yield name, KnownAsset(name, verdict.counted_rows, rejected_rows=verdict.rejected_rows, set_aside=True)
 
 
 class SplitsOfAsset(beam.DoFn):
@@ -397,7 +407,9 @@ class SplitsOfAsset(beam.DoFn):
             if not splits:
                 yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
             if empty.known is not None:
-                lost = KnownAsset(name, rejected_rows=empty.known.rejected_rows)  # its rows do not count
+                lost = KnownAsset(
+                    name, rejected_rows=empty.known.rejected_rows, set_aside=True
+                )  # its rows do not count
                 yield beam.pvalue.TaggedOutput(KNOWN, (name, replace(empty.known, splits=splits) if splits else lost))
 
 

@@ -22,7 +22,7 @@ from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
-from beamfeed.contract.dataset.growth import data_layout, find_grown, fingerprint_of, write_files
+from beamfeed.contract.dataset.growth import data_layout, find_grown, fingerprint_of, fingerprint_with, write_files
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, RUNS, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
@@ -130,6 +130,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                 layout = data_layout(job, fingerprint)
                 if why := why_not_added(growth, layout):  # found by a run that nobody waited for
                     growth, new = prepare_all(growth, why), files
+                fingerprint = fingerprint_with(job, files, growth.grows)
                 with ExitStack() as packages, ending.undoing(packages.close):
                     packages.enter_context(own_packages(job, options, local=is_local(options)))
                     try:
@@ -139,6 +140,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                             raise
                         log.clear()
                         growth, new = prepare_all(growth, why), files
+                        fingerprint = fingerprint_with(job, files, growth.grows)
                         preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
 
 
@@ -231,7 +233,7 @@ def preprocess(
         progress.total("scan", len(listed))
         write_listing(layout, listed)
         if growth.job:
-            write_files(job, listing, layout)
+            write_files(job, listing, growth.gone, layout)
         if growth.adds:
             storage.write_text(layout.base, storage.read_text(growth.added_to))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform

@@ -1,11 +1,10 @@
 """A run on a dataset that grows: what it takes over, which files it prepares, and how both become one dataset."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,13 +12,12 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
-from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest, Shard
+from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -27,8 +25,6 @@ from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.known_assets import known_before, read_known
 from beamfeed.transforms.notes import LACKING, add_lines, most_notes
-from beamfeed.transforms.records.blocks import split_index
-from beamfeed.transforms.records.rewrite import Left
 from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
@@ -90,6 +86,7 @@ class Growth:
       goes_back: whether it is the dataset as it was before its last run, which is done again.
       replaced: names of its assets that are prepared again, so that none of its records of them stay.
       replaced_files: how many of its files are theirs.
+      gone: its files that are not there now, and took nothing with them.
       goes_on: whether assets of it may go on in new files.
       is_mixed: whether a file may hold any asset.
       why: why more than new files is prepared, in words; empty where no more is to be said.
@@ -102,6 +99,7 @@ class Growth:
     goes_back: bool = False
     replaced: frozenset[str] = frozenset()
     replaced_files: int = 0
+    gone: tuple[FileStat, ...] = field(default=(), repr=False)
     goes_on: bool = False
     is_mixed: bool = False
     why: str = ""
@@ -110,6 +108,11 @@ class Growth:
     def base(self) -> Manifest | None:
         """The dataset that is added to."""
         return self.published if self.adds else None
+
+    @property
+    def grows(self) -> Grows | None:
+        """By what later runs know the dataset that is taken over."""
+        return None if self.published is None else self.published.grows
 
     def before(self, output: str) -> DataLayout:
         """The names of the data folder that is taken over."""
@@ -166,7 +169,7 @@ class Growth:
         if not again:
             return counts
         table = read_known(self.before(output).assets)
-        ours = set(table["asset"].filter(pc.equal(pc.list_value_length(table["splits"]), 0)).to_pylist())
+        ours = set(table["asset"].filter(table["set_aside"]).to_pylist())
         rejects = [reject for _, reject in self._rejects(output)]
         files = {reject["file"] for reject in rejects if reject["asset"] in ours & again}
         files -= {reject["file"] for reject in rejects if reject["asset"] in {None, *(ours - again)}}
@@ -259,17 +262,17 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     if published is None:
         return Growth(grows), files
     changes = find_changes(job, files, published.data_layout(job.output.path))
-    growth = Growth(grows, without_shards(published))
+    growth = Growth(grows, without_shards(published), gone=() if changes is None else tuple(changes.gone))
     if changes is None:
-        return replace(growth, why="its list of files is missing"), files
+        return prepare_all(growth, "its list of files is missing"), files
     if not (changes.new or changes.why):
-        return replace(growth, why="shards are missing or damaged"), files
+        return prepare_all(growth, "shards are missing or damaged"), files
     try:
         if changes.why and (earlier := _going_back(job, files, growth, published, changes.why)):
             return earlier
         return _adding(job, files, replace(growth, added_to=manifest_path(job.output.path)), changes)
     except CannotGoOn as error:
-        return replace(growth, why=str(error)), files
+        return prepare_all(growth, str(error)), files
 
 
 def _going_back(
@@ -282,7 +285,7 @@ def _going_back(
     if base is None or changes is None or changes.why or not changes.new:
         return None
     path = published.data_layout(output).base
-    growth = replace(growth, published=without_shards(base), added_to=path)
+    growth = replace(growth, published=without_shards(base), added_to=path, gone=tuple(changes.gone))
     try:
         growth, new = _adding(job, files, growth, changes)
     except CannotGoOn:
@@ -299,38 +302,21 @@ def why_not_added(growth: Growth, layout: DataLayout) -> str:
 
 
 def prepare_all(growth: Growth, why: str) -> Growth:
-    """The same run, which prepares all files again."""
-    return Growth(growth.job, growth.published, why=why)
+    """The same run, which prepares all files again.
 
-
-def each_shard(path: str, output: str) -> Iterator[tuple[SplitName, int, str, Shard, int]]:
-    """Of each shard of the dataset with this manifest: split, number in it, path, what is known of it, and how many."""
-    base = Manifest.model_validate_json(storage.read_text(path))
-    for name, info in base.splits.items():
-        for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
-            yield name, number, file, shard, len(info.shards)
-
-
-def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
-    """The shards of the dataset that is added to, each with its path below the output, and their blocks.
-
-    Args:
-      output: of the job.
-      base: that dataset.
-      left: of those that were written anew.
+    Raises:
+      UserError: if files of the dataset are gone whose records should stay.
     """
-    anew = {(one.split, one.number): one for one in left if one.shard is not None}
-    shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
-    for name in SPLITS:
-        blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
-        for number, shard in enumerate(named_shards(output, base, name)):
-            one = anew.get((name, number))
-            if one is None:
-                shards[name].append((shard, blocks[number]))
-            elif one.shard is not None and one.shard.records:
-                file = below_output(output, one.path)
-                shards[name].append((one.shard.model_copy(update={"file": file}), one.blocks))
-    return shards
+    if growth.gone:
+        raise UserError(
+            f"output.keep: all files have to be prepared again, as {why}; but {counted(len(growth.gone), 'file')} of "
+            f"the dataset are gone, such as {growth.gone[0].path}, and what they held would be lost; put them back, or "
+            "prepare those that are there with --refit"
+        )
+    published = growth.published
+    if published is not None and published.grows is not None:
+        published = published.model_copy(update={"grows": published.grows.model_copy(update={"compacted": ""})})
+    return Growth(growth.job, published, why=why)
 
 
 def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Changes) -> tuple[Growth, Sequence[FileStat]]:
@@ -340,6 +326,8 @@ def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Change
       CannotGoOn: if it can be seen that all have to be prepared again.
     """
     kind, layout = kind_of(job), growth.before(job.output.path)
+    if kind.knows_assets(job):
+        known_before(layout)  # raises where it is not there
 
     def name_of(path: str) -> str | None:
         return kind.asset_of_path(path, job)
@@ -361,9 +349,8 @@ def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Change
             del more[name]
     if not again:
         return replace(growth, adds=True, goes_on=bool(more), is_mixed=is_mixed), changes.new
-    if again.keys() >= names - {None}:
+    if again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}:
         raise CannotGoOn(next(iter(again.values())))
-    known_before(layout)  # raises where it is not there
     theirs = [stat for stat in files if name_of(stat.path) in again]
     others = [stat for stat in changes.new if name_of(stat.path) not in again]
     growth = replace(
@@ -430,12 +417,11 @@ def grown_manifest(
     """
     if not growth.job:
         return manifest
-    known = None if growth.published is None else growth.published.grows
     one = Increment(
         data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
     )
     changed: dict[str, Any] = {
-        "grows": Grows(job=growth.job, first=manifest.fingerprint if known is None else known.first),
+        "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
         "increments": [*(() if base is None else base.increments), one],
         "base": None if base is None else base.data,
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
@@ -460,20 +446,6 @@ def _far(drift: Mapping[str, float]) -> str:
 def add_counts(before: Counts, new: Counts) -> Counts:
     """The sums of two runs on different assets."""
     return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
-
-
-def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:
-    """The shards of a dataset, each with its path below the output."""
-    paths = manifest.shard_paths(output, split)
-    return [
-        shard.model_copy(update={"file": below_output(output, path)})
-        for path, shard in zip(paths, manifest.splits[split].shards, strict=True)
-    ]
-
-
-def below_output(output: str, path: str) -> str:
-    """A path in the folder of the manifest, as the manifest has it."""
-    return path.removeprefix(storage.join(output, ""))
 
 
 def drift_of(learned: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, float]:

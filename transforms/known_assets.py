@@ -24,6 +24,7 @@ KNOWN = pa.schema(
         ("last", pa.int64()),
         ("skipped", pa.int64()),
         ("rejected_rows", pa.int64()),
+        ("set_aside", pa.bool_()),
         ("splits", pa.list_(pa.string())),
         ("tail", pa.list_(pa.string())),
         ("short", pa.bool_()),

@@ -25,8 +25,6 @@ from beamfeed.transforms.growth import (
     Learned,
     Targets,
     add_up_targets,
-    base_shards,
-    below_output,
     drift_of,
     grown_manifest,
 )
@@ -48,6 +46,7 @@ from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import KnownAsset, Statistics
 from beamfeed.transforms.statistics.marks import fill
+from beamfeed.transforms.taken_over import base_shards, below_output, superseding
 from beamfeed.transforms.tfds.write import tfds_files
 from beamfeed.transforms.tracing import wait_for
 
@@ -80,12 +79,12 @@ def publish(
     again = before is not None and before.data == layout.folder
     if not again and not storage.exists(layout.listing):
         raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
-    if again and before is not None:
-        kept = {"previous": before.previous, "older": before.older}
+    if before is None:
+        manifest = manifest.model_copy(update={"previous": data})
+    elif again:
+        manifest = manifest.model_copy(update={"previous": before.previous, "older": before.older})
     else:
-        named = () if before is None else before.folders
-        kept = {"previous": data, "older": [one for one in named if one not in (data, *manifest.folders)]}
-    manifest = manifest.model_copy(update=kept)
+        manifest = superseding(manifest, before)
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table(blocks[name]))
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
@@ -101,7 +100,8 @@ def publish(
     write_manifest(layout.output, manifest)
     for path in leftovers(layout.output, manifest):
         storage.remove_tree(path)
-    remove_superseded(layout.output, manifest, None if before is None else before.base)
+    if before is not None:
+        remove_superseded(layout.output, manifest, before)
 
 
 class Publish(beam.DoFn):
@@ -160,7 +160,11 @@ class Publish(beam.DoFn):
         outdated = () if base is None else empty_splits(job, base.splits)
         lacking = None
         if growth.job and source.knows_assets(job):
-            named = {reject.asset: KnownAsset(reject.asset) for reject in every if reject.asset and not reject.of_row}
+            named = {
+                reject.asset: KnownAsset(reject.asset, set_aside=True)
+                for reject in every
+                if reject.asset and not reject.of_row
+            }
             named |= dict(chain.from_iterable(bucket for _, bucket in known))
             path = growth.before(layout.output).assets if growth.adds else ""
             table = all_known(path, named.values(), growth.replaced)

@@ -88,6 +88,8 @@ class Job(Section):
     @model_validator(mode="after")
     def _may_grow(self) -> "Job":
         if not self.output.grow:
+            if self.output.keep is not None:
+                raise ValueError("output.keep: is for a dataset that grows, with output.grow: true")
             return self
         against = {
             "source.max_assets": self.source.max_assets is not None,

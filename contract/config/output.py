@@ -2,11 +2,12 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from beamfeed.contract.config.section import FolderPath, Fraction, Section
+from beamfeed.contract.config.duration import checked_duration
+from beamfeed.contract.config.section import Duration, FolderPath, Fraction, Section
 
-OUTPUT_KEYS = ("partition_by", "rows_per_record", "grow")  # that not every kind of source knows
+OUTPUT_KEYS = ("partition_by", "rows_per_record", "grow", "keep")  # that not every kind of source knows
 
 
 class Output(Section):
@@ -35,12 +36,19 @@ class Output(Section):
         description="A later run prepares the new files alone, with the statistics of the first run, and adds them to "
         "the dataset.",
     )
+    keep: Duration | None = Field(
+        default=None,
+        description="Of series in a dataset that grows: beamfeed compact removes records whose rows are all older than "
+        "this, as seen from the newest row. Files that are gone take nothing with them.",
+    )
     compression: Literal["none", "gzip"] = Field(
         default="none", description="Of the shards. gzip costs a copy on the trainer's machine."
     )
     shards: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
         default="auto", description="Files per split. auto: about 128 MB each and enough to share among workers."
     )
+
+    _keep = field_validator("keep")(checked_duration)
 
 
 class Limits(Section):

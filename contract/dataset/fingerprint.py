@@ -32,7 +32,7 @@ SHARD_MULTIPLE = 16
 NO_DATA: dict[str, Any] = {
     "name": True,
     "source": {"files": True},  # the files themselves count
-    "output": {"path": True, "grow": True},
+    "output": {"path": True, "grow": True, "keep": True},
     "limits": {"max_rejected_fraction": True, "max_rejected_assets": True, "max_drift": True},
     "train": True,
     "sweep": True,

@@ -10,10 +10,10 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, files_beside, job_fingerprint
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
+from beamfeed.contract.dataset.manifest import Grows, Manifest, find_replaceable
 from beamfeed.contract.storage import FileStat
 
-COLUMNS = ("path", "size", "mtime", "beside")  # of the list of files
+COLUMNS = ("path", "size", "mtime", "beside", "gone")  # of the list of files
 CHANGED = "is gone, or not as it was"  # what is said of a file
 
 
@@ -23,10 +23,14 @@ def fingerprint_of(job: Job, files: Sequence[FileStat]) -> str:
     Raises:
       UserError: as for `data_fingerprint`, and if there is a manifest that cannot be understood.
     """
-    alone = data_fingerprint(job, files)
     published = find_grown(job)
-    first = alone if published is None or published.grows is None else published.grows.first
-    return alone if first == alone else data_fingerprint(job, files, first)
+    return fingerprint_with(job, files, None if published is None else published.grows)
+
+
+def fingerprint_with(job: Job, files: Sequence[FileStat], grows: Grows | None) -> str:
+    """As `fingerprint_of`, of a dataset that grows by this; None if it is not there yet."""
+    alone = data_fingerprint(job, files)
+    return alone if grows is None or grows.made_of == alone else data_fingerprint(job, files, grows.made_of)
 
 
 def find_grown(job: Job) -> Manifest | None:
@@ -75,12 +79,14 @@ class Changes:
     Attributes:
       new: files that were not there.
       changed: paths of those that were there and are not now, or not as they were.
-      beside: likewise, of those that are read beside the files.
+      gone: those that are not there now and take nothing with them, see `output.keep`.
+      beside: as `changed`, of those that are read beside the files.
       known: paths of the files that were there.
     """
 
     new: list[FileStat]
     changed: list[str]
+    gone: list[FileStat]
     beside: list[str]
     known: list[str] = field(repr=False)
 
@@ -106,28 +112,44 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     except FileNotFoundError:
         return None
     rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
-    before = {path: told for path, *told in rows}
-    now = {path: told for path, *told in _rows(job, files)}
+    before = {path: told for path, *told, _ in rows}
+    now = {path: told for path, *told, _ in _rows(job, files)}
+    known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
+    lacking = [path for path in known if path not in now] if job.output.keep is not None else []
     changed = [path for path, told in before.items() if now.get(path) != told]
     beside = [path for path in changed if before[path][-1]]
     beside += [path for path, (_, _, is_beside) in now.items() if is_beside and path not in before]
-    known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
     new = [stat for stat in files if stat.path not in before]
-    return Changes(new, [path for path in changed if path not in beside], beside, known)
+    others = {*beside, *lacking}
+    gone = [FileStat(path, *before[path][:2]) for path in lacking]
+    return Changes(new, [path for path in changed if path not in others], gone, beside, known)
 
 
-def write_files(job: Job, files: Sequence[FileStat], layout: DataLayout) -> None:
-    """Writes of what files a dataset is made."""
+def list_known(layout: DataLayout) -> list[FileStat]:
+    """The input files that a dataset was made of and that were still there, in the order of its listing.
+
+    Raises:
+      FileNotFoundError: if it does not tell them.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = zip(*_rows(job, files), strict=True)
+    rows = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files))).to_pylist()
+    return [FileStat(row["path"], row["size"], row["mtime"]) for row in rows if not (row["beside"] or row["gone"])]
+
+
+def write_files(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat], layout: DataLayout) -> None:
+    """Writes of what files a dataset is made; `gone` are those that took nothing with them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = zip(*_rows(job, files, gone), strict=True)
     buffer = io.BytesIO()
     pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), buffer, compression="zstd")
     storage.write_bytes(layout.files, buffer.getvalue())
 
 
-def _rows(job: Job, files: Sequence[FileStat]) -> list[tuple[str, int, int, bool]]:
+def _rows(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat] = ()) -> list[tuple[str, int, int, bool, bool]]:
     """Of each file, and of those that are read beside them, what `COLUMNS` says."""
-    rows = [(stat.path, stat.size, stat.mtime, False) for stat in files]
-    return rows + [(stat.path, stat.size, stat.mtime, True) for stat in files_beside(job)]
+    kinds = ((files, False, False), (gone, False, True), (files_beside(job), True, False))
+    return [(stat.path, stat.size, stat.mtime, beside, lost) for stats, beside, lost in kinds for stat in stats]

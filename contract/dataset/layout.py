@@ -147,6 +147,12 @@ class DataLayout:
         return storage.join(self.root, LEARNED)
 
     @property
+    def beside_shards(self) -> tuple[str, ...]:
+        """All files of a complete dataset but those of its shards, of the transform graph, and the one before."""
+        of_growth = (self.files, self.assets, self.learned)
+        return (self.schema, self.stats, self.raw_values, self.raw_rows, self.rejects, *of_growth)
+
+    @property
     def listing(self) -> str:
         """The input files, one JSON line each; removed before publishing."""
         return storage.join(self.root, "tmp", "files.jsonl")

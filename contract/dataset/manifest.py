@@ -134,6 +134,14 @@ class Grows(_Strict):
 
     job: str = Field(description="The fingerprint of its job, whatever the files hold.")
     first: str = Field(description="That of the dataset of the first run, whose statistics it has.")
+    compacted: str = Field(
+        default="", description="By what the last `compact` took records away, or put them into another order."
+    )
+
+    @property
+    def made_of(self) -> str:
+        """What is counted in the fingerprint of the dataset beside its job and files."""
+        return f"{self.first} {self.compacted}" if self.compacted else self.first
 
 
 class Manifest(_Strict):

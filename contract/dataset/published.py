@@ -24,19 +24,21 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
     return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])
 
 
-def remove_superseded(output: str, manifest: Manifest, base: str | None) -> None:
-    """Removes what is beside the shards of `base`, that of the dataset before; of earlier ones it is gone by then."""
-    if base is None or base not in manifest.folders or base in (manifest.data, manifest.base, manifest.previous):
-        return
-    names = layout.DataLayout(output, base)
-    for split in SPLITS:
-        storage.remove_file(names.blocks(split))
-    for name in storage.list_folder(names.root):
-        path = storage.join(names.root, name)
-        if "." in name:
-            storage.remove_file(path)
-        elif name not in SPLITS:
-            storage.remove_tree(path)
+def remove_superseded(output: str, manifest: Manifest, before: Manifest) -> None:
+    """Removes what is beside shards in folders that the manifest before needed whole, and this one does not."""
+    whole = (manifest.data, manifest.base, manifest.previous)
+    for folder in {before.base, before.previous}:
+        if folder is None or folder in whole or folder not in manifest.folders:
+            continue
+        names = layout.DataLayout(output, folder)
+        for split in SPLITS:
+            storage.remove_file(names.blocks(split))
+        for name in storage.list_folder(names.root):
+            path = storage.join(names.root, name)
+            if "." in name:
+                storage.remove_file(path)
+            elif name not in SPLITS:
+                storage.remove_tree(path)
 
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:

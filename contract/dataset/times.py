@@ -2,7 +2,9 @@
 
 from datetime import datetime, timedelta
 
+from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
+from beamfeed.contract.errors import UserError
 
 SECOND = 10**9  # nanoseconds
 _EARLIEST = 10**17  # nanoseconds that are a date of 1973 or later, rather than how long something has run
@@ -26,6 +28,30 @@ def time_text(ticks: int, time: Time | None) -> str:
     if time in ("duration", "decimal"):
         return _decimal(ticks) + (" s" if time == "duration" else "")
     return str(ticks)
+
+
+def ticks_of(value: str | int | float, time: Time | None, key: str, default: str | None = None) -> int:
+    """Ticks of a duration that the job file gives under `key`, at least 1.
+
+    Args:
+      value: of the job file.
+      time: what ticks count.
+      key: of the value.
+      default: the unit of a plain number, where ticks are nanoseconds of a duration.
+
+    Raises:
+      UserError: if one has a unit and the other has none.
+    """
+    number, unit = parse_duration(value)
+    if time == "instant" and unit is None:
+        raise UserError(f"{key}: {value!r} needs a unit such as '{value}s', the time column holds timestamps")
+    if time in ("instant", "duration"):
+        return max(1, round(number * NANOSECONDS[unit or default or "s"]))
+    if unit is not None:
+        raise UserError(
+            f"{key}: {value!r} has a unit but the time column has none; give source.time.unit, or a plain number here"
+        )
+    return max(1, round(number * (SECOND if time == "decimal" else 1)))
 
 
 def _date(ticks: int) -> str:

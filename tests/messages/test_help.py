@@ -14,6 +14,7 @@ from beamfeed.launcher import cli
 PROGRAMS = [
     "beamfeed.pipelines.adopt",
     "beamfeed.pipelines.check",
+    "beamfeed.pipelines.compact",
     "beamfeed.pipelines.export_dataset",
     "beamfeed.pipelines.predict",
     "beamfeed.pipelines.report",

@@ -1,6 +1,9 @@
-"""Shards of a dataset, written anew without some of their records: those of some assets, or from before a time."""
+"""Shards of a dataset, copied without some of their records: those of some assets, or from before a time.
 
-from collections.abc import Iterator, Sequence
+Records are copied as they are; of each, what it holds is counted again where not all stay.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -24,65 +27,91 @@ from beamfeed.transforms.records.verify import measured_records, verify_shard
 
 @dataclass(frozen=True)
 class Rule:
-    """Which records go.
+    """Which records stay.
 
     Attributes:
-      key: the field that says it.
-      assets: those in which it is one of these, or
-      before: those in which it is less than this.
+      asset: the field that names their asset.
+      without: no record of these assets stays.
+      time: the field of their last time; empty where that does not count.
+      since: none stays in which it is less.
     """
 
-    key: str
-    assets: frozenset[str] = frozenset()
-    before: int | None = None
+    asset: str
+    without: frozenset[str] = frozenset()
+    time: str = ""
+    since: int = 0
 
-    def stay(self, records: Records, manifest: Manifest) -> np.ndarray:
-        """Which of some records stay, bool `[records]`."""
-        lists = find_lists(records, features_of(manifest.fields))
-        content = lists.pieces[self.key]
-        if self.before is not None:
-            return find_numbers(lists.buffer, content)[0] >= self.before
-        strings, _ = find_strings(lists.buffer, content)
+    def apply(self, batch: list[bytes], manifest: Manifest) -> tuple[list[bytes], list[str]]:
+        """Those of some records that stay, and the asset of each of them."""
+        lists = find_lists(Records.of(batch), features_of(manifest.fields))
+        strings, _ = find_strings(lists.buffer, lists.pieces[self.asset])
         edges = zip(strings.first.tolist(), strings.end.tolist(), strict=True)
-        names = (lists.buffer[first:end].tobytes().decode() for first, end in edges)
-        return np.fromiter((name not in self.assets for name in names), bool, len(strings.first))
+        names = [lists.buffer[first:end].tobytes().decode() for first, end in edges]
+        stay = np.fromiter((name not in self.without for name in names), bool, len(names))
+        if self.time:
+            stay &= find_numbers(lists.buffer, lists.pieces[self.time])[0] >= self.since
+        return list(compress(batch, stay)), list(compress(names, stay))
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Shards of a split and a partition that become one, `index` of `count`.
+
+    Attributes:
+      split: theirs.
+      index: of what they become.
+      count: likewise.
+      paths: of the shards, in order.
+      records: in them.
+      folder: of the partition.
+    """
+
+    split: SplitName
+    index: int
+    count: int
+    paths: tuple[str, ...]
+    records: int
+    folder: str = ""
 
 
 @dataclass(frozen=True)
 class Left:
-    """What is left of a shard.
+    """What is left of shards that were copied.
 
     Attributes:
-      split: it is in.
-      number: among those of the split.
-      targets: the values of its targets.
-      path: where it was written anew; the others where it was not are None or empty.
+      split: theirs.
+      index: of `Copied`.
+      targets: the values of their targets, where a rule says which records stay.
+      assets: likewise, whose records these are.
+      path: of what was written; nothing was, and `shard` is None, where a shard stays as it is.
       shard: as it was read back.
       blocks: of it, int64 `[blocks, 3]`.
     """
 
     split: SplitName
-    number: int
+    index: int
     targets: dict[str, TargetTally]
+    assets: frozenset[str]
     path: str = ""
     shard: Shard | None = None
     blocks: np.ndarray = field(default_factory=lambda: np.empty([0, 3], np.int64), repr=False)
 
 
-def iter_left(paths: Sequence[str], manifest: Manifest, rule: Rule | None, tally: Tally) -> Iterator[bytes]:
-    """The records of some shards that stay, in order; counts them in `tally`, but for their assets.
+def iter_left(copied: Copied, manifest: Manifest, rule: Rule | None, tally: Tally) -> Iterator[bytes]:
+    """The records that stay, in order; counts them in `tally`, with targets and assets where there is a rule.
 
     Raises:
       JobFailed: if a shard is damaged or missing.
     """
     fields, windows = manifest.fields, manifest.windows
-    decoder = Decoder(fields, windows) if any(map(is_target, fields)) else None
-    for path in paths:
+    decoder = Decoder(fields, windows) if rule is not None and any(map(is_target, fields)) else None
+    for path in copied.paths:
         try:
             with storage.open_input(path) as file:
                 for batch in read_frames(unpacked(file, manifest.compression)):
                     if rule is not None:
-                        batch = list(compress(batch, rule.stay(Records.of(batch), manifest)))
+                        batch, names = rule.apply(batch, manifest)
+                        tally.windows_by_asset.update(dict.fromkeys(names, 1))
                     if not batch:
                         continue
                     sizes, rows = measured_records(Records.of(batch), fields, windows)
@@ -98,55 +127,31 @@ def iter_left(paths: Sequence[str], manifest: Manifest, rule: Rule | None, tally
             raise JobFailed(f"{path}: cannot be read: {error}") from None
 
 
-class WithoutAssets(beam.DoFn):
-    """What `growth.each_shard` gives of a shard -> Left, of a dataset some of whose assets are prepared again.
-
-    A shard that holds nothing of them stays where it is.
+class CopyShards(beam.DoFn):
+    """Copied -> Left. A single shard of which all stays is not copied.
 
     Args:
-      layout: of the run, which names what is written.
-      manifest: of the dataset that is added to, without its shards.
-      rule: which records go.
+      layout: names what is written.
+      manifest: of the dataset; its shards do not count.
+      rule: which records stay; None keeps all.
     """
 
-    def __init__(self, layout: DataLayout, manifest: Manifest, rule: Rule):
+    def __init__(self, layout: DataLayout, manifest: Manifest, rule: Rule | None):
         self._layout, self._manifest, self._rule = layout, manifest, rule
 
-    def process(self, shard: tuple[SplitName, int, str, Shard, int]) -> Iterator[Left]:
-        split, number, path, info, count = shard
+    def process(self, copied: Copied) -> Iterator[Left]:
+        split, index = copied.split, copied.index
         tally = Tally()
-        for _ in iter_left([path], self._manifest, self._rule, tally):
-            pass
-        if tally.records == info.records:
-            yield Left(split, number, tally.targets)
-            return
-        target = self._layout.shard(split, number, count, info.folder, kept=True)
-        yield write_left(
-            self._layout,
-            Written(split, number, count, target, Tally(), info.folder),
-            [path],
-            self._manifest,
-            self._rule,
-        )
-
-
-def write_left(
-    layout: DataLayout, written: Written, paths: Sequence[str], manifest: Manifest, rule: Rule | None
-) -> Left:
-    """Writes what is left of some shards as one, and reads it back.
-
-    Args:
-      layout: of the run.
-      written: where to, with a tally of nothing.
-      paths: of the shards.
-      manifest: of their dataset.
-      rule: which records go; None keeps all.
-
-    Raises:
-      JobFailed
-    """
-    tally = written.tally
-    records = iter_left(paths, manifest, rule, tally)
-    write_file(written.path, layout.attempt(written.split, written.index), records, manifest.compression)
-    shard, blocks = verify_shard(written, manifest.fields, manifest.windows, manifest.compression)
-    return Left(written.split, written.index, tally.targets, written.path, shard, blocks)
+        if len(copied.paths) == 1:
+            for _ in iter_left(copied, self._manifest, self._rule, tally):
+                pass
+            if tally.records == copied.records:
+                yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset))
+                return
+        path = self._layout.shard(split, index, copied.count, copied.folder, kept=True)
+        tally = Tally()
+        records = iter_left(copied, self._manifest, self._rule, tally)
+        write_file(path, self._layout.attempt(split, index), records, self._manifest.compression)
+        written = Written(split, index, copied.count, path, tally, copied.folder)
+        shard, blocks = verify_shard(written, self._manifest.fields, self._manifest.windows, self._manifest.compression)
+        yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset), path, shard, blocks)

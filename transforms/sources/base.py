@@ -304,6 +304,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     has_graph: ClassVar[bool] = False
     asset_field: ClassVar[str | None] = None  # of the records, which names their asset as paths do
+    time_field: ClassVar[str | None] = None  # of the records, which has the time of their last row
 
     @property
     def traces(self) -> bool:

@@ -136,7 +136,9 @@ class PlanAsset(beam.DoFn):
             elif any(reject.short for reject in planned.rejects):
                 pieces = (part.piece if isinstance(part, Reread) else part for part in parts)
                 paths = sorted(piece.path for piece in pieces if isinstance(piece, Piece))
-                yield beam.pvalue.TaggedOutput(SHORT, (name, KnownAsset(name, tail=tuple(paths), short=True)))
+                yield beam.pvalue.TaggedOutput(
+                    SHORT, (name, KnownAsset(name, set_aside=True, tail=tuple(paths), short=True))
+                )
         if len(assets):
             yield bucket, assets
 

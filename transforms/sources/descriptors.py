@@ -46,6 +46,7 @@ class KnownAsset:
       last: its latest time, in ticks.
       skipped: rows before those of `tail`.
       rejected_rows: how many were set aside by themselves.
+      set_aside: whether it is among the rejects.
       splits: of which the dataset has something of it.
       tail: the paths of its last files, which hold all rows that records with new rows need; none where nothing can be
         added to it.
@@ -57,6 +58,7 @@ class KnownAsset:
     last: int = 0
     skipped: int = 0
     rejected_rows: int = 0
+    set_aside: bool = False
     splits: tuple[SplitName, ...] = ()
     tail: tuple[str, ...] = ()
     short: bool = False

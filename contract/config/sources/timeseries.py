@@ -157,7 +157,7 @@ class TimeseriesSource(FilesOfRows):
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
     noun: ClassVar[str] = "window"
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
-    output_keys: ClassVar[tuple[str, ...]] = ("grow",)
+    output_keys: ClassVar[tuple[str, ...]] = ("grow", "keep")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
     asset: AssetFrom = Field(

@@ -206,6 +206,7 @@ OTHER: list[tuple[str, str, str | None]] = [
     ("source.files", "source.files=in/*", None),  # the files themselves count
     ("output.path", "output.path=other", None),
     ("output.grow", "output.grow=true", "source.max_assets=null"),
+    ("output.keep", "output={path: out, shards: 3, grow: true, keep: 9}", "source.max_assets=null"),
     ("limits.max_rejected_fraction", "limits.max_rejected_fraction=0.5", None),
     ("limits.max_rejected_assets", "limits.max_rejected_assets=5", None),
     ("limits.max_drift", "limits.max_drift=2", None),

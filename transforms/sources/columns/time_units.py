@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.dataset.fields import Time
+from beamfeed.contract.dataset.times import ticks_of
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.readers import (
@@ -258,17 +259,7 @@ class TimeUnits:
         Raises:
           UserError: if one has a unit and the other has none.
         """
-        number, unit = parse_duration(value)
-        if self.kind == "timestamp" and unit is None:
-            raise UserError(f"{key}: {value!r} needs a unit such as '{value}s', the time column holds timestamps")
-        if self.kind != "timestamp" and self.unit is None:
-            if unit is not None:
-                raise UserError(
-                    f"{key}: {value!r} has a unit but the time column has none; "
-                    "give source.time.unit, or a plain number here"
-                )
-            return max(1, round(number * (FLOAT_TICKS if self.kind == "float" else 1)))
-        return max(1, round(number * NANOSECONDS[unit or self.unit or "s"]))
+        return ticks_of(value, self.counts, key, self.unit)
 
 
 def _number(value: float) -> str:

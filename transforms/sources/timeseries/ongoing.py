@@ -71,7 +71,7 @@ def known_of(asset: SeriesAsset, spec: PreprocessSpec) -> KnownAsset:
     Its `tail` is as short as it can be: with the rows around a window that holds the last row and the next one.
     """
     if asset.sort or asset.merge or asset.apart or asset.by_path:
-        return KnownAsset(asset.name, asset.rows)
+        return KnownAsset(asset.name, asset.rows, asset.last)
     windowing, pieces = spec.windowing, asset.pieces
     context = windowing.length + windowing.ahead + windowing.before
     number, skipped = len(pieces), asset.end

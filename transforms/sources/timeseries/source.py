@@ -28,7 +28,8 @@ from beamfeed.transforms.sources.timeseries.ongoing import go_on, known_of, may_
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
-from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
+from beamfeed.transforms.sources.timeseries.records import ASSET as ASSET_FIELD
+from beamfeed.transforms.sources.timeseries.records import LAST_TIME, check_names, record_fields
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
 from beamfeed.transforms.sources.timeseries.sampling import scaling_of, training_rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
@@ -48,7 +49,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
     has_graph = True
-    asset_field = ASSET
+    asset_field, time_field = ASSET_FIELD, LAST_TIME
 
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)
@@ -123,7 +124,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return go_on(known, tail, new, self._spec)
 
     def known(self, asset: SeriesAsset) -> KnownAsset:
-        return known_of(asset, self._spec) if may_go_on(self.job) else super().known(asset)
+        if may_go_on(self.job):
+            return known_of(asset, self._spec)
+        return KnownAsset(asset.name, asset.rows, asset.last)
 
     def counted(self, asset: SeriesAsset) -> int:
         return training_rows(asset)

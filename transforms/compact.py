@@ -1,0 +1,259 @@
+"""A dataset that has grown, in fewer and larger shards, and without what is older than it keeps."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
+from beamfeed.contract.dataset.growth import data_layout, fingerprint_with, list_known
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.manifest import Manifest, Shard, read_manifest, write_manifest
+from beamfeed.contract.dataset.published import leftovers, remove_superseded
+from beamfeed.contract.dataset.times import ticks_of, time_text
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.growth import Learned, without_shards
+from beamfeed.transforms.known_assets import known_before, write_known
+from beamfeed.transforms.outcome import check_splits, count_targets
+from beamfeed.transforms.records.blocks import index_table, split_index
+from beamfeed.transforms.records.rewrite import Copied, CopyShards, Left, Rule
+from beamfeed.transforms.records.shard_plan import count_shards
+from beamfeed.transforms.sources import kind_of
+from beamfeed.transforms.taken_over import below_output, named_shards, superseding
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Shards of a split that become one, or a single one.
+
+    Attributes:
+      numbers: theirs, in the order in which their records will stand.
+      folder: of their partition.
+    """
+
+    numbers: tuple[int, ...]
+    folder: str
+
+
+def plan_merges(shards: Sequence[Shard], count: Any) -> list[Merge]:
+    """Which shards of a split become one: neighbours in a partition that are small.
+
+    What is more than half as large as a shard that a run over all files would write is left as it is, so that no record
+    is copied again and again.
+
+    Args:
+      shards: of the split.
+      count: `output.shards` of the job.
+    """
+    by_folder: dict[str, list[int]] = {}
+    for number, shard in enumerate(shards):
+        by_folder.setdefault(shard.folder, []).append(number)
+    merges = []
+    for folder, numbers in by_folder.items():
+        total = sum(shards[number].bytes for number in numbers)
+        usual = total / count_shards(len(numbers), total, count, few=len(by_folder) > 1)
+        together: list[int] = []
+        size = 0
+        for number in numbers:
+            is_large = shards[number].bytes > usual / 2
+            if together and (is_large or size + shards[number].bytes > 1.5 * usual):
+                merges.append(Merge(tuple(together), folder))
+                together, size = [], 0
+            together.append(number)
+            size += shards[number].bytes
+            if is_large or size > 0.9 * usual:
+                merges.append(Merge(tuple(together), folder))
+                together, size = [], 0
+        if together:
+            merges.append(Merge(tuple(together), folder))
+    return merges
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What becomes of a dataset.
+
+    Attributes:
+      job: that made it.
+      before: the dataset, without its shards.
+      layout: of the new data folder.
+      merges: by split, which shards become one.
+      rule: which records stay; None keeps all.
+      changed: the manifest's `grows` and `fingerprint` where records go, or their order changes.
+      reorders: whether their order changes in any case.
+    """
+
+    job: Job
+    before: Manifest = field(repr=False)
+    layout: DataLayout
+    merges: Mapping[SplitName, Sequence[Merge]] = field(repr=False)
+    rule: Rule | None
+    changed: Mapping[str, Any]
+    reorders: bool
+
+    @classmethod
+    def of(cls, job: Job, manifest: Manifest) -> "Compaction":
+        """Of a dataset that grows.
+
+        Raises:
+          UserError: if `output.keep` does not fit the times of the dataset.
+          CannotGoOn: if what is known of its assets cannot be read.
+        """
+        assert manifest.grows is not None
+        merges = {name: plan_merges(info.shards, job.output.shards) for name, info in manifest.splits.items()}
+        order = [number for name in SPLITS for merge in merges[name] for number in merge.numbers]
+        reorders = order != [number for name in SPLITS for number in range(len(manifest.splits[name].shards))]
+        layout, rule = data_layout(job, manifest.fingerprint), rule_of(job, manifest)
+        told = f"{manifest.grows.compacted} {order if reorders else ''} {rule.since if rule else ''}"
+        compacted = hashlib.sha256(told.encode()).hexdigest()[:16]
+        grows = manifest.grows.model_copy(update={"compacted": compacted})
+        files = list_known(manifest.data_layout(job.output.path))
+        changed = {"grows": grows, "fingerprint": fingerprint_with(job, files, grows)}
+        return cls(job, without_shards(manifest), layout, merges, rule, changed, reorders)
+
+    def each(self, manifest: Manifest) -> Iterator[Copied]:
+        """What is to be copied: what becomes one, and where a rule says which records stay, all."""
+        for name, merges in self.merges.items():
+            paths, shards = manifest.shard_paths(self.job.output.path, name), manifest.splits[name].shards
+            for index, merge in enumerate(merges):
+                if len(merge.numbers) > 1 or self.rule is not None:
+                    records = sum(shards[number].records for number in merge.numbers)
+                    its_paths = tuple(paths[number] for number in merge.numbers)
+                    yield Copied(name, index, len(merges), its_paths, records, merge.folder)
+
+
+def rule_of(job: Job, manifest: Manifest) -> Rule | None:
+    """Which records stay by `output.keep`; None where all do."""
+    kind = kind_of(job)
+    if job.output.keep is None or kind.asset_field is None or kind.time_field is None:
+        return None
+    known = known_before(manifest.data_layout(job.output.path))
+    newest = pc.max(known["last"]).as_py() or 0
+    since = newest - ticks_of(job.output.keep, manifest.field(kind.time_field).time, "output.keep")
+    return Rule(kind.asset_field, time=kind.time_field, since=since)
+
+
+class Compact(beam.PTransform):
+    """A pipeline -> the compacted manifest, published, or None where nothing was to be done."""
+
+    def __init__(self, compaction: Compaction, manifest: Manifest):
+        super().__init__()
+        self._compaction, self.copies = compaction, list(compaction.each(manifest))
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        what = self._compaction
+        left = (
+            pipeline
+            | "Shards" >> beam.Create(self.copies)
+            | "SpreadShards" >> beam.Reshuffle()
+            | "CopyShards" >> beam.ParDo(CopyShards(what.layout, what.before, what.rule))
+        )
+        once = pipeline | "Once" >> beam.Create([None])
+        return once | "PublishManifest" >> beam.Map(publish, what, beam.pvalue.AsList(left))
+
+
+def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
+    """Writes what belongs to the compacted dataset, the manifest last. Done twice, it comes to the same.
+
+    Raises:
+      JobFailed: if somebody replaced the dataset, or too little would be left of it.
+    """
+    output, layout = what.job.output.path, what.layout
+    before = read_manifest(output)
+    if before.data == layout.folder:
+        return before  # by an attempt before this one
+    if (before.data, before.fingerprint) != (what.before.data, what.before.fingerprint):
+        raise JobFailed(f"{output}: the dataset was replaced while it was compacted; nothing was published")
+    copied = {(one.split, one.index): one for one in left}
+    if all(one.shard is None for one in copied.values()):
+        return None
+    shards, blocks = dict[SplitName, list[Shard]](), dict[SplitName, list[np.ndarray]]()
+    is_changed = what.reorders
+    for name, merges in what.merges.items():
+        shards[name], blocks[name] = [], []
+        named = named_shards(output, before, name)
+        cut = split_index(read_blocks(output, before, name), len(named))
+        for index, merge in enumerate(merges):
+            one = copied.get((name, index))
+            if one is None or one.shard is None:
+                shards[name] += [named[number] for number in merge.numbers]
+                blocks[name] += [cut[number] for number in merge.numbers]
+                continue
+            is_whole = one.shard.records == sum(named[number].records for number in merge.numbers)
+            is_changed |= not is_whole
+            if one.shard.records:
+                shards[name].append(one.shard.model_copy(update={"file": below_output(output, one.path)}))
+                # Of blocks that are as they were, a training run reads the windows in the same order.
+                blocks[name].append(
+                    np.concatenate([cut[number] for number in merge.numbers]) if is_whole else one.blocks
+                )
+    old = before.data_layout(output)
+    for path, target in zip(old.beside_shards, layout.beside_shards, strict=True):
+        if storage.exists(path):
+            storage.write_bytes(target, storage.read_bytes(path))
+    for folder, target in zip(old.graph, layout.graph, strict=True):
+        storage.copy_tree(folder, target)
+    splits = {
+        name: info.model_copy(
+            update={
+                "shards": shards[name],
+                **{key: sum(getattr(shard, key) for shard in shards[name]) for key in ("windows", "records", "bytes")},
+            }
+        )
+        for name, info in before.splits.items()
+    }
+    if what.rule is not None:
+        targets = count_targets(
+            before.fields, {name: [one.targets for one in copied.values() if one.split == name] for name in SPLITS}
+        )
+        learned = Learned.read(old.learned)
+        storage.write_text(layout.learned, Learned(learned.statistics, targets).text())
+        assets = {
+            name: set[str]().union(*(one.assets for one in copied.values() if one.split == name)) for name in SPLITS
+        }
+        write_known(layout.assets, with_splits(known_before(old), assets))
+        for name, info in splits.items():
+            told = {field: tally.target() for field, tally in targets[name].items()}
+            splits[name] = info.model_copy(update={"assets": len(assets[name]), "targets": told})
+        check_splits(what.job, before.fields, splits)
+    manifest = before.model_copy(
+        update={"data": layout.folder, "base": None, "splits": splits, **(what.changed if is_changed else {})}
+    )
+    manifest = superseding(manifest, before)
+    for name in SPLITS:
+        write_blocks(layout.blocks(name), index_table(blocks[name]))
+    write_manifest(output, manifest)
+    for path in leftovers(output, manifest):
+        storage.remove_tree(path)
+    remove_superseded(output, manifest, before)
+    return manifest
+
+
+def with_splits(known: pa.Table, assets: Mapping[SplitName, set[str]]) -> pa.Table:
+    """What is known of assets, with the splits that hold something of each now."""
+    splits = [[name for name in sorted(assets) if asset in assets[name]] for asset in known["asset"].to_pylist()]
+    place = known.schema.get_field_index("splits")
+    return known.set_column(place, known.schema.field(place), pa.array(splits, known.schema.field(place).type))
+
+
+def describe(before: Manifest, after: Manifest, what: Compaction) -> list[str]:
+    """What was done, a line for each split that changed."""
+    lines = []
+    for name, info in before.splits.items():
+        now = after.splits[name]
+        line = f"{name}: {len(info.shards):,} shards are {len(now.shards):,} now"
+        if gone := info.windows - now.windows:
+            assert what.rule is not None
+            since = time_text(what.rule.since, before.field(what.rule.time).time)
+            line += f", without {gone:,} {before.noun}s from before {since}"
+        if info != now:
+            lines.append(line)
+    return lines

@@ -1,0 +1,62 @@
+"""The shards of a dataset that another one takes over: by their paths, with their blocks, or copied."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.blocks import read_blocks
+from beamfeed.contract.dataset.manifest import Manifest, Shard
+from beamfeed.transforms.records.blocks import split_index
+from beamfeed.transforms.records.rewrite import Copied, Left
+
+
+def below_output(output: str, path: str) -> str:
+    """A path in the folder of the manifest, as the manifest has it."""
+    return path.removeprefix(storage.join(output, ""))
+
+
+def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:
+    """The shards of a dataset, each with its path below the output."""
+    paths = manifest.shard_paths(output, split)
+    return [
+        shard.model_copy(update={"file": below_output(output, path)})
+        for path, shard in zip(paths, manifest.splits[split].shards, strict=True)
+    ]
+
+
+def each_shard(path: str, output: str) -> Iterator[Copied]:
+    """The shards of the dataset with this manifest, each by itself."""
+    base = Manifest.model_validate_json(storage.read_text(path))
+    for name, info in base.splits.items():
+        for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
+            yield Copied(name, number, len(info.shards), (file,), shard.records, shard.folder)
+
+
+def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
+    """The shards of the dataset that is added to, each with its path below the output, and their blocks.
+
+    Args:
+      output: of the job.
+      base: that dataset.
+      left: of those that were written anew.
+    """
+    anew = {(one.split, one.index): one for one in left if one.shard is not None}
+    shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
+    for name in SPLITS:
+        blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
+        for number, shard in enumerate(named_shards(output, base, name)):
+            one = anew.get((name, number))
+            if one is None:
+                shards[name].append((shard, blocks[number]))
+            elif one.shard is not None and one.shard.records:
+                file = below_output(output, one.path)
+                shards[name].append((one.shard.model_copy(update={"file": file}), one.blocks))
+    return shards
+
+
+def superseding(manifest: Manifest, before: Manifest) -> Manifest:
+    """The manifest with the folders that stay for who reads the one before."""
+    older = [one for one in before.folders if one not in (before.data, *manifest.folders)]
+    return manifest.model_copy(update={"previous": before.data, "older": older})
