@@ -24,6 +24,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
+from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -185,6 +186,7 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
     ]
     if job.train is not None:
         overrides.append(f"train.workdir={_as_yaml(job.train.workdir.rstrip('/') + f'-{assets}-assets')}")
+        overrides += ["train.on=null"] if job.train.on is not None else []
     return overrides
 
 
@@ -235,7 +237,7 @@ def _fitted(job: Job, complete: Manifest | None) -> Job:
     """The job as the trainer will train it, see `fit_batch`, by which it says what it finished."""
     if complete is None or job.train is None:
         return job
-    return fit_batch(job, complete.select(job.train.feed.where))
+    return fit_batch(job, training_manifest(job.train, complete))
 
 
 def train_stage(

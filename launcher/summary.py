@@ -149,7 +149,9 @@ def _reviewed(layout: RunLayout, review: Review) -> list[str]:
     parts = []
     for split, split_review in review.splits.items():
         of = "" if split_review.windows == split_review.of else f" of {split_review.of:,}"
-        lines = [("the model", split_review.model), *sorted(split_review.guesses.items(), key=_by_loss)]
+        of_model = [("the model", split_review.model)]
+        of_model += [(f"  {words}", measured) for words, measured in split_review.by_age.items()]
+        lines = [*of_model, *sorted(split_review.guesses.items(), key=_by_loss)]
         names = list(split_review.model)
         rows: list[Row] = [
             (f"on {split}, {split_review.windows:,}{of} windows", *map(_name, names)),

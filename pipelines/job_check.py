@@ -21,6 +21,7 @@ from beamfeed.contract.dataset.growth import fingerprint_of
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
+from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
@@ -159,7 +160,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     warnings = []
     assert job.train is not None
     with problems.collected():
-        manifest = manifest.select(job.train.feed.where)
+        manifest = training_manifest(job.train, manifest)
         fitted = fit_training(job, manifest)
         assert fitted.train is not None
         batch, workers = fitted.train.feed.batch_size, job.launch.train.workers

@@ -88,8 +88,11 @@ class Job(Section):
     @model_validator(mode="after")
     def _may_grow(self) -> "Job":
         if not self.output.grow:
-            if self.output.keep is not None:
-                raise ValueError("output.keep: is for a dataset that grows, with output.grow: true")
+            has_source = not isinstance(self.source, NoSource)
+            needs_it = {"output.keep": self.output.keep, "train.on": has_source and self.train and self.train.on}
+            for key, value in needs_it.items():
+                if value:
+                    raise ValueError(f"{key}: is for a dataset that grows, with output.grow: true")
             return self
         against = {
             "source.max_assets": self.source.max_assets is not None,

@@ -112,6 +112,17 @@ class Init(Section):
     )
 
 
+class On(Section):
+    """Of a dataset that grows, which training windows are learned from."""
+
+    example: ClassVar[str] = "{runs: 7, replay: 0.2}"
+
+    runs: Annotated[int, Field(ge=1)] = Field(description="The last N runs that added windows to the dataset.")
+    replay: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Beside them, about this share of the older windows, in whole shards."
+    )
+
+
 class Watch(Section):
     """What decides which weights are best, on the eval split, or on the train split where that is empty."""
 
@@ -202,6 +213,9 @@ class Train(Section):
         default=None, description="Steps from one evaluation to the next; left out, each epoch ends with one."
     )
     init: Init | None = None
+    on: On | None = Field(
+        default=None, description="Of a dataset that grows, train on the windows of its last runs; left out, on all."
+    )
     optimizer: Optimizer = Optimizer()
     watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None

@@ -269,7 +269,12 @@ class Manifest(_Strict):
             for folder, values in by_folder.items()
             if all(values.get(column) in chosen for column, chosen in partitions.items())
         }
-        return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
+        chosen = {
+            name: {place for place, shard in enumerate(info.shards) if shard.folder in keep}
+            for name, info in self.splits.items()
+        }
+        splits = {name: some_of(info, chosen[name]) for name, info in self.splits.items()}
+        return self.model_copy(update={"splits": splits})
 
 
 def below(folder: str, file: str) -> str:
@@ -277,9 +282,10 @@ def below(folder: str, file: str) -> str:
     return file if folder.rstrip("/") in (".", "") and not folder.startswith("/") else storage.join(folder, file)
 
 
-def _some(info: SplitInfo, folders: Collection[str]) -> SplitInfo:
-    chosen = [number for number, shard in zip(info.numbers, info.shards, strict=True) if shard.folder in folders]
-    shards = [shard for shard in info.shards if shard.folder in folders]
+def some_of(info: SplitInfo, places: Collection[int]) -> SplitInfo:
+    """The split with the shards in these places alone. What it says of targets stays that of all."""
+    chosen = [number for place, number in enumerate(info.numbers) if place in places]
+    shards = [shard for place, shard in enumerate(info.shards) if place in places]
     return info.model_copy(
         update={
             "shards": shards,

@@ -28,6 +28,9 @@ class SplitReview(_Strict):
     windows: int = Field(description="How many were looked at.")
     of: int = Field(description="How many the split has.")
     model: Measured = Field(description="Of the best weights.")
+    by_age: dict[str, Measured] = Field(
+        default={}, description="With train.on: the same of windows of the last runs, and of those before."
+    )
     guesses: dict[str, Measured] = Field(description="Of what costs nothing, by its name.")
     skipped: list[str] = Field(default=[], description="What was not tried, and why, a line each.")
     assets: int = Field(default=0, description="Assets whose windows were looked at; 0 where records name none.")

@@ -3,13 +3,14 @@
     python -m tests.torture.growth --fleets 500
 
 The files of a fleet are put into increments at random, some are for a run gone or not as they will be, some runs are
-killed and started again, and the oracle of the torture says what windows, labels, splits, counts and rejects there must
-be: none lost, twice, or in another split.
+killed and started again, the dataset is compacted now and then, and the oracle of the torture says what windows,
+labels, splits, counts and rejects there must be: none lost, twice, or in another split.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import multiprocessing
 import os
 import shutil
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import redirect_stdout
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
+
+from beamfeed.pipelines.compact import main as compact
 
 from .check import Outcome, Problem, find_problems
 from .fast import keep_what_beam_works_out
@@ -37,6 +41,7 @@ from .run import FLEETS_A_PROCESS
 KILLED = 0.1  # the share of runs that are killed once before
 LASTS_S = 6.0  # about how long a run lasts that is to be killed
 CHANGED = 0.4  # the share of runs for which a file is not as it will be
+COMPACTED = 0.4  # the share of runs after which the dataset is compacted
 TOLD = ("adding", "assets go on", "last run is done again", "is prepared again", "all files are prepared again")
 OF_STATISTICS = "statistics"  # they are those of the first increment
 
@@ -49,7 +54,8 @@ def choose_plan(seed: int) -> Plan:
         wants |= {"naming": ["pattern", "column"], "split": ["asset", "asset", "time"], "clock": "integer"}
         wants |= {"fill": ["forward", "constant", "drop"], "label": [None, None, "end", "any", "horizon", "classes"]}
     plan = draw_plan(seed, (), wants if kind == "timeseries" else {"scale": "none", "per": "fleet"}, kind)
-    return replace(plan, files=max(plan.files, 1 + seed % 3) if plan.naming != "stem" else 1)
+    shards = 1 if seed % 2 else plan.shards  # which are merged soon
+    return replace(plan, files=max(plan.files, 1 + seed % 3) if plan.naming != "stem" else 1, shards=shards)
 
 
 def build_growing(plan: Plan) -> Fleet:
@@ -107,6 +113,14 @@ def grow_one(plan: Plan, folder: Path) -> tuple[list[Problem], Counter[str]]:
         runs += Counter(words for words in TOLD if words in outcome.out)
         if changed is not None:
             changed[0].write_bytes(changed[1])
+        if now is not None and chance.random() < COMPACTED:
+            out = io.StringIO()
+            with redirect_stdout(out):
+                code = compact(["--job", str(job)])
+            runs["compacted"] += "shards are" in out.getvalue()
+            if code:
+                return [Problem("compacted", f"exit code {code}")], runs
+            now = manifest_text(outcome)
         before = now
     assert outcome is not None
     expected = kind.expect(deepcopy(fleet))

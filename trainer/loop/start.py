@@ -6,6 +6,7 @@ from typing import Any
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import fit_training
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.progress import Progress
 
 
@@ -36,5 +37,5 @@ def open_dataset(job: TrainingJob) -> tuple[TrainingJob, Manifest]:
     Raises:
       UserError: if there is no dataset, or the job does not fit it.
     """
-    manifest = read_manifest(job.output.path).select(job.train.feed.where)
+    manifest = training_manifest(job.train, read_manifest(job.output.path))
     return fit_training(job, manifest), manifest

@@ -16,9 +16,10 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.recent import by_age
 from beamfeed.contract.dataset.result import TrainResult
-from beamfeed.contract.dataset.review import AssetError, Review, SplitReview, write_review
+from beamfeed.contract.dataset.review import AssetError, Measured, Review, SplitReview, write_review
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
 from beamfeed.trainer.review.columns import Columns, drift
@@ -102,8 +103,17 @@ def look_back(
     errors: dict[str, list[AssetError]] = {
         split: errors_by_asset(score.losses, score.assets) for split, score in scores.items() if keys.asset
     }
+    alone = Scorer(model, objective, {}, keys, manifest)
+    aged: dict[str, dict[str, Measured]] = {
+        split: {
+            words: alone(read_windows(job, some, split, fields, batch, most, preparation), keeps=False).model
+            for words, some in (read_by_age(job) if job.train.on else {}).items()
+            if windows_in(some, split)
+        }
+        for split in scores
+    }
     splits = {
-        split: describe(score, windows_in(manifest, split), skipped, errors.get(split, []), train)
+        split: describe(score, windows_in(manifest, split), skipped, errors.get(split, []), train, aged[split])
         for split, score in scores.items()
     }
     write_review(names.workdir, Review(fingerprint=result.fingerprint, splits=splits))
@@ -169,12 +179,22 @@ def make_guesses(
     return {text: {name: function for name, (_, function) in simplest.items()}}, skipped
 
 
-def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetError], train: Columns) -> SplitReview:
+def read_by_age(job: TrainingJob) -> dict[str, Manifest]:
+    """By words for them, the windows of the last runs of `train.on` and those before, of the partitions that count."""
+    assert job.train.on is not None
+    parts = by_age(job.train.on, read_manifest(job.output.path))
+    return {words: manifest.select(job.train.feed.where) for words, manifest in parts.items()}
+
+
+def describe(
+    scores: Scores, of: int, skipped: list[str], errors: list[AssetError], train: Columns, aged: dict[str, Measured]
+) -> SplitReview:
     """What was found on a split that has `of` windows; `train` are the columns of training windows."""
     return SplitReview(
         windows=len(scores.losses),
         of=of,
         model=scores.model,
+        by_age=aged,
         guesses=scores.guesses,
         skipped=skipped,
         assets=len(errors),
