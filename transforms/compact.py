@@ -172,7 +172,7 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
         return before  # by an attempt before this one
     if (before.data, before.fingerprint) != (what.before.data, what.before.fingerprint):
         raise JobFailed(f"{output}: the dataset was replaced while it was compacted; nothing was published")
-    copied = {(one.split, one.index): one for one in left}
+    copied = {(one.split, one.index): one for one in sorted(left, key=lambda one: (one.split, one.index))}
     if all(one.shard is None for one in copied.values()):
         return None
     shards, blocks = dict[SplitName, list[Shard]](), dict[SplitName, list[np.ndarray]]()

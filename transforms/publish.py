@@ -140,6 +140,7 @@ class Publish(beam.DoFn):
             base = base.model_copy(update={"counts": growth.counts(layout.output, was_short)})
             before: Targets = Learned.read(growth.before(layout.output).learned).targets
             if left is not None:
+                left = sorted(left, key=lambda one: one.index)
                 before = count_targets(
                     fields, {name: [one.targets for one in left if one.split == name] for name in SPLITS}
                 )
