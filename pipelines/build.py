@@ -363,12 +363,14 @@ class IfEmpty:
       reject: why.
       rows: of the asset.
       before: splits of the dataset that is added to which hold something of it.
+      was_accepted: whether an earlier run took it, whatever is left of it.
       known: where a dataset grows, what later runs need to go on with it.
     """
 
     reject: Reject
     rows: int
     before: tuple[SplitName, ...]
+    was_accepted: bool
     known: KnownAsset | None
 
 
@@ -380,7 +382,7 @@ def _if_empty(verdict: Verdict, source: Source, *, keeps: bool) -> tuple[str, If
     if keeps:
         earlier = 0 if asset.known is None else asset.known.rejected_rows
         known = replace(source.known(asset), rejected_rows=earlier + verdict.rejected_rows)
-    return asset.name, IfEmpty(reject, asset.rows, before, known)
+    return asset.name, IfEmpty(reject, asset.rows, before, asset.known is not None and not asset.known.set_aside, known)
 
 
 def _if_set_aside(verdict: Verdict) -> Iterator[tuple[str, KnownAsset]]:
@@ -404,13 +406,16 @@ class SplitsOfAsset(beam.DoFn):
             now = set(written.get(name, ()))
             yield from sorted(now.difference(empty.before))
             splits = tuple(sorted(now.union(empty.before)))
-            if not splits:
+            is_accepted = splits or empty.was_accepted
+            if not is_accepted:
                 yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
             if empty.known is not None:
                 lost = KnownAsset(
                     name, rejected_rows=empty.known.rejected_rows, set_aside=True
                 )  # its rows do not count
-                yield beam.pvalue.TaggedOutput(KNOWN, (name, replace(empty.known, splits=splits) if splits else lost))
+                yield beam.pvalue.TaggedOutput(
+                    KNOWN, (name, replace(empty.known, splits=splits) if is_accepted else lost)
+                )
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

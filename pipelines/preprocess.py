@@ -130,7 +130,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                 layout = data_layout(job, fingerprint)
                 if why := why_not_added(growth, layout):  # found by a run that nobody waited for
                     growth, new = prepare_all(growth, why), files
-                fingerprint = fingerprint_with(job, files, growth.grows)
+                fingerprint = fingerprint_with(job, files, growth.gone, growth.grows)
                 with ExitStack() as packages, ending.undoing(packages.close):
                     packages.enter_context(own_packages(job, options, local=is_local(options)))
                     try:
@@ -140,7 +140,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                             raise
                         log.clear()
                         growth, new = prepare_all(growth, why), files
-                        fingerprint = fingerprint_with(job, files, growth.grows)
+                        fingerprint = fingerprint_with(job, files, growth.gone, growth.grows)
                         preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
 
 

@@ -22,11 +22,12 @@ from beamfeed.contract.dataset.times import ticks_of, time_text
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.growth import Learned, without_shards
 from beamfeed.transforms.known_assets import known_before, write_known
-from beamfeed.transforms.outcome import check_splits, count_targets
+from beamfeed.transforms.outcome import count_targets
 from beamfeed.transforms.records.blocks import index_table, split_index
-from beamfeed.transforms.records.rewrite import Copied, CopyShards, Left, Rule
+from beamfeed.transforms.records.rewrite import CopyShards, Left, Rule, ToCopy
 from beamfeed.transforms.records.shard_plan import count_shards
 from beamfeed.transforms.sources import kind_of
+from beamfeed.transforms.sources.descriptors import CannotGoOn
 from beamfeed.transforms.taken_over import below_output, named_shards, superseding
 
 
@@ -105,7 +106,7 @@ class Compaction:
 
         Raises:
           UserError: if `output.keep` does not fit the times of the dataset.
-          CannotGoOn: if what is known of its assets cannot be read.
+          CannotGoOn: if what is known of its files or assets cannot be read.
         """
         assert manifest.grows is not None
         merges = {name: plan_merges(info.shards, job.output.shards) for name, info in manifest.splits.items()}
@@ -115,11 +116,13 @@ class Compaction:
         told = f"{manifest.grows.compacted} {order if reorders else ''} {rule.since if rule else ''}"
         compacted = hashlib.sha256(told.encode()).hexdigest()[:16]
         grows = manifest.grows.model_copy(update={"compacted": compacted})
-        files = list_known(manifest.data_layout(job.output.path))
-        changed = {"grows": grows, "fingerprint": fingerprint_with(job, files, grows)}
+        listed = list_known(manifest.data_layout(job.output.path))
+        if listed is None:
+            raise CannotGoOn("its list of files is missing, or of another version")
+        changed = {"grows": grows, "fingerprint": fingerprint_with(job, *listed, grows)}
         return cls(job, without_shards(manifest), layout, merges, rule, changed, reorders)
 
-    def each(self, manifest: Manifest) -> Iterator[Copied]:
+    def each(self, manifest: Manifest) -> Iterator[ToCopy]:
         """What is to be copied: what becomes one, and where a rule says which records stay, all."""
         for name, merges in self.merges.items():
             paths, shards = manifest.shard_paths(self.job.output.path, name), manifest.splits[name].shards
@@ -127,7 +130,7 @@ class Compaction:
                 if len(merge.numbers) > 1 or self.rule is not None:
                     records = sum(shards[number].records for number in merge.numbers)
                     its_paths = tuple(paths[number] for number in merge.numbers)
-                    yield Copied(name, index, len(merges), its_paths, records, merge.folder)
+                    yield ToCopy(name, index, len(merges), its_paths, records, merge.folder)
 
 
 def rule_of(job: Job, manifest: Manifest) -> Rule | None:
@@ -136,9 +139,14 @@ def rule_of(job: Job, manifest: Manifest) -> Rule | None:
     if job.output.keep is None or kind.asset_field is None or kind.time_field is None:
         return None
     known = known_before(manifest.data_layout(job.output.path))
-    newest = pc.max(known["last"]).as_py() or 0
-    since = newest - ticks_of(job.output.keep, manifest.field(kind.time_field).time, "output.keep")
-    return Rule(kind.asset_field, time=kind.time_field, since=since)
+    known = known.filter(pc.invert(known["set_aside"]))
+    if not len(known):
+        return None
+    asset, newest = max(zip(known["asset"].to_pylist(), known["last"].to_pylist(), strict=True), key=lambda one: one[1])
+    time = manifest.field(kind.time_field).time
+    since = newest - ticks_of(job.output.keep, time, "output.keep")
+    why = f"the newest row, of asset {asset}, is from {time_text(newest, time)}"
+    return Rule(kind.asset_field, time=kind.time_field, since=since, why=why)
 
 
 class Compact(beam.PTransform):
@@ -196,7 +204,7 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
                     np.concatenate([cut[number] for number in merge.numbers]) if is_whole else one.blocks
                 )
     old = before.data_layout(output)
-    for path, target in zip(old.beside_shards, layout.beside_shards, strict=True):
+    for path, target in zip((*old.beside_shards, old.base), (*layout.beside_shards, layout.base), strict=True):
         if storage.exists(path):
             storage.write_bytes(target, storage.read_bytes(path))
     for folder, target in zip(old.graph, layout.graph, strict=True):
@@ -223,9 +231,13 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
         for name, info in splits.items():
             told = {field: tally.target() for field, tally in targets[name].items()}
             splits[name] = info.model_copy(update={"assets": len(assets[name]), "targets": told})
-        check_splits(what.job, before.fields, splits)
+        for name, info in splits.items():
+            if before.splits[name].windows and not info.windows:
+                raise JobFailed(
+                    f"output.keep: nothing of {name} would be left, as {what.rule.why}; nothing was changed; keep more"
+                )
     manifest = before.model_copy(
-        update={"data": layout.folder, "base": None, "splits": splits, **(what.changed if is_changed else {})}
+        update={"data": layout.folder, "splits": splits, **(what.changed if is_changed else {})}
     )
     manifest = superseding(manifest, before)
     for name in SPLITS:
@@ -256,4 +268,6 @@ def describe(before: Manifest, after: Manifest, what: Compaction) -> list[str]:
             line += f", without {gone:,} {before.noun}s from before {since}"
         if info != now:
             lines.append(line)
+    if any(", without" in line for line in lines) and what.rule is not None:
+        lines.append(what.rule.why)
     return lines

@@ -18,6 +18,7 @@ from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_c
 from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
+from beamfeed.contract.dataset.published import is_complete
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -261,14 +262,17 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     published = None if refit else find_grown(job)
     if published is None:
         return Growth(grows), files
-    changes = find_changes(job, files, published.data_layout(job.output.path))
+    output = job.output.path
+    changes = find_changes(job, files, published.data_layout(output))
     growth = Growth(grows, without_shards(published), gone=() if changes is None else tuple(changes.gone))
     if changes is None:
-        return prepare_all(growth, "its list of files is missing"), files
-    if not (changes.new or changes.why):
+        return prepare_all(growth, "its list of files is missing, or of another version"), files
+    if not is_complete(output, published):
         return prepare_all(growth, "shards are missing or damaged"), files
+    if not (changes.new or changes.why):
+        return growth, files
     try:
-        if changes.why and (earlier := _going_back(job, files, growth, published, changes.why)):
+        if changes.why and (earlier := _going_back(job, files, growth, published, changes)):
             return earlier
         return _adding(job, files, replace(growth, added_to=manifest_path(job.output.path)), changes)
     except CannotGoOn as error:
@@ -276,13 +280,19 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
 
 
 def _going_back(
-    job: Job, files: Sequence[FileStat], growth: Growth, published: Manifest, why: str
+    job: Job, files: Sequence[FileStat], growth: Growth, published: Manifest, since: Changes
 ) -> tuple[Growth, Sequence[FileStat]] | None:
-    """The run that adds to the dataset before its last run, and its files; None where files of that changed, too."""
+    """The run that adds to the dataset before its last run, and its files; `since` is what changed since then.
+
+    None where files of that dataset changed, too, or it is not whole any more, or the last run had files that are gone
+    now and take nothing with them.
+    """
     output = job.output.path
     base = find_base(published, output)
     changes = None if base is None else find_changes(job, files, base.data_layout(output))
-    if base is None or changes is None or changes.why or not changes.new:
+    if base is None or changes is None or changes.why or not is_complete(output, base):
+        return None
+    if not {stat.path for stat in since.gone} <= set(changes.known):
         return None
     path = published.data_layout(output).base
     growth = replace(growth, published=without_shards(base), added_to=path, gone=tuple(changes.gone))
@@ -290,7 +300,7 @@ def _going_back(
         growth, new = _adding(job, files, growth, changes)
     except CannotGoOn:
         return None
-    return replace(growth, goes_back=True, why=why), new
+    return replace(growth, goes_back=True, why=since.why), new
 
 
 def why_not_added(growth: Growth, layout: DataLayout) -> str:
@@ -309,9 +319,9 @@ def prepare_all(growth: Growth, why: str) -> Growth:
     """
     if growth.gone:
         raise UserError(
-            f"output.keep: all files have to be prepared again, as {why}; but {counted(len(growth.gone), 'file')} of "
-            f"the dataset are gone, such as {growth.gone[0].path}, and what they held would be lost; put them back, or "
-            "prepare those that are there with --refit"
+            f"output.keep: all files have to be prepared again, as {why}; but what files held that are gone would be "
+            f"lost ({counted(len(growth.gone), 'file')}, such as {growth.gone[0].path}); put them back, or prepare "
+            "those that are there with --refit"
         )
     published = growth.published
     if published is not None and published.grows is not None:
@@ -423,7 +433,7 @@ def grown_manifest(
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
         "increments": [*(() if base is None else base.increments), one],
-        "base": None if base is None else base.data,
+        "base": [] if base is None else [base.data, *base.model_copy(update={"base": []}).folders],
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }
     if base is not None:

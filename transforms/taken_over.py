@@ -9,7 +9,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.transforms.records.blocks import split_index
-from beamfeed.transforms.records.rewrite import Copied, Left
+from beamfeed.transforms.records.rewrite import Left, ToCopy
 
 
 def below_output(output: str, path: str) -> str:
@@ -26,12 +26,12 @@ def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shar
     ]
 
 
-def each_shard(path: str, output: str) -> Iterator[Copied]:
+def each_shard(path: str, output: str) -> Iterator[ToCopy]:
     """The shards of the dataset with this manifest, each by itself."""
     base = Manifest.model_validate_json(storage.read_text(path))
     for name, info in base.splits.items():
         for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
-            yield Copied(name, number, len(info.shards), (file,), shard.records, shard.folder)
+            yield ToCopy(name, number, len(info.shards), (file,), shard.records, shard.folder)
 
 
 def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:

@@ -24,13 +24,24 @@ def fingerprint_of(job: Job, files: Sequence[FileStat]) -> str:
       UserError: as for `data_fingerprint`, and if there is a manifest that cannot be understood.
     """
     published = find_grown(job)
-    return fingerprint_with(job, files, None if published is None else published.grows)
+    if published is None:
+        return fingerprint_with(job, files, (), None)
+    changes = find_changes(job, files, published.data_layout(job.output.path)) if job.output.keep is not None else None
+    return fingerprint_with(job, files, () if changes is None else changes.gone, published.grows)
 
 
-def fingerprint_with(job: Job, files: Sequence[FileStat], grows: Grows | None) -> str:
-    """As `fingerprint_of`, of a dataset that grows by this; None if it is not there yet."""
-    alone = data_fingerprint(job, files)
-    return alone if grows is None or grows.made_of == alone else data_fingerprint(job, files, grows.made_of)
+def fingerprint_with(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat], grows: Grows | None) -> str:
+    """As `fingerprint_of`, of a dataset that grows.
+
+    Args:
+      job: that is to run.
+      files: that it lists.
+      gone: others that it was made of, which took nothing with them.
+      grows: by what it grows; None if it is not there yet.
+    """
+    every = sorted([*files, *gone], key=lambda stat: stat.path) if gone else files
+    alone = data_fingerprint(job, every)
+    return alone if grows is None or grows.made_of == alone else data_fingerprint(job, every, grows.made_of)
 
 
 def find_grown(job: Job) -> Manifest | None:
@@ -104,14 +115,9 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
       files: that it lists now.
       layout: of the data folder.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files)))
-    except FileNotFoundError:
+    rows = _read_files(layout)
+    if rows is None:
         return None
-    rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
     before = {path: told for path, *told, _ in rows}
     now = {path: told for path, *told, _ in _rows(job, files)}
     known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
@@ -125,17 +131,28 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     return Changes(new, [path for path in changed if path not in others], gone, beside, known)
 
 
-def list_known(layout: DataLayout) -> list[FileStat]:
-    """The input files that a dataset was made of and that were still there, in the order of its listing.
+def list_known(layout: DataLayout) -> tuple[list[FileStat], list[FileStat]] | None:
+    """The input files that a dataset was made of, in the order of its listing, and those that were gone by then.
 
-    Raises:
-      FileNotFoundError: if it does not tell them.
+    None where it does not tell them.
     """
+    rows = _read_files(layout)
+    if rows is None:
+        return None
+    stats = [(FileStat(path, size, mtime), gone) for path, size, mtime, is_beside, gone in rows if not is_beside]
+    return [stat for stat, gone in stats if not gone], [stat for stat, gone in stats if gone]
+
+
+def _read_files(layout: DataLayout) -> list[tuple[str, int, int, bool, bool]] | None:
+    """What `write_files` wrote; None where that is not there, or not of this version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files))).to_pylist()
-    return [FileStat(row["path"], row["size"], row["mtime"]) for row in rows if not (row["beside"] or row["gone"])]
+    try:
+        table = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files)))
+        return list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
+    except (FileNotFoundError, KeyError, pa.ArrowException):
+        return None
 
 
 def write_files(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat], layout: DataLayout) -> None:

@@ -158,8 +158,10 @@ class Manifest(_Strict):
         default=[], description="The data folders beside `previous` of the dataset before it, where that had grown."
     )
     grows: Grows | None = Field(default=None, description="Of a dataset that grows, what it grows by.")
-    base: Below | None = Field(
-        default=None, description="The data folder of the dataset before the last run, to which the next may go back."
+    base: list[Below] = Field(
+        default=[],
+        description="The data folder of the dataset before the last run, to which the next may go back, and those of "
+        "its shards.",
     )
     increments: list[Increment] = Field(
         default=[], description="Of a dataset that grows: what each run added, the first one first."
@@ -188,7 +190,7 @@ class Manifest(_Strict):
         """The data folders that hold something of it."""
         files = (shard.file for info in self.splits.values() for shard in info.shards if self.adopted is None)
         of_shards = (file.partition("/")[0] for file in files if file)
-        return list(dict.fromkeys([self.data, *([self.base] if self.base else []), *of_shards]))
+        return list(dict.fromkeys([self.data, *of_shards, *self.base]))
 
     @property
     def features(self) -> list[str]:

@@ -26,8 +26,8 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
 
 def remove_superseded(output: str, manifest: Manifest, before: Manifest) -> None:
     """Removes what is beside shards in folders that the manifest before needed whole, and this one does not."""
-    whole = (manifest.data, manifest.base, manifest.previous)
-    for folder in {before.base, before.previous}:
+    whole = (manifest.data, *manifest.base[:1], manifest.previous)
+    for folder in {*before.base[:1], before.previous}:
         if folder is None or folder in whole or folder not in manifest.folders:
             continue
         names = layout.DataLayout(output, folder)
@@ -44,8 +44,13 @@ def remove_superseded(output: str, manifest: Manifest, before: Manifest) -> None
 def read_complete(output: str, fingerprint: str) -> Manifest | None:
     """The published manifest if it is of this fingerprint and its shards are all in place, else None."""
     manifest, _ = find_replaceable(output)
-    if manifest is None or manifest.fingerprint != fingerprint:
+    if manifest is None or manifest.fingerprint != fingerprint or not is_complete(output, manifest):
         return None
+    return manifest
+
+
+def is_complete(output: str, manifest: Manifest) -> bool:
+    """Whether the shards of a manifest, and their indices, are all in place."""
     names = manifest.data_layout(output)
     filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
     sizes_of = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
@@ -54,8 +59,8 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
         index = names.blocks(split)
         has_index = index in sizes_of or (manifest.adopted is not None and storage.exists(index))
         if sizes != [shard.bytes for shard in info.shards] or not has_index:
-            return None
-    return manifest
+            return False
+    return True
 
 
 def check_owner(job: Job, published: Manifest | None, option: str = "--replace") -> None:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection
 
-from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.config.train import On, Train
 from beamfeed.contract.dataset.layout import SHARD_PREFIX
 from beamfeed.contract.dataset.manifest import Manifest, Shard, some_of
@@ -27,9 +27,20 @@ def training_manifest(train: Train, manifest: Manifest) -> Manifest:
     return manifest.select(train.feed.where)
 
 
+def shards_digest(manifest: Manifest) -> str:
+    """What names the training windows of some shards: a half-done run goes on with the same ones."""
+    told = [(shard.crc32c, shard.windows) for shard in manifest.splits["train"].shards]
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
 def by_age(on: On, manifest: Manifest) -> dict[str, Manifest]:
-    """By words for them, the windows of the last runs and those before, of all splits; none where these are all."""
-    new = recent_shards(manifest, on.runs)
+    """By words for them, the windows of the last runs and those before, of all splits; none where these are all.
+
+    Args:
+      on: of the training run.
+      manifest: as `training_manifest` gave it.
+    """
+    new = {name: _of_last(manifest, name, on.runs) for name in manifest.splits}
     before = {name: set(range(len(info.shards))) - new[name] for name, info in manifest.splits.items()}
     if not any(before.values()):
         return {}
@@ -46,26 +57,29 @@ def recent_shards(manifest: Manifest, runs: int) -> dict[SplitName, set[int]]:
     """By split, the places of the shards that the last runs wrote; all where there are no more runs.
 
     Raises:
-      UserError: if their windows have come into shards with those of earlier runs.
+      UserError: if some of their windows are no longer in shards of their own.
     """
-    if runs >= len(manifest.increments):
-        return {name: set(range(len(manifest.splits[name].shards))) for name in SPLITS}
-    chosen: dict[SplitName, set[int]] = {name: set() for name in SPLITS}
-    for number, run in enumerate(reversed(manifest.increments[-runs:])):
-        found = {
-            name: {place for place, shard in enumerate(manifest.splits[name].shards) if _is_of(shard, run.data)}
-            for name in SPLITS
-        }
-        windows = sum(manifest.splits[name].shards[place].windows for name in SPLITS for place in found[name])
+    for number in range(1, runs + 1 if runs < len(manifest.increments) else 1):
+        run = manifest.increments[-number]
+        windows = sum(
+            shard.windows for info in manifest.splits.values() for shard in info.shards if _is_of(shard, run.data)
+        )
         if windows != run.windows:
-            can = f"the last {number:,} can be told" if number else "not even the last one can be told"
+            can = f"at most {number - 1:,} can be given" if number > 1 else "not even those of the last run are"
             raise UserError(
-                f"train.on.runs: the windows of the last {runs:,} runs are no longer apart from those before, as "
-                f"shards were merged or assets prepared again; {can}; train before beamfeed compact, or leave "
-                "train.on out"
+                f"train.on.runs: is {runs:,}, but not all windows of these runs are in shards of their own any more, "
+                f"as beamfeed compact merged or removed some, or assets were prepared again; {can}; train before "
+                "compacting"
             )
-        chosen = {name: chosen[name] | found[name] for name in SPLITS}
-    return chosen
+    return {name: _of_last(manifest, name, runs) for name in manifest.splits}
+
+
+def _of_last(manifest: Manifest, split: SplitName, runs: int) -> set[int]:
+    shards = manifest.splits[split].shards
+    if runs >= len(manifest.increments):
+        return set(range(len(shards)))
+    folders = [one.data for one in manifest.increments[-runs:]]
+    return {place for place, shard in enumerate(shards) if any(_is_of(shard, folder) for folder in folders)}
 
 
 def _is_of(shard: Shard, folder: str) -> bool:

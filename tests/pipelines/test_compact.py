@@ -91,7 +91,7 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
     assert [one.files for one in grown.increments] == [1] * 6
     assert verify(grown, str(lake.output)) == []
     whole = {path.name for path in lake.output.iterdir() if (path / "schema.pbtxt").exists()}
-    assert whole == {grown.data, grown.base}
+    assert whole == {grown.data, grown.base[0]}
     os.utime(lake.files / "5.parquet", ns=(1, 1))
     assert lake.preprocess() == 0  # the last run is done again, on what was compacted
     again = find_manifest(str(lake.output))
@@ -209,9 +209,18 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     check(stay)
     assert fleet.preprocess() == 0
     assert fleet.manifest == after  # complete
+    fleet.write("e/late.parquet", make_table(600, seed=4)[100 * DAYS : 100 * DAYS + 1])  # which ends no window
+    assert fleet.preprocess() == 0
+    assert fleet.manifest.counts.rejected_assets == 0
+    check(stay)
+    after = fleet.manifest
     for day in range(DAYS - 1):  # files that are gone take nothing with them
         for path in fleet.files.glob(f"*/{day}.parquet"):
             path.unlink()
+    capfd.readouterr()
+    assert fleet.preprocess() == 0
+    assert "is complete" in capfd.readouterr().out
+    assert fleet.manifest == after
     for name in "abcdf":
         fleet.write(f"{name}/{DAYS}.parquet", make_table(600, seed="abcdef".index(name))[100 * DAYS : 100 * DAYS + 100])
     capfd.readouterr()
@@ -230,5 +239,28 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     assert fleet.preprocess() == 2  # its rows before that are gone
     told = capfd.readouterr().err
     assert "output.keep: all files have to be prepared again, as" in told
-    assert "e/0.parquet is gone, which holds the rows before new ones; but" in told
+    assert (
+        "e/0.parquet is gone, which holds the rows before new ones; but what files held that are gone would be lost"
+        in told
+    )
     assert fleet.manifest == grown
+    (fleet.files / "e" / f"{DAYS}.parquet").unlink()
+    fleet.write("z/0.parquet", make_table(50, t=np.arange(50) + 10**6))
+    assert fleet.preprocess() == 0
+    grown = fleet.manifest
+    assert command(["compact", job]) == 1  # one wrong clock lets nothing go
+    told = capfd.readouterr().err
+    assert "would be left, as the newest row, of asset z, is from 1000049; nothing was changed" in told
+    assert fleet.manifest == grown
+    assert verify(grown, str(fleet.output)) == []
+
+
+def test_files_of_the_last_run_that_are_gone_take_nothing_with_them(tmp_path, capfd):
+    fleet = fleet_of(tmp_path)
+    windows = held(fleet)
+    (fleet.files / "a" / f"{DAYS - 1}.parquet").unlink()
+    path = fleet.files / "b" / f"{DAYS - 1}.parquet"
+    os.utime(path, ns=(1, 1))
+    assert fleet.preprocess() == 0
+    assert "1 asset is prepared again" in capfd.readouterr().out  # the run is not done again, without that file
+    assert held(fleet).keys() == windows.keys()

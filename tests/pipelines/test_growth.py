@@ -253,6 +253,43 @@ def test_assets_whose_files_changed_are_prepared_again_and_no_others(tmp_path, c
     assert_same(grows, whole)
 
 
+def test_a_run_is_done_again_as_often_as_it_takes(tmp_path, capfd):
+    """What the dataset before it reads stays, also where assets were prepared again in between."""
+    grows, whole = fleets_of(tmp_path, prepare=KEPT | {"missing": {"fill": "linear"}})
+
+    def write(path, rows):
+        for fleet in (grows, whole):
+            fleet.write(path, rows)
+
+    for name in "abcdef":
+        write(f"{name}/0.parquet", rows_of(0, 100, ord(name)))
+    assert grows.preprocess() == 0
+    for name in "gh":
+        write(f"{name}/0.parquet", rows_of(0, 100, ord(name)))
+    assert grows.preprocess() == 0
+    for name in "abcde":
+        write(f"{name}/1.parquet", rows_of(100, 200, ord(name)))
+    assert grows.preprocess() == 0
+    assert "5 assets are prepared again" in capfd.readouterr().out
+    for seed in (1, 2, 3):
+        write("a/1.parquet", rows_of(100, 200, seed))
+        assert grows.preprocess() == 0
+        assert "the last run is done again" in capfd.readouterr().out
+        assert verify(grows.manifest, str(grows.output)) == []
+    assert_same(grows, whole)
+    for fleet in (grows, whole):
+        for name in "abcde":
+            (fleet.files / name / "1.parquet").unlink()
+    assert grows.preprocess() == 0  # without a file
+    assert "the last run is done again" in capfd.readouterr().out
+    assert_same(grows, whole)
+    write("b/0.parquet", rows_of(0, 100, 77))
+    next((grows.output / grows.manifest.increments[1].data).glob("train/*.tfrecord")).unlink()
+    assert grows.preprocess() == 0
+    assert "as shards are missing or damaged" in capfd.readouterr().out
+    assert_same(grows, whole)
+
+
 def spoil(path):
     """Other bytes in a file that looks as it did."""
     stat = path.stat()

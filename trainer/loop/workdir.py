@@ -20,6 +20,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import is_free, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.recent import shards_digest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import lock
@@ -38,9 +39,9 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
-        if run.get("data") in [one.fingerprint for one in manifest.increments[:-1]]:
+        if run.get("data") in {one.fingerprint for one in manifest.increments} - {manifest.fingerprint}:
             raise UserError(
-                f"{names.workdir}: holds a training run on the dataset before it grew; go on from its weights "
+                f"{names.workdir}: holds a training run on the dataset as it was before; go on from its weights "
                 f"with --set train.init.from={names.workdir} and another train.workdir, or start again with --restart"
             )
         counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
@@ -50,9 +51,17 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
             "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
-    if run is None or result is None or result.fingerprint != fingerprint:
+    if run is None:
         return None
-    return result if is_over(result.epochs, result.steps, result.stale, job.train) else None
+    is_ours = result is not None and result.fingerprint == fingerprint
+    if is_ours and result is not None and is_over(result.epochs, result.steps, result.stale, job.train):
+        return result
+    if run.get("shards") not in (None, shards_digest(manifest)):
+        raise UserError(
+            f"{names.workdir}: holds a training run on shards (train.on) that beamfeed compact has merged since; "
+            "choose another train.workdir, or start again with --restart"
+        )
+    return None
 
 
 @contextmanager
@@ -120,6 +129,7 @@ def claim(
         "job": job.name,
         "data": manifest.fingerprint,
         "train": _as_json(job.train),
+        **({"shards": shards_digest(manifest)} if job.train.on else {}),
         **({"once": once} if done else {}),
         **({"watched": dict(watched)} if watched else {}),
     }

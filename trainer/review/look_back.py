@@ -16,7 +16,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.recent import by_age
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Measured, Review, SplitReview, write_review
@@ -107,7 +107,7 @@ def look_back(
     aged: dict[str, dict[str, Measured]] = {
         split: {
             words: alone(read_windows(job, some, split, fields, batch, most, preparation), keeps=False).model
-            for words, some in (read_by_age(job) if job.train.on else {}).items()
+            for words, some in (by_age(job.train.on, manifest) if job.train.on else {}).items()
             if windows_in(some, split)
         }
         for split in scores
@@ -177,13 +177,6 @@ def make_guesses(
         return {}, skipped
     text = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
     return {text: {name: function for name, (_, function) in simplest.items()}}, skipped
-
-
-def read_by_age(job: TrainingJob) -> dict[str, Manifest]:
-    """By words for them, the windows of the last runs of `train.on` and those before, of the partitions that count."""
-    assert job.train.on is not None
-    parts = by_age(job.train.on, read_manifest(job.output.path))
-    return {words: manifest.select(job.train.feed.where) for words, manifest in parts.items()}
 
 
 def describe(

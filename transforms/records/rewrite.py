@@ -34,12 +34,14 @@ class Rule:
       without: no record of these assets stays.
       time: the field of their last time; empty where that does not count.
       since: none stays in which it is less.
+      why: it is that time, in words.
     """
 
     asset: str
     without: frozenset[str] = frozenset()
     time: str = ""
     since: int = 0
+    why: str = ""
 
     def apply(self, batch: list[bytes], manifest: Manifest) -> tuple[list[bytes], list[str]]:
         """Those of some records that stay, and the asset of each of them."""
@@ -54,7 +56,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Copied:
+class ToCopy:
     """Shards of a split and a partition that become one, `index` of `count`.
 
     Attributes:
@@ -80,9 +82,9 @@ class Left:
 
     Attributes:
       split: theirs.
-      index: of `Copied`.
+      index: of `ToCopy`.
       targets: the values of their targets, where a rule says which records stay.
-      assets: likewise, whose records these are.
+      assets: whose records these are, where a time says which of them stay.
       path: of what was written; nothing was, and `shard` is None, where a shard stays as it is.
       shard: as it was read back.
       blocks: of it, int64 `[blocks, 3]`.
@@ -97,7 +99,7 @@ class Left:
     blocks: np.ndarray = field(default_factory=lambda: np.empty([0, 3], np.int64), repr=False)
 
 
-def iter_left(copied: Copied, manifest: Manifest, rule: Rule | None, tally: Tally) -> Iterator[bytes]:
+def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tally) -> Iterator[bytes]:
     """The records that stay, in order; counts them in `tally`, with targets and assets where there is a rule.
 
     Raises:
@@ -111,7 +113,7 @@ def iter_left(copied: Copied, manifest: Manifest, rule: Rule | None, tally: Tall
                 for batch in read_frames(unpacked(file, manifest.compression)):
                     if rule is not None:
                         batch, names = rule.apply(batch, manifest)
-                        tally.windows_by_asset.update(dict.fromkeys(names, 1))
+                        tally.windows_by_asset.update(dict.fromkeys(names, 1) if rule.time else {})
                     if not batch:
                         continue
                     sizes, rows = measured_records(Records.of(batch), fields, windows)
@@ -128,7 +130,7 @@ def iter_left(copied: Copied, manifest: Manifest, rule: Rule | None, tally: Tall
 
 
 class CopyShards(beam.DoFn):
-    """Copied -> Left. A single shard of which all stays is not copied.
+    """ToCopy -> Left. A single shard of which all stays is not copied.
 
     Args:
       layout: names what is written.
@@ -139,7 +141,7 @@ class CopyShards(beam.DoFn):
     def __init__(self, layout: DataLayout, manifest: Manifest, rule: Rule | None):
         self._layout, self._manifest, self._rule = layout, manifest, rule
 
-    def process(self, copied: Copied) -> Iterator[Left]:
+    def process(self, copied: ToCopy) -> Iterator[Left]:
         split, index = copied.split, copied.index
         tally = Tally()
         if len(copied.paths) == 1:
@@ -154,4 +156,6 @@ class CopyShards(beam.DoFn):
         write_file(path, self._layout.attempt(split, index), records, self._manifest.compression)
         written = Written(split, index, copied.count, path, tally, copied.folder)
         shard, blocks = verify_shard(written, self._manifest.fields, self._manifest.windows, self._manifest.compression)
+        if not shard.records:
+            storage.remove_file(path)
         yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset), path, shard, blocks)

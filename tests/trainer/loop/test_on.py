@@ -22,10 +22,10 @@ TRAIN = {
 }
 
 
-def train(job):
-    return subprocess.run(
-        [sys.executable, "-m", "beamfeed.trainer.main", "--job", str(job)], capture_output=True, text=True
-    )
+def train(job, *overrides):
+    program = [sys.executable, "-m", "beamfeed.trainer.main", "--job", str(job)]
+    sets = (part for override in overrides for part in ("--set", override))
+    return subprocess.run([*program, *sets], capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,14 @@ def test_only_the_shards_of_the_last_runs_and_some_older_ones_are_read(lake, cap
 
 
 def test_runs_that_were_merged_cannot_be_told(lake):
-    assert command(["compact", str(lake.folder / "job.yaml")]) == 0
-    done = train(lake.folder / "job.yaml")
+    job = lake.folder / "job.yaml"
+    half = ["train.on={runs: 3}", f"train.workdir={lake.folder}/half"]
+    assert train(job, *half, "train.max_steps=3").returncode == 0
+    assert command(["compact", str(job)]) == 0
+    done = train(job)
     assert done.returncode == 2
-    assert "train.on.runs: the windows of the last 2 runs are no longer apart from those before" in done.stderr
+    assert "train.on.runs: is 2, but not all windows of these runs are in shards of their own" in done.stderr
+    assert train(job, *half, "train.max_steps=3").returncode == 0  # complete
+    done = train(job, *half, "train.max_steps=6")
+    assert done.returncode == 2
+    assert "half: holds a training run on shards (train.on) that beamfeed compact has merged since" in done.stderr

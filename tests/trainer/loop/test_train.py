@@ -292,7 +292,7 @@ def test_a_run_on_a_dataset_that_has_grown_is_told_how_to_go_on(job, written, tm
     runs = [Increment(data="data-0", fingerprint=name, files=1, windows=1) for name in (before, "grown")]
     grown = written.manifest.model_copy(update={"fingerprint": "grown", "increments": runs})
     with pytest.raises(
-        UserError, match=f"before it grew; .* --set train.init.from={workdir} and another train.workdir"
+        UserError, match=f"as it was before; .* --set train.init.from={workdir} and another train.workdir"
     ):
         find_finished(job(workdir=workdir), grown)
 
