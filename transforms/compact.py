@@ -16,7 +16,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
 from beamfeed.contract.dataset.growth import data_layout, fingerprint_with, list_known
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.manifest import Manifest, Shard, read_manifest, write_manifest
+from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, read_manifest, write_manifest
 from beamfeed.contract.dataset.published import leftovers, remove_superseded
 from beamfeed.contract.dataset.times import ticks_of, time_text
 from beamfeed.contract.errors import JobFailed
@@ -183,70 +183,87 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
     copied = {(one.split, one.index): one for one in sorted(left, key=lambda one: (one.split, one.index))}
     if all(one.shard is None for one in copied.values()):
         return None
-    shards, blocks = dict[SplitName, list[Shard]](), dict[SplitName, list[np.ndarray]]()
-    is_changed = what.reorders
-    for name, merges in what.merges.items():
-        shards[name], blocks[name] = [], []
-        named = named_shards(output, before, name)
-        cut = split_index(read_blocks(output, before, name), len(named))
-        for index, merge in enumerate(merges):
-            one = copied.get((name, index))
-            if one is None or one.shard is None:
-                shards[name] += [named[number] for number in merge.numbers]
-                blocks[name] += [cut[number] for number in merge.numbers]
-                continue
-            is_whole = one.shard.records == sum(named[number].records for number in merge.numbers)
-            is_changed |= not is_whole
-            if one.shard.records:
-                shards[name].append(one.shard.model_copy(update={"file": below_output(output, one.path)}))
-                # Of blocks that are as they were, a training run reads the windows in the same order.
-                blocks[name].append(
-                    np.concatenate([cut[number] for number in merge.numbers]) if is_whole else one.blocks
-                )
+    parts, is_changed = _parts(what, before, copied)
     old = before.data_layout(output)
     for path, target in zip((*old.beside_shards, old.base), (*layout.beside_shards, layout.base), strict=True):
         if storage.exists(path):
             storage.write_bytes(target, storage.read_bytes(path))
     for folder, target in zip(old.graph, layout.graph, strict=True):
         storage.copy_tree(folder, target)
-    splits = {
-        name: info.model_copy(
-            update={
-                "shards": shards[name],
-                **{key: sum(getattr(shard, key) for shard in shards[name]) for key in ("windows", "records", "bytes")},
-            }
-        )
-        for name, info in before.splits.items()
-    }
+    splits = {name: _with_shards(info, [shard for shard, _ in parts[name]]) for name, info in before.splits.items()}
     if what.rule is not None:
-        targets = count_targets(
-            before.fields, {name: [one.targets for one in copied.values() if one.split == name] for name in SPLITS}
-        )
-        learned = Learned.read(old.learned)
-        storage.write_text(layout.learned, Learned(learned.statistics, targets).text())
-        assets = {
-            name: set[str]().union(*(one.assets for one in copied.values() if one.split == name)) for name in SPLITS
-        }
-        write_known(layout.assets, with_splits(known_before(old), assets))
-        for name, info in splits.items():
-            told = {field: tally.target() for field, tally in targets[name].items()}
-            splits[name] = info.model_copy(update={"assets": len(assets[name]), "targets": told})
-        for name, info in splits.items():
-            if before.splits[name].windows and not info.windows:
-                raise JobFailed(
-                    f"output.keep: nothing of {name} would be left, as {what.rule.why}; nothing was changed; keep more"
-                )
-    manifest = before.model_copy(
-        update={"data": layout.folder, "splits": splits, **(what.changed if is_changed else {})}
-    )
+        splits = _counted_anew(splits, before, what, copied)
+    changed = what.changed if is_changed or what.reorders else {}
+    manifest = before.model_copy(update={"data": layout.folder, "splits": splits, **changed})
     manifest = superseding(manifest, before)
     for name in SPLITS:
-        write_blocks(layout.blocks(name), index_table(blocks[name]))
+        write_blocks(layout.blocks(name), index_table([blocks for _, blocks in parts[name]]))
     write_manifest(output, manifest)
     for path in leftovers(output, manifest):
         storage.remove_tree(path)
     remove_superseded(output, manifest, before)
     return manifest
+
+
+def _parts(
+    what: Compaction, before: Manifest, copied: Mapping[tuple[SplitName, int], Left]
+) -> tuple[dict[SplitName, list[tuple[Shard, np.ndarray]]], bool]:
+    """By split, the shards that there are now with their blocks; and whether records went."""
+    output, is_changed = what.job.output.path, False
+    parts: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
+    for name, merges in what.merges.items():
+        named = named_shards(output, before, name)
+        blocks = split_index(read_blocks(output, before, name), len(named))
+        for index, merge in enumerate(merges):
+            one = copied.get((name, index))
+            if one is None or one.shard is None:
+                parts[name] += [(named[number], blocks[number]) for number in merge.numbers]
+                continue
+            is_whole = one.shard.records == sum(named[number].records for number in merge.numbers)
+            is_changed |= not is_whole
+            if one.shard.records:
+                shard = one.shard.model_copy(update={"file": below_output(output, one.path)})
+                # Of blocks that are as they were, a training run reads the windows in the same order.
+                same = np.concatenate([blocks[number] for number in merge.numbers])
+                parts[name].append((shard, same if is_whole else one.blocks))
+    return parts, is_changed
+
+
+def _with_shards(info: SplitInfo, shards: list[Shard]) -> SplitInfo:
+    sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
+    return info.model_copy(update={"shards": shards, **sums})
+
+
+def _counted_anew(
+    splits: Mapping[SplitName, SplitInfo], before: Manifest, what: Compaction,
+    copied: Mapping[tuple[SplitName, int], Left],
+) -> dict[SplitName, SplitInfo]:  # fmt: skip
+    """The splits with the targets and assets of what is left, which are written for later runs, too.
+
+    Raises:
+      JobFailed: if a split would lose all it had.
+    """
+    assert what.rule is not None
+    for name, info in splits.items():
+        if before.splits[name].windows and not info.windows:
+            raise JobFailed(
+                f"output.keep: nothing of {name} would be left, as {what.rule.why}; nothing was changed; keep more"
+            )
+    old = before.data_layout(what.job.output.path)
+    left = {name: [one for (split, _), one in copied.items() if split == name] for name in SPLITS}
+    targets = count_targets(before.fields, {name: [one.targets for one in ones] for name, ones in left.items()})
+    storage.write_text(what.layout.learned, Learned(Learned.read(old.learned).statistics, targets).text())
+    assets = {name: set[str]().union(*(one.assets for one in ones)) for name, ones in left.items()}
+    write_known(what.layout.assets, with_splits(known_before(old), assets))
+    return {
+        name: info.model_copy(
+            update={
+                "assets": len(assets[name]),
+                "targets": {field: tally.target() for field, tally in targets[name].items()},
+            }
+        )
+        for name, info in splits.items()
+    }
 
 
 def with_splits(known: pa.Table, assets: Mapping[SplitName, set[str]]) -> pa.Table:
