@@ -4,12 +4,14 @@
 
 A lake with a file for each day, of eight columns; with `--series`, so many series, each with a file for each day, that
 go on in it. Days are added one by one until so many are there; then, in turn, one more is added by a command, and one
-prepared by itself. Tells seconds and peak memory of both, the bytes of manifest and index, and the ratios.
+prepared by itself. Tells seconds and peak memory of both, the bytes of manifest and index, and the ratios; and at last
+what it takes to compact the dataset.
 """
 
 import argparse
 import contextlib
 import io
+import json
 import statistics
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from measure import Measured, measure, median
 from turns import say, write_json
 
 COLUMNS = 8
+COMPACT = (sys.executable, "-m", "beamfeed.pipelines.compact", "--job")
 BEAMFEED = (sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job")
 
 
@@ -72,6 +75,12 @@ def index_bytes(output: Path) -> dict[str, int]:
     return {"manifest": (output / "manifest.json").stat().st_size, "blocks": blocks.stat().st_size}
 
 
+def shard_bytes(output: Path) -> int:
+    """Of all shards of the dataset."""
+    splits = json.loads((output / "manifest.json").read_text())["splits"].values()
+    return sum(sum(info["shards"]["bytes"]) for info in splits)
+
+
 def main() -> None:
     from beamfeed.pipelines.preprocess import main as preprocess
 
@@ -109,7 +118,15 @@ def main() -> None:
                 f"alone {one['alone']['seconds']:.2f} s, {one['alone']['peak_rss_mb']:,.0f} MB; ratio {ratio:.2f}; "
                 f"manifest {results[-1]['bytes']['manifest']:,} bytes"
             )
-    write_json({"rows": args.rows, "series": args.series, "results": results}, args.json)
+        before, size = index_bytes(folder / "data"), shard_bytes(folder / "data")
+        compacted = measure([*COMPACT, str(job)], str(folder / "log"))
+        after = index_bytes(folder / "data")
+        say(
+            f"{day:4} days compacted: {compacted.seconds:.2f} s, {compacted.peak_rss_mb:,.0f} MB, of {size / 1e6:,.0f} MB; "
+            f"manifest {before['manifest']:,} -> {after['manifest']:,} bytes"
+        )
+    told = {"days": day, **asdict(compacted), "shard_bytes": size, "before": before, "after": after}
+    write_json({"rows": args.rows, "series": args.series, "results": results, "compacted": told}, args.json)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
     (with output.partition_by, train/country=DE/part-00000-of-00016.tfrecord ...)
+    (of a dataset that has grown, train/kept-00003-of-00016.tfrecord: records of the dataset before, copied)
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl   (of a table, raw_values.json; raw_rows.parquet)
 """
 
