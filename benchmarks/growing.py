@@ -122,8 +122,8 @@ def main() -> None:
         compacted = measure([*COMPACT, str(job)], str(folder / "log"))
         after = index_bytes(folder / "data")
         say(
-            f"{day:4} days compacted: {compacted.seconds:.2f} s, {compacted.peak_rss_mb:,.0f} MB, of {size / 1e6:,.0f} MB; "
-            f"manifest {before['manifest']:,} -> {after['manifest']:,} bytes"
+            f"{day:4} days compacted: {compacted.seconds:.2f} s, {compacted.peak_rss_mb:,.0f} MB; shards of "
+            f"{size / 1e6:,.0f} MB; manifest {before['manifest']:,} -> {after['manifest']:,} bytes"
         )
     told = {"days": day, **asdict(compacted), "shard_bytes": size, "before": before, "after": after}
     write_json({"rows": args.rows, "series": args.series, "results": results, "compacted": told}, args.json)
