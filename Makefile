@@ -92,6 +92,7 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture.run --fleets $(FLEETS) --jobs $(JOBS) --out out/torture.jsonl --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.kills --kills $(KILLS) --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.kills --grow --kills $(KILLS) --docs docs/reliability.md
+	$(BIN)/python -m tests.torture.kills --compact --kills $(KILLS) --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.train_kills --kills $(KILLS) --docs docs/reliability.md
 
 # BASE=<commit> also times that tree against this one, in turn, and prints the ratios. PARTS="tables train" measures

@@ -1,6 +1,6 @@
 """Kills preprocessing again and again, at random moments, and compares what a run that may end leaves behind.
 
-python -m tests.torture.kills --kills 100 [--grow]
+python -m tests.torture.kills --kills 100 [--grow] [--compact]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ START_S = 120.0
 KILLS_A_ROUND = 10  # then a run may end
 
 
-def start(job: Path) -> subprocess.Popen:
-    """Starts the command line on a job."""
-    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
+def start(job: Path, program: str = "preprocess") -> subprocess.Popen:
+    """Starts a program on a job."""
+    command = [sys.executable, "-m", f"beamfeed.pipelines.{program}", "--job", str(job)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -45,7 +46,7 @@ def wait_for_lock(process: subprocess.Popen, output: Path) -> None:
         time.sleep(0.002)
 
 
-def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> list[str]:
+def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int, program: str = "preprocess") -> list[str]:
     """Kills runs on a fleet; returns what is wrong.
 
     Args:
@@ -53,16 +54,19 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
       fleet: to preprocess.
       kills: how often.
       seed: of the moments.
+      program: that is killed: preprocess, or compact on a dataset that has grown.
     """
     write_fleet(fleet, folder / "fleet")
-    base = _grow(folder, fleet) if fleet.job["output"].get("grow") else folder / "nothing"
+    base = folder / "nothing"
+    if fleet.job["output"].get("grow"):
+        base = _grow(folder, fleet, whole=program == "compact")
     there = files_of(base)
-    expected, lasts = _undisturbed(folder, fleet, base)
+    expected, lasts = _undisturbed(folder, fleet, base, program)
     output, job = folder / "data", _job(folder, fleet, "data")
     _begin(output, base)
     chance, problems = random.Random(seed), []
     for kill in range(kills):
-        process = start(job)
+        process = start(job, program)
         try:
             wait_for_lock(process, output)
             time.sleep(chance.uniform(0, lasts))
@@ -78,7 +82,7 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
         elif not found.items() >= there.items():
             problems.append(f"kill {kill}: what was there differs")
         if (kill + 1) % KILLS_A_ROUND == 0 or kill + 1 == kills:
-            problems += _ends(job, output, expected, kill)
+            problems += _ends(job, output, expected, kill, program)
             print(f"{kill + 1}/{kills} kills, {len(problems)} problems", flush=True)
             _begin(output, base)
     return problems
@@ -92,35 +96,41 @@ def _begin(output: Path, base: Path) -> None:
         shutil.copytree(base, output)
 
 
-def _grow(folder: Path, fleet: Fleet) -> Path:
-    """A dataset of the first files of each asset of a fleet that grows, to which the others are added."""
+def _grow(folder: Path, fleet: Fleet, *, whole: bool) -> Path:
+    """A dataset of the first files of each asset of a fleet that grows; `whole`: the others are added, run by run."""
     later = sorted(path for path in (folder / "fleet").rglob("part-*") if not path.name.startswith("part-0"))
     for path in later:
         path.rename(folder / "_".join(path.relative_to(folder).parts))
-    process = start(_job(folder, fleet, "base"))
-    _, err = process.communicate()
-    if process.returncode != 0:
-        raise RuntimeError(err.decode())
-    for path in later:
-        (folder / "_".join(path.relative_to(folder).parts)).rename(path)
+    job = _job(folder, fleet, "base")
+    _end(start(job))
+    for stem in sorted({path.stem for path in later}):
+        for path in later:
+            if path.stem == stem:
+                (folder / "_".join(path.relative_to(folder).parts)).rename(path)
+        if whole:
+            _end(start(job))
     return folder / "base"
 
 
-def _undisturbed(folder: Path, fleet: Fleet, base: Path) -> tuple[dict[str, bytes], float]:
+def _end(process: subprocess.Popen) -> None:
+    _, err = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(err.decode())
+
+
+def _undisturbed(folder: Path, fleet: Fleet, base: Path, program: str) -> tuple[dict[str, bytes], float]:
     """What a run leaves that nobody kills, and how many seconds it holds its output."""
     for name in ("first", "undisturbed"):  # the second finds all files of the environment in memory
         _begin(folder / name, base)
-        process = start(_job(folder, fleet, name))
+        process = start(_job(folder, fleet, name), program)
         wait_for_lock(process, folder / name)
         began = time.monotonic()
-        _, err = process.communicate()
-        if process.returncode != 0:
-            raise RuntimeError(err.decode())
+        _end(process)
     return files_of(folder / "undisturbed"), time.monotonic() - began
 
 
-def _ends(job: Path, output: Path, expected: dict[str, bytes], kill: int) -> list[str]:
-    process = start(job)
+def _ends(job: Path, output: Path, expected: dict[str, bytes], kill: int, program: str) -> list[str]:
+    process = start(job, program)
     _, err = process.communicate()
     if process.returncode != 0:
         return [f"after kill {kill}: exit code {process.returncode}: {err.decode()[-300:]}"]
@@ -166,21 +176,29 @@ def parse(argv: list[str] | None, message: str | None, **flags: str) -> argparse
 
 def main(argv: list[str] | None = None) -> int:
     """Returns 0 if all runs ended in the same bytes."""
-    arguments = parse(argv, __doc__, grow="kill runs that add to a dataset that grows")
+    arguments = parse(
+        argv, __doc__, grow="kill runs that add to a dataset that grows", compact="kill those that compact it"
+    )
     problems = []
-    plans = GROWING if arguments.grow else PLANS
+    grows = arguments.grow or arguments.compact
+    plans = GROWING if grows else PLANS
     for number, plan in enumerate(plans):
         with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+            plan = replace(plan, files=6) if arguments.compact else plan
             fleet = build(plan) if plan.damages else make_fleet(plan)
-            if arguments.grow:
+            if grows:
                 fleet.job["output"]["grow"] = True
-            problems += kill_again_and_again(
-                Path(folder), fleet, arguments.kills // len(plans), arguments.seed + number
-            )
-    summary = f"{arguments.kills} kills{' of runs that add' * arguments.grow}: {problems or 'the same bytes each time'}"
+            if arguments.compact:
+                fleet.job["output"]["shards"] = 1
+            program = "compact" if arguments.compact else "preprocess"
+            kills, seed = arguments.kills // len(plans), arguments.seed + number
+            problems += kill_again_and_again(Path(folder), fleet, kills, seed, program)
+    what = " of runs that compact" if arguments.compact else " of runs that add" if arguments.grow else ""
+    summary = f"{arguments.kills} kills{what}: {problems or 'the same bytes each time'}"
     print(summary)
     if arguments.docs:
-        write_section(arguments.docs, "growing-kills" if arguments.grow else "kills", summary + ".")
+        section = "compacting-kills" if arguments.compact else "growing-kills" if arguments.grow else "kills"
+        write_section(arguments.docs, section, summary + ".")
     return int(bool(problems))
 
 

@@ -1,17 +1,16 @@
 """The lists of records -> the values of their fields, checked against each other, and where windows are in them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records.entries import divided, entries_of
 from beamfeed.contract.records.examples import REMEDY, Lists
-from beamfeed.contract.records.pieces import Pieces, find_numbers, find_strings, join
+from beamfeed.contract.records.pieces import Pieces, find_numbers
 from beamfeed.trainer.feed.fields import PLACE, Wanted
 
 
@@ -100,63 +99,16 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
     """
     if field.dtype == "float32" and not field.is_ragged:
         pieces, size = lists.pieces[field.name], 4 * field.width
-        return InPlace(pieces.first, size), _divided(pieces.sizes, size)
-    entries, counts = _entries(lists, field)
+        return InPlace(pieces.first, size), divided(pieces.sizes, size)
+    entries, counts = entries_of(lists, field)
     if not field.is_ragged:
-        return entries, _divided(counts, field.listed_width)
+        return entries, divided(counts, field.listed_width)
     if field.stored != "rows":  # a record is a row, and its whole list is the value
-        lengths = _divided(counts, field.width)[lists.there]
+        lengths = divided(counts, field.width)[lists.there]
         return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.there.astype(np.int64)
     lengths, of_record = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
     edges = np.concatenate([[0], np.cumsum(lengths)])
     ends = np.cumsum(of_record)
-    if (lengths < 0).any() or (edges[ends] - edges[ends - of_record] != _divided(counts, field.width)).any():
+    if (lengths < 0).any() or (edges[ends] - edges[ends - of_record] != divided(counts, field.width)).any():
         raise ValueError
     return Ragged(entries, edges), of_record
-
-
-def _divided(counts: np.ndarray, width: int) -> np.ndarray:
-    whole, rest = np.divmod(counts, width)
-    if rest.any():
-        raise ValueError
-    return whole
-
-
-def _entries(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndarray]:
-    """What the lists of a field hold, and how many numbers or strings are in each record's."""
-    shape = [-1, *(size for size in field.shape if size is not None)]
-    if field.listed == "float32":
-        pieces = lists.pieces[field.name]
-        counts = _divided(pieces.sizes, 4)
-        return _shaped(join(lists.buffer, pieces).view("<f4"), shape), counts
-    if field.listed == "int64":
-        numbers, counts = find_numbers(lists.buffer, lists.pieces[field.name])
-        return _shaped(numbers, shape), counts
-    strings, counts = find_strings(lists.buffer, lists.pieces[field.name])
-    if field.spelled:
-        return _class_numbers(lists.buffer, strings, field), counts
-    if not field.is_raw:
-        return strings, counts
-    if (strings.sizes != field.bytes).any():
-        raise ValueError
-    dtype = np.dtype(field.dtype)
-    return _shaped(join(lists.buffer, strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False), shape), counts
-
-
-def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarray:
-    """The numbers of classes by their names, int64; a ValueError where there is no such class."""
-    ends = np.concatenate([[0], np.cumsum(names.sizes)])
-    data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, names))]
-    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
-    found = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
-    if found.null_count:
-        raise ValueError
-    return found.to_numpy().astype(np.int64)
-
-
-def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """Numbers in this shape; a ValueError where they do not fill it."""
-    width = int(np.prod(shape[1:]))
-    if len(numbers) % width:
-        raise ValueError
-    return numbers.reshape(len(numbers) // width, *shape[1:])

@@ -14,11 +14,11 @@ from beamfeed.contract.dataset.layout import SUCCESS, TOLD
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.array_record import ArrayRecord
 from beamfeed.transforms.export.base import Export, Format, ShardExport, records_at_a_time
+from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
 from beamfeed.transforms.export.items import Items, cut_items
 from beamfeed.transforms.export.numpy_files import NumpyFiles
 from beamfeed.transforms.export.parquet import Parquet
 from beamfeed.transforms.export.webdataset import WebDataset
-from beamfeed.transforms.records.example_decoder import BLOCK_BYTES, read_blocks
 
 FORMATS: dict[str, type[Format]] = {form.name: form for form in (Parquet, WebDataset, ArrayRecord, NumpyFiles)}
 VERSION = 1  # of what TOLD holds

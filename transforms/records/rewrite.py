@@ -16,11 +16,11 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.records.entries import entries_of
 from beamfeed.contract.records.examples import Records, features_of, find_lists
 from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import find_numbers, find_strings
-from beamfeed.transforms.records.example_decoder import Decoder
-from beamfeed.transforms.records.targets import Tally, TargetTally, is_target, tally_targets
+from beamfeed.transforms.records.targets import Tally, TargetTally, is_target
 from beamfeed.transforms.records.tfrecord import Written, write_file
 from beamfeed.transforms.records.verify import measured_records, verify_shard
 
@@ -106,7 +106,7 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
       JobFailed: if a shard is damaged or missing.
     """
     fields, windows = manifest.fields, manifest.windows
-    decoder = Decoder(fields, windows) if rule is not None and any(map(is_target, fields)) else None
+    told = [one for one in fields if is_target(one)] if rule is not None else []
     for path in copied.paths:
         try:
             with storage.open_input(path) as file:
@@ -116,14 +116,17 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
                         tally.windows_by_asset.update(dict.fromkeys(names, 1) if rule.time else {})
                     if not batch:
                         continue
-                    sizes, rows = measured_records(Records.of(batch), fields, windows)
+                    records = Records.of(batch)
+                    sizes, rows = measured_records(records, fields, windows)
                     tally.records += len(batch)
                     tally.bytes += int(sizes.sum())
                     tally.rows += int(rows.sum())
                     tally.windows += int(count_windows(rows, windows.length, windows.stride).sum())
-                    if decoder is not None:
-                        for name, more in tally_targets(decoder.decode(batch), fields, windows).items():
-                            tally.targets[name] = tally.targets[name] + more if name in tally.targets else more
+                    if told:
+                        lists = find_lists(records, features_of(fields))
+                        for one in told:
+                            more = TargetTally.of(np.asarray(entries_of(lists, one)[0]), one)
+                            tally.targets[one.name] = tally.targets.get(one.name, TargetTally.zero(one)) + more
                     yield from batch
         except (Damaged, OSError) as error:
             raise JobFailed(f"{path}: cannot be read: {error}") from None

@@ -14,9 +14,9 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
+from beamfeed.transforms.export.decode import Decoder
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
 from beamfeed.transforms.predictions.columns import ticks_of
-from beamfeed.transforms.records.example_decoder import Decoder
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning

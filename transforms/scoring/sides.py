@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.base import ShardExport, records_at_a_time
-from beamfeed.transforms.records.example_decoder import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.scoring.spool import read_batches
