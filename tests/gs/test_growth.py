@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import yaml
 
+from beamfeed.contract.dataset.manifest import find_manifest
 from tests.fleets import Fleet
 from tests.fleets import make_table as make_series
 from tests.tables import Lake, make_table
@@ -49,7 +50,7 @@ def test_series_go_on_and_their_first_files_are_not_read(gs, tmp_path):
     fleet = Fleet(tmp_path)
     fleet.job["source"]["asset"] = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}
     fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
-    fleet.job["output"]["grow"] = True
+    fleet.job["output"] |= {"grow": True, "shards": 1}
     fleet.job["source"]["files"], fleet.job["output"]["path"] = gs.url("fleet"), gs.url("data")
     (tmp_path / "remote.yaml").write_text(yaml.safe_dump(fleet.job, sort_keys=False))
     path = gs.upload(tmp_path / "remote.yaml", "job.yaml")
@@ -66,3 +67,23 @@ def test_series_go_on_and_their_first_files_are_not_read(gs, tmp_path):
     asked_for = [unquote(line) for line in gs.ledger.seen]
     asks = [sum(f"fleet/a/{day}.parquet" in line for line in asked_for) for day in range(3)]
     assert asks[0] < asks[1]  # all may be among the few files that tell what the columns are
+
+    fleet.write("b/0.parquet", make_series(40, seed=9))  # not as it was, so its asset is prepared again
+    gs.upload(fleet.files / "b" / "0.parquet", "fleet/b/0.parquet")
+    done = gs.preprocess("--job", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 asset is prepared again" in done.stdout
+    assert fleet.preprocess("output.path=" + str(tmp_path / "all"), f"source.files={fleet.files}") == 0
+    locally = find_manifest(str(tmp_path / "all"))
+    remotely = json.loads(gs.read("data/manifest.json"))
+    assert remotely["counts"] == locally.counts.model_dump()
+    assert remotely["splits"]["train"]["windows"] == locally.splits["train"].windows
+    shards = {name: len(gs.read(f"data/{name}")) for name in remotely["splits"]["train"]["shards"]["file"]}
+    assert list(shards.values()) == remotely["splits"]["train"]["shards"]["bytes"]
+    done = gs.python("-m", "beamfeed.pipelines.compact", "--job", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    compacted = json.loads(gs.read("data/manifest.json"))
+    assert compacted["splits"]["train"]["windows"] == locally.splits["train"].windows
+    assert len(compacted["splits"]["train"]["shards"]["file"]) < len(shards)
+    sizes = [len(gs.read(f"data/{name}")) for name in compacted["splits"]["train"]["shards"]["file"]]
+    assert sizes == compacted["splits"]["train"]["shards"]["bytes"]
