@@ -125,8 +125,8 @@ def main() -> None:
             f"{day:4} days compacted: {compacted.seconds:.2f} s, {compacted.peak_rss_mb:,.0f} MB; shards of "
             f"{size / 1e6:,.0f} MB; manifest {before['manifest']:,} -> {after['manifest']:,} bytes"
         )
-    told = {"days": day, **asdict(compacted), "shard_bytes": size, "before": before, "after": after}
-    write_json({"rows": args.rows, "series": args.series, "results": results, "compacted": told}, args.json)
+    of_compaction = {"days": day, **asdict(compacted), "shard_bytes": size, "before": before, "after": after}
+    write_json({"rows": args.rows, "series": args.series, "results": results, "compacted": of_compaction}, args.json)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def plan_merges(shards: Sequence[Shard], count: Any) -> list[Merge]:
     merges = []
     for folder, numbers in by_folder.items():
         total = sum(shards[number].bytes for number in numbers)
-        usual = total / count_shards(len(numbers), total, count, few=len(by_folder) > 1)
+        usual = total / max(1, count_shards(len(numbers), total, count, few=len(by_folder) > 1))
         together: list[int] = []
         size = 0
         for number in numbers:
@@ -113,8 +113,8 @@ class Compaction:
         order = [number for name in SPLITS for merge in merges[name] for number in merge.numbers]
         reorders = order != [number for name in SPLITS for number in range(len(manifest.splits[name].shards))]
         layout, rule = data_layout(job, manifest.fingerprint), rule_of(job, manifest)
-        told = f"{manifest.grows.compacted} {order if reorders else ''} {rule.since if rule else ''}"
-        compacted = hashlib.sha256(told.encode()).hexdigest()[:16]
+        identity = f"{manifest.grows.compacted} {order if reorders else ''} {rule.since if rule else ''}"
+        compacted = hashlib.sha256(identity.encode()).hexdigest()[:16]
         grows = manifest.grows.model_copy(update={"compacted": compacted})
         listed = list_known(manifest.data_layout(job.output.path))
         if listed is None:

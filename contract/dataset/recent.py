@@ -29,8 +29,8 @@ def training_manifest(train: Train, manifest: Manifest) -> Manifest:
 
 def shards_digest(manifest: Manifest) -> str:
     """What names the training windows of some shards: a half-done run goes on with the same ones."""
-    told = [(shard.crc32c, shard.windows) for shard in manifest.splits["train"].shards]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    shards = [(shard.crc32c, shard.windows) for shard in manifest.splits["train"].shards]
+    return hashlib.sha256(repr(shards).encode()).hexdigest()
 
 
 def by_age(on: On, manifest: Manifest) -> dict[str, Manifest]:
@@ -91,9 +91,10 @@ def replayed(shards: list[Shard], new: Collection[int], share: float) -> set[int
     """The places of some older shards, by a hash of their names: as few as have this share of all older windows."""
     older = [place for place in range(len(shards)) if place not in new]
     order = sorted(older, key=lambda place: hashlib.sha256(shards[place].file.encode()).digest())
-    wanted, chosen, windows = share * sum(shards[place].windows for place in older), set[int](), 0
+    least_windows = share * sum(shards[place].windows for place in older)
+    chosen, windows = set[int](), 0
     for place in order:
-        if windows >= wanted:
+        if windows >= least_windows:
             break
         chosen.add(place)
         windows += shards[place].windows

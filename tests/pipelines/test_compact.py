@@ -30,6 +30,7 @@ def shard(size, folder=""):
         ([5], 1, [(0,)]),
         ([], 3, []),
         ([0, 0, 4], 1, [(0, 1), (2,)]),
+        ([0, 0], "auto", [(0, 1)]),  # of a split in which no asset has a window
     ],
 )
 def test_small_neighbours_become_one_and_large_shards_stay(sizes, count, merged):
@@ -183,8 +184,8 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     late = {"f": 100}  # the time of its first row
     stay = {at: values for at, values in windows.items() if late.get(at[1], 0) + at[2] + length - 1 >= since}
     gone = sum(place[0] == "train" and place not in stay for place in windows)
-    assert f"train: {len(before.splits['train'].shards)} shards are" in (told := capfd.readouterr().out)
-    assert f", without {gone} windows from before {since}" in told
+    assert f"train: {len(before.splits['train'].shards)} shards are" in (printed := capfd.readouterr().out)
+    assert f", without {gone} windows from before {since}" in printed
     after = fleet.manifest
     assert after.fingerprint != before.fingerprint
     assert after.counts == before.counts  # of what was found in files
@@ -239,11 +240,11 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     fleet.write(f"e/{DAYS}.parquet", make_table(600, seed=4)[100 * DAYS :])
     capfd.readouterr()
     assert fleet.preprocess() == 2  # its rows before that are gone
-    told = capfd.readouterr().err
-    assert "output.keep: all files have to be prepared again, as" in told
+    message = capfd.readouterr().err
+    assert "output.keep: all files have to be prepared again, as" in message
     assert (
         "e/0.parquet is gone, which holds the rows before new ones; but what files held that are gone would be lost"
-        in told
+        in message
     )
     assert fleet.manifest == grown
     (fleet.files / "e" / f"{DAYS}.parquet").unlink()
@@ -251,8 +252,8 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     assert fleet.preprocess() == 0
     grown = fleet.manifest
     assert command(["compact", job]) == 1  # one wrong clock lets nothing go
-    told = capfd.readouterr().err
-    assert "would be left, as the newest row, of asset z, is from 1000049; nothing was changed" in told
+    message = capfd.readouterr().err
+    assert "would be left, as the newest row, of asset z, is from 1000049; nothing was changed" in message
     assert fleet.manifest == grown
     assert verify(grown, str(fleet.output)) == []
 

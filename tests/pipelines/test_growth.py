@@ -231,9 +231,9 @@ def test_assets_whose_files_changed_are_prepared_again_and_no_others(tmp_path, c
     spoil(grows.files / "a" / "0.parquet")
     capfd.readouterr()
     assert grows.preprocess("limits.max_rejected_fraction=0.5") == 0
-    told = capfd.readouterr().out
-    assert "4 assets are prepared again, as" in told
-    assert "as it was: 11 files, with the statistics of its first run; where assets go on" in told
+    printed = capfd.readouterr().out
+    assert "4 assets are prepared again, as" in printed
+    assert "as it was: 11 files, with the statistics of its first run; where assets go on" in printed
     assert len(grows.manifest.increments) == 4
     assert grows.manifest.counts.rejected_assets == 1
     assert verify(grows.manifest, str(grows.output)) == []

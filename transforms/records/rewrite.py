@@ -106,7 +106,7 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
       JobFailed: if a shard is damaged or missing.
     """
     fields, windows = manifest.fields, manifest.windows
-    told = [one for one in fields if is_target(one)] if rule is not None else []
+    targets = [one for one in fields if is_target(one)] if rule is not None else []
     for path in copied.paths:
         try:
             with storage.open_input(path) as file:
@@ -122,11 +122,11 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
                     tally.bytes += int(sizes.sum())
                     tally.rows += int(rows.sum())
                     tally.windows += int(count_windows(rows, windows.length, windows.stride).sum())
-                    if told:
+                    if targets:
                         lists = find_lists(records, features_of(fields))
-                        for one in told:
-                            more = TargetTally.of(np.asarray(entries_of(lists, one)[0]), one)
-                            tally.targets[one.name] = tally.targets.get(one.name, TargetTally.zero(one)) + more
+                        for target in targets:
+                            more = TargetTally.of(np.asarray(entries_of(lists, target)[0]), target)
+                            tally.targets[target.name] = tally.targets.get(target.name, TargetTally.zero(target)) + more
                     yield from batch
         except (Damaged, OSError) as error:
             raise JobFailed(f"{path}: cannot be read: {error}") from None
