@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
-from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
-from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
+from beamfeed.contract.dataset.manifest import Counts, Grows, Manifest
 from beamfeed.contract.dataset.published import is_complete
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
@@ -25,17 +25,12 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.known_assets import known_before, read_known
-from beamfeed.transforms.notes import LACKING, add_lines, most_notes
 from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Statistics
 from beamfeed.transforms.statistics.as_json import from_json, to_json
-
-FAR = 0.5  # deviations that a mean may be from the first run's, before a word is said of it
-MOST_FAR = 20  # features that are told
-UNLIKE = "new files are unlike those of the first run: "  # begins the note of the last run
 
 Targets = Mapping[SplitName, Mapping[str, TargetTally]]
 
@@ -408,81 +403,3 @@ def without_shards(manifest: Manifest) -> Manifest:
     """The manifest with all but the lists of shards."""
     splits = {name: info.model_copy(update={"shards": []}) for name, info in manifest.splits.items()}
     return manifest.model_copy(update={"splits": splits})
-
-
-def grown_manifest(
-    growth: Growth, manifest: Manifest, base: Manifest | None, windows: int, drift: dict[str, float],
-    outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
-) -> Manifest:  # fmt: skip
-    """The manifest of a run, together with the dataset that it adds to.
-
-    Args:
-      growth: of the run.
-      manifest: with the numbers and notes of the run alone, and the splits of both.
-      base: that dataset, without the counts of what is prepared again.
-      windows: that the run wrote.
-      drift: see `drift_of`.
-      outdated: notes of the dataset that may be true no more.
-      lacking: of a dataset whose assets may go on, what `lacking_lines` gives of both.
-    """
-    if not growth.job:
-        return manifest
-    one = Increment(
-        data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
-    )
-    changed: dict[str, Any] = {
-        "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
-        "increments": [*(() if base is None else base.increments), one],
-        "base": [] if base is None else [base.data, *base.model_copy(update={"base": []}).folders],
-        "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
-    }
-    if base is not None:
-        changed["counts"] = add_counts(base.counts, manifest.counts)
-        before = [note for note in base.notes if note not in outdated and not note.startswith(UNLIKE)]
-        if lacking is not None:
-            before, now = (
-                [line for line in lines if not line.startswith(LACKING)] for lines in (before, changed["notes"])
-            )
-            changed["notes"] = [*now, *lacking]
-        apart = not growth.goes_on and not growth.replaced
-        changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=apart))
-    return manifest.model_copy(update=changed)
-
-
-def _far(drift: Mapping[str, float]) -> str:
-    return ", ".join(f"the mean of {name} is {away:+.1f} deviations away" for name, away in list(drift.items())[:3])
-
-
-def add_counts(before: Counts, new: Counts) -> Counts:
-    """The sums of two runs on different assets."""
-    return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
-
-
-def drift_of(learned: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, float]:
-    """How many deviations the means of features are away from those of the first run, where that is far.
-
-    Args:
-      learned: what `Source.stats` gives of the first run's statistics.
-      found: likewise, of new files.
-    """
-    far: dict[str, float] = {}
-    for name, before in learned.get("features", {}).items():
-        mean, std = before.get("mean"), before.get("std")
-        now = found.get("features", {}).get(name, {}).get("mean")
-        if mean is None or now is None:
-            continue
-        away = (now - mean) / (std or 1.0)  # what is constant is divided by one, as its values are
-        if abs(away) > FAR:
-            far[name] = round(away, 3)
-    return dict(sorted(far.items(), key=lambda item: -abs(item[1]))[:MOST_FAR])
-
-
-def add_up_targets(before: Targets, new: Targets) -> dict[SplitName, dict[str, TargetTally]]:
-    """The targets of both."""
-    return {
-        split: {
-            name: new[split][name] + before[split][name] if name in before.get(split, {}) else tally
-            for name, tally in new[split].items()
-        }
-        for split in SPLITS
-    }

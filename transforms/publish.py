@@ -20,14 +20,8 @@ from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet
-from beamfeed.transforms.growth import (
-    Growth,
-    Learned,
-    Targets,
-    add_up_targets,
-    drift_of,
-    grown_manifest,
-)
+from beamfeed.transforms.grown import add_up_targets, drift_of, grown_manifest
+from beamfeed.transforms.growth import Growth, Learned, Targets
 from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
 from beamfeed.transforms.outcome import (
     CheckedFleet,

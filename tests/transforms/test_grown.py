@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.dataset.manifest import Counts
-from beamfeed.transforms.growth import FAR, add_counts, drift_of
+from beamfeed.transforms.grown import FAR, add_counts, drift_of
 from beamfeed.transforms.notes import Note, add_lines, to_line
 from beamfeed.transforms.statistics.as_json import from_json, to_json
 from beamfeed.transforms.statistics.moments import Moments
