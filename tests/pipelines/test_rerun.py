@@ -48,8 +48,10 @@ def test_two_runs_at_one_output_exclude_each_other(fleet, start):
         fleet.write(f"m{i}.parquet", make_table(2000, seed=i))
     first = start()
     wait_for_lock(first, fleet.output)
+    first.send_signal(signal.SIGSTOP)  # else it may be done before the second one has loaded
     second = start("windows.stride=4")
     _out, err = second.communicate(timeout=60)
+    first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
     assert err.startswith(f"output.path: process {first.pid} on ")
     assert err.endswith(f" is preprocessing into {fleet.output} right now; wait for it, or choose another folder\n")
