@@ -67,8 +67,8 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 ALTERNATIVES = (
     Alternative(
         "bound",
-        "the least that preprocessing must do, in one process: pyarrow reads everything into memory, NumPy "
-        "standardizes, bare floats are written in TFRecord framing. Nothing is checked or read back.",
+        "the least that preprocessing must do, in one process: pyarrow reads all into memory, NumPy standardizes, bare "
+        "floats are written in TFRecord framing. Nothing is checked or read back.",
         script("preprocess_bound.py", workers=False),
         repeats=3,
     ),
@@ -80,23 +80,23 @@ ALTERNATIVES = (
     ),
     Alternative(
         f"{OURS}, records: windows",
-        "the same with one Example per window.",
+        "the same, one Example per window.",
         ours("windows"),
     ),
     Alternative(
         "Beam, threads",
-        "`pandas.read_parquet`, windows, one `tf.train.Example` each, Beam's `WriteToTFRecord` without a shuffle, one "
-        "thread per core.",
+        "`pandas.read_parquet`, one `tf.train.Example` per window, `WriteToTFRecord` without a shuffle, one thread per "
+        "core.",
         script("preprocess_beam.py", "--mode", "multi_threading"),
     ),
     Alternative(
         "Beam, processes",
-        "the same with one worker process per core.",
+        "the same, one worker process per core.",
         script("preprocess_beam.py", "--mode", "multi_processing"),
     ),
     Alternative(
         "Dask, gathered",
-        "threads map files to serialized Examples; the caller gathers and writes them.",
+        "threads make serialized Examples; the caller writes them.",
         script("preprocess_dask.py", "--write", "gathered", "--scheduler", "threads"),
         needs="dask",
     ),

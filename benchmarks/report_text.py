@@ -68,6 +68,18 @@ def bold(name: str, ours: str = OURS) -> str:
     return f"**{name}**" if name == ours or (ours.endswith("*") and name.startswith(ours[:-1])) else name
 
 
+def span(points: list[dict], key: str, unit: str = "") -> str:
+    """From the first point's figure to the last one's: 3.8 to 8.5 s."""
+    ends = (points[0][key], points[-1][key])
+    texts = (f"{value:,}" if isinstance(value, int) else number(value) for value in ends)
+    return " to ".join(dict.fromkeys(texts)) + unit
+
+
+def cost(points: list[dict]) -> str:
+    """Seconds and memory of the first and the last point."""
+    return f"{span(points, 'seconds', ' s')}, {span(points, 'peak_rss_mb', ' MB')}"
+
+
 def title(case: dict) -> str:
     return f"{case['assets']:,} assets of {case['rows']:,} rows"
 
@@ -81,12 +93,12 @@ def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
 
 
 def preprocess_lines(results: dict) -> Iterator[str]:
-    """Ours and its alternatives, on each fleet and on next to nothing."""
+    """Ours and its alternatives: a table for the first fleet, a line for each other."""
     windows = results["windows"]
     yield from [
         "## Preprocessing",
         "",
-        "Input: Parquet with a timestamp and 8 float32 sensors per row. Output: standardized windows of "
+        "Parquet with a timestamp and 8 float32 sensors per row becomes standardized windows of "
         f"{windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows "
         "(`tests/benchmarks/test_preprocess.py`).",
         "",
@@ -95,30 +107,28 @@ def preprocess_lines(results: dict) -> Iterator[str]:
         *(f"- {bold(name)}: {description}" for name, description in results["alternatives"].items()),
         "",
     ]
-    for case in results["preprocess"]:
-        yield from [f"### {title(case)}", ""]
-        yield from [f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32.", ""]
+    for place, case in enumerate(results["preprocess"]):
         entries = {
             name: entry | {"net": net_seconds(name, entry, results["start_up"])}
             for name, entry in ran(case["results"]).items()
         }
-        base = entries.get(OURS, {})
-        yield from table(
-            entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"),
-            ratio("vs Beamfeed", "net", base), MEMORY, ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
-        )  # fmt: skip
+        raw = f"{number(case['raw_bytes'] / 2**20)} MB of raw float32"
+        if place == 0:
+            base = entries.get(OURS, {})
+            yield from [f"{title(case)}: {case['windows']:,} windows, {raw}.", ""]
+            yield from table(
+                entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"), MEMORY,
+                ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
+            )  # fmt: skip
+            yield ""
+            yield "*Without start-up* subtracts the seconds for one asset of 1,000 rows; `-`: under 5 % remains."
+        else:
+            took = "; ".join(f"{bold(name)} {number(entry['seconds'])} s" for name, entry in entries.items())
+            yield f"{title(case)}, {raw}: {took}."
         yield from left_out(case["results"])
         yield ""
         if remarks := list(shortfalls(entries)):
             yield from ["Where Beamfeed is not the best:", "", *remarks, ""]
-    yield from [
-        "### Start-up",
-        "",
-        "One asset of 1,000 rows. The column *without start-up* above subtracts these seconds; `-` means that less "
-        "than 5 % remains.",
-        "",
-        *table(results["start_up"], SECONDS, MEMORY),
-    ]
 
 
 def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
@@ -145,53 +155,42 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
 
 def decode_lines(results: dict) -> Iterator[str]:
     """What `decode.py` measured."""
-    yield from ["## Beside decoding alone", ""]
     if "failed" in results:
-        yield f"Not measured: {results['failed']}"
+        yield f"Decoding alone was not measured: {results['failed']}"
         return
-    yield from [
-        "Rows a second of one core, start-up left out (`python benchmarks/decode.py`): the whole of preprocessing "
-        "beside pyarrow, which decodes the files once on one thread and does nothing with them. Each row is decoded "
-        "twice, to check it and to write it, also where there is no scale to learn.",
-        "",
-        *table(
-            results, count("beamfeed", "rows_per_second"), count("pyarrow", "pyarrow_rows_per_second"),
-            ("of pyarrow's", lambda entry: f"{entry['share']:.0%}"),
-        ),
-    ]  # fmt: skip
+    rates = (f"{name} {entry['rows_per_second']:,.0f} ({entry['share']:.0%})" for name, entry in results.items())
+    yield (
+        "Rows a second of one core without start-up, and their share of what pyarrow reaches by decoding alone "
+        f"(`python benchmarks/decode.py`): {'; '.join(rates)}."
+    )
 
 
 def growth_lines(results: dict) -> Iterator[str]:
-    """Table, slope and memory of each axis, and of fleets of small files."""
-    yield from [
-        "## Growth",
-        "",
-        "![Seconds and peak memory over rows](images/bench-growth.png)",
-        "",
-    ]
+    """A line for each axis with slope and memory, and one for fleets of small files."""
+    yield from ["## Growth", "", "![Seconds and peak memory over rows](images/bench-growth.png)", ""]
     for axis, growth in results["growth"].items():
         points = {f"{point['factor']}x": point for point in growth["points"]}
-        heading = "One asset, more rows" if axis == "rows" else f"More assets of {growth['points'][0]['rows']:,} rows"
-        yield from [f"### {heading}", "", *table(points, count(axis, axis), SECONDS, MEMORY)]
-        yield from left_out(points)
-        yield ""
+        if measured := list(ran(points).values()):
+            rows = growth["points"][0]["rows"]
+            grown = "One asset of {} rows" if axis == "rows" else f"{{}} assets of {rows:,} rows"
+            yield f"{grown.format(span(measured, axis))}: {cost(measured)}."
         if fitted := growth["fit"]:
             yield (
                 f"Linear fit of 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows, "
                 f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
             )
-        yield from memory_lines(axis, list(ran(points).values()))
+        yield from memory_lines(axis, measured)
+        yield from left_out(points)
         yield ""
     files = results.get("files") or {}
     if "failed" in files:
-        yield from ["### Many small files", "", f"Not measured: {files['failed']}", ""]
+        yield from [f"Many small files were not measured: {files['failed']}", ""]
     elif files:
-        yield from [f"### Many small files of {files['rows']} rows each", ""]
-        points = {f"{point['files']:,}": point for point in files["points"]}
-        yield from [*table(points, SECONDS, MEMORY, first="files"), ""]
+        points = files["points"]
+        yield f"{span(points, 'files')} small files of {files['rows']} rows each: {cost(points)}."
         if files["seconds_per_thousand_files"]:
             yield f"Linear fit: {number(files['seconds_per_thousand_files'])} s per thousand files."
-            yield ""
+        yield ""
 
 
 def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
@@ -229,7 +228,7 @@ def shapes_lines(shapes: list[dict]) -> Iterator[str]:
     yield from [
         "## The shape of the files",
         "",
-        "The same number of values in other files; *vs first* compares with the first line of the group.",
+        "The same number of values in other files, each compared with the first line of its group.",
         "",
     ]
     entries, failed = {}, {}
@@ -241,10 +240,10 @@ def shapes_lines(shapes: list[dict]) -> Iterator[str]:
         if why := shape["failed"].get("now"):
             failed[name] = {"failed": why}
 
-    def beside_first(key: str) -> Column:
-        return "vs first", lambda entry: times(entry[key], entry[f"first {key}"])
+    def beside_first(heading: str, key: str) -> Column:
+        return heading, lambda entry: times(entry[key], entry[f"first {key}"])
 
-    yield from table(entries, SECONDS, beside_first("seconds"), MEMORY, beside_first("peak_rss_mb"))
+    yield from table(entries, beside_first("seconds", "seconds"), beside_first("peak RSS", "peak_rss_mb"))
     yield from left_out(failed)
 
 
@@ -255,9 +254,9 @@ def tables_lines(measured: dict) -> Iterator[str]:
         "## Tables",
         "",
         f"{measured['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam "
-        "with tensorflow-transform on dicts, one Example per row and `WriteToTFRecord` (`benchmarks/table_beam.py`); "
-        f"for feeding, tf.data with `parse_single_example`. It gets {measured['plain_rows']:,} rows, Beamfeed "
-        f"{measured['rows']:,}. Rows per second are without start-up.",
+        "with tensorflow-transform on dicts, one Example per row (`benchmarks/table_beam.py`), and tf.data with "
+        f"`parse_single_example`. It gets {measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}. Rows per "
+        "second are without start-up.",
         "",
     )
     entries = {
@@ -267,15 +266,16 @@ def tables_lines(measured: dict) -> Iterator[str]:
     speed = figure("preprocessed rows/s", "rows_per_second")
     yield from table(entries, speed, figure("start-up, s", "start_up"), MEMORY, figure("fed rows/s", "fed"))
     yield f"| ratio | {measured['preprocess_ratio']:.1f}x |  |  | {measured['feed_ratio']:.0f}x |"
-    yield ""
-    yield from table({f"{point['rows']:,}": point for point in measured["growth"]}, SECONDS, MEMORY, first="rows")
-    yield from ["", "Rows per record (`output.rows_per_record`), on the smallest of these tables:", ""]
+    grown = measured["growth"]
+    yield from ["", f"{span(grown, 'rows', ' rows')}: {cost(grown)}.", ""]
     default = next(point for point in measured["records"] if point["rows"] is None)
-    records = {f"{point['rows']:,}" if point["rows"] else "**default**, about 64 KB": point
-               for point in measured["records"]}  # fmt: skip
-    size = ("MB", lambda entry: number(entry["bytes"] / 1e6))
-    fed = figure("fed rows/s", "fed"), ratio("vs default", "fed", default)
-    yield from table(records, SECONDS, size, *fed, first="rows of a record")
+    single = next(point for point in measured["records"] if point["rows"] == 1)
+    yield (
+        "On the smallest of these, the default, about 64 KB a record, takes "
+        f"{number(default['seconds'])} s and {number(default['bytes'] / 1e6)} MB on disk; "
+        f"`output.rows_per_record: 1` takes {number(single['seconds'])} s and {number(single['bytes'] / 1e6)} MB, and "
+        f"feeds {times(single['fed'], default['fed'])} as fast."
+    )
 
 
 def arrays_lines(measured: dict) -> Iterator[str]:
@@ -300,9 +300,9 @@ def images_lines(measured: dict) -> Iterator[str]:
         yield f"Preprocessing was not measured: {prepared['failed']}"
     else:
         yield from (
-            "Preprocessing JPEGs in ten folders, without start-up. Plain Beam decodes every file and maps it to an "
-            "Example (`benchmarks/image_beam.py`); Beamfeed decodes [those that may be broken]"
-            "(images.md#speed-and-memory). JPEGs with Huffman tables of their own take longer.",
+            "Preprocessing JPEGs in ten folders, without start-up. Plain Beam decodes every file "
+            "(`benchmarks/image_beam.py`), Beamfeed [those that may be broken](images.md#speed-and-memory). JPEGs with "
+            "Huffman tables of their own take longer.",
             "",
         )
         yield from table(
@@ -319,7 +319,7 @@ def images_lines(measured: dict) -> Iterator[str]:
         yield f"Feeding was not measured: {fed['failed']}"
         return
     yield from (
-        f"Feeding: JPEGs of {fed['side']} x {fed['side']} pixels to batches of {fed['batch']}, float32 of "
+        f"Feeding JPEGs of {fed['side']} x {fed['side']} pixels as batches of {fed['batch']}, float32 of "
         f"{fed['size']} x {fed['size']}, with random flip, crop and brightness. Grain and PyTorch decode with Pillow.",
         "",
     )
@@ -355,8 +355,8 @@ def torch_lines(measured: dict) -> Iterator[str]:
         yield f"Not measured: {measured['failed']}"
         return
     yield from (
-        "`beamfeed.torch_dataset` and a reader of TFRecords in Python, record by record: the same windows, shuffled, "
-        "as batches of tensors. Workers are processes of the DataLoader.",
+        "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record: the same windows, "
+        "shuffled, as batches of tensors. Workers are those of the DataLoader.",
         "",
     )
     compared = ("vs record by record", lambda entry: times(entry.get("times_record_by_record"), 1))
@@ -372,16 +372,27 @@ def train_lines(train: dict) -> Iterator[str]:
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"Global batches of {train['batch']}, the same dataset and feed. The two workers share the cores of this "
-        "machine, so they do not show the gain from a second machine.",
+        f"Global batches of {train['batch']}, the same dataset and feed. The two workers share the cores of one "
+        "machine, so this does not show the gain from a second one.",
     ]
-    for model in train["models"]:
-        base = model["results"][FIT]["windows_per_second"]
-        compared = ("vs fit", lambda entry, base=base: f"{entry['windows_per_second'] / base:.2f}x")
-        yield from ["", f"{model['model']}:", ""]
-        yield from table(
-            model["results"], WINDOWS, figure("steps/s", "steps_per_second"), compared, ours=f"{OURS}*"
-        )  # fmt: skip
+    yield from ["", *table(*trained(train["models"]), first="windows/s", ours=f"{OURS}*")]
+
+
+def trained(models: list[dict]) -> tuple[dict[str, dict], *tuple[Column, ...]]:
+    """Each way to train, and two columns for each model: windows a second, and how many times Keras's."""
+    ways = {name: {"way": name} for model in models for name in ran(model["results"])}
+    columns: list[Column] = []
+    for model in models:
+        rates = {name: entry["windows_per_second"] for name, entry in ran(model["results"]).items()}
+
+        def rate(entry: dict, rates=rates) -> str:
+            return number(rates.get(entry["way"]))
+
+        def beside_fit(entry: dict, rates=rates) -> str:
+            return f"{rates[entry['way']] / rates[FIT]:.2f}x" if entry["way"] in rates else "-"
+
+        columns += [(model["model"], rate), ("vs fit", beside_fit)]
+    return ways, *columns
 
 
 def predict_lines(measured: dict) -> Iterator[str]:
@@ -442,7 +453,6 @@ def _lines(results: dict) -> Iterator[str]:
         f"Python {machine['python']}, {versions}. Load average before the start: {machine['load_before']}.",
         "",
         *preprocess_lines(results),
-        "",
     ]
     if results.get("decode"):
         yield from [*decode_lines(results["decode"]), ""]
@@ -460,7 +470,7 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         "## How it is measured",
         "",
-        "Runs are separate processes, one after the other, with the input in the page cache. Seconds are wall time "
-        "from start to exit, imports included; the bound and Beamfeed are the median of three runs, the others ran "
-        "once. Peak RSS is the highest sum over the process tree, sampled every 50 ms; shared pages count twice.",
+        "Each run is a process of its own, one after the other, with the input in the page cache. Seconds are wall "
+        "time from start to exit, imports included: the median of three runs for the bound and Beamfeed, one run for "
+        "the others. Peak RSS is the highest sum over the process tree, sampled every 50 ms; shared pages count twice.",
     ]

@@ -95,7 +95,10 @@ def results(tmp_path):
             "preprocess_ratio": 26.64,
             "feed": {"ours": 2_600_000.0, "plain": 12_000.0},
             "feed_ratio": 217.4,
-            "growth": [{"rows": 500_000, "seconds": 15.5, "peak_rss_mb": 1140.0}],
+            "growth": [
+                {"rows": 500_000, "seconds": 15.5, "peak_rss_mb": 1140.0},
+                {"rows": 1_000_000, "seconds": 30.0, "peak_rss_mb": 1150.0},
+            ],
             "records": [
                 {"rows": 1, "seconds": 40.0, "bytes": 90e6, "fed": 130_000.0},
                 {"rows": None, "seconds": 15.0, "bytes": 60e6, "fed": 2_600_000.0},
@@ -159,11 +162,46 @@ def results(tmp_path):
 
 def test_tables_hold_figures_and_ratios_to_ours(results):
     text = report.render(results)
-    assert "| bound | 2.5 | 0.25x | 2.0 | 0.33x | 500 | 1.0x |" in text
-    assert "| **beamfeed** | 10 | 1.0x | 6.0 | 1.0x | 900 | 1.1x |" in text
-    assert "| Beam | 82 | 8.2x | 78 | 13x | 800 | 4.0x |" in text
+    assert "| bound | 2.5 | 0.25x | 2.0 | 500 | 1.0x |" in text
+    assert "| **beamfeed** | 10 | 1.0x | 6.0 | 900 | 1.1x |" in text
+    assert "| Beam | 82 | 8.2x | 78 | 800 | 4.0x |" in text
     assert "| grain | 25,000 | 0.05x | 1,200 |" in text
-    assert "| **beamfeed, one worker** | 5,000 | 78 | 1.25x |" in text
+    assert "| **beamfeed, one worker** | 5,000 | 1.25x |" in text
+
+
+def test_another_fleet_has_a_line_with_all_that_ran(results):
+    small = {"assets": 32, "rows": 1000, "windows": 900, "raw_bytes": 2 << 20}
+    results["preprocess"].append(small | {"results": results["preprocess"][0]["results"]})
+    assert (
+        "32 assets of 1,000 rows, 2.0 MB of raw float32: bound 2.5 s; **beamfeed** 10 s; Beam 82 s."
+        in report.render(results)
+    )
+
+
+def test_models_that_are_trained_have_a_column_each(results):
+    faster = {"keras.Model.fit": {"windows_per_second": 1000.0}, "beamfeed, xla": {"windows_per_second": 1500.0}}
+    results["train"]["models"].append({"model": "Another", "results": faster})
+    text = report.render(results)
+    assert "| windows/s | A model | vs fit | Another | vs fit |" in text
+    assert "| keras.Model.fit | 4,000 | 1.00x | 1,000 | 1.00x |" in text
+    assert "| **beamfeed, one worker** | 5,000 | 1.25x | - | - |" in text
+    assert "| **beamfeed, xla** | - | - | 1,500 | 1.50x |" in text
+
+
+def test_decoding_alone_and_small_files_have_a_line(results):
+    results["decode"] = {"parquet": {"rows_per_second": 2_000_000.0, "pyarrow_rows_per_second": 1e7, "share": 0.2}}
+    points = [{"files": files, "seconds": files / 1000, "peak_rss_mb": 850.0} for files in (2000, 4000, 16_000)]
+    results["files"] = {"rows": 20, "points": points, "seconds_per_thousand_files": 1.0}
+    text = report.render(results)
+    assert "(`python benchmarks/decode.py`): parquet 2,000,000 (20%)." in text
+    assert "2,000 to 16,000 small files of 20 rows each: 2.0 to 16 s, 850 MB." in text
+    assert "1.0 s per thousand files." in text
+
+
+def test_growth_says_from_where_to_where(results):
+    text = report.render(results)
+    assert "One asset of 1,000,000 to 10,000,000 rows: 6.0 to 15 s, 900 to 945 MB." in text
+    assert "Linear fit of 1x to 8x: 1.000 s per million rows, 5.0 s to start (R² 1.000)." in text
 
 
 def test_images_and_pytorch_are_beside_what_they_are_compared_with(results):
@@ -212,9 +250,9 @@ def test_a_peak_on_the_way_is_not_hidden(results):
 
 def test_shapes_are_compared_with_the_first(results):
     text = report.render(results)
-    assert "| width: 16 columns | 4.0 | 1.0x | 500 | 1.0x |" in text
-    assert "| width: 1,000 columns | 6.0 | 1.5x | 650 | 1.3x |" in text
-    assert "| width: 9 columns | - | - | - | - |" in text
+    assert "| width: 16 columns | 1.0x | 1.0x |" in text
+    assert "| width: 1,000 columns | 1.5x | 1.3x |" in text
+    assert "| width: 9 columns | - | - |" in text
     assert "- width: 9 columns: exit code -9: out of memory" in text
 
 
@@ -222,9 +260,9 @@ def test_rows_of_tables_are_compared_with_the_plain_way(results):
     text = report.render(results)
     assert "| **beamfeed** | 160,000 | 14 | 1,171 | 2,600,000 |" in text
     assert "| ratio | 26.6x |  |  | 217x |" in text
-    assert "| 500,000 | 16 | 1,140 |" in text
-    assert "| 1 | 40 | 90 | 130,000 | 0.05x |" in text
-    assert "| **default**, about 64 KB | 15 | 60 | 2,600,000 | 1.0x |" in text
+    assert "500,000 to 1,000,000 rows: 16 to 30 s, 1,140 to 1,150 MB." in text
+    assert "about 64 KB a record, takes 15 s and 60 MB on disk; `output.rows_per_record: 1` takes 40 s" in text
+    assert "40 s and 90 MB, and feeds 0.05x as fast." in text
 
 
 def test_arrays_are_compared_with_memcpy(results):
