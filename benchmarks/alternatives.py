@@ -67,14 +67,14 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 ALTERNATIVES = (
     Alternative(
         "bound",
-        "the least that preprocessing must do, in one process: pyarrow reads all into memory, NumPy standardizes, bare "
-        "floats are written in TFRecord framing. Nothing is checked or read back.",
+        "the least that must be done, in one process: pyarrow reads all into memory, NumPy standardizes, bare floats "
+        "are written as TFRecords. Nothing is checked or read back.",
         script("preprocess_bound.py", workers=False),
         repeats=3,
     ),
     Alternative(
         OURS,
-        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, every shard read back.",
+        "every row is checked, every shard read back.",
         ours(),
         repeats=3,
     ),
@@ -85,13 +85,12 @@ ALTERNATIVES = (
     ),
     Alternative(
         "Beam, threads",
-        "`pandas.read_parquet`, one `tf.train.Example` per window, `WriteToTFRecord` without a shuffle, one thread per "
-        "core.",
+        "`pandas.read_parquet`, an Example per window, `WriteToTFRecord` without a shuffle; one thread per core.",
         script("preprocess_beam.py", "--mode", "multi_threading"),
     ),
     Alternative(
         "Beam, processes",
-        "the same, one worker process per core.",
+        "the same; one process per core.",
         script("preprocess_beam.py", "--mode", "multi_processing"),
     ),
     Alternative(

@@ -5,7 +5,6 @@ python benchmarks/report.py --results out/bench/results.json --out docs
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 
 from alternatives import OURS
@@ -86,8 +85,6 @@ def write(results: dict, out: Path) -> None:
         figures["feed"] = draw_rates({"": entries})
     if models := (results.get("train") or {}).get("models"):
         figures["train"] = draw_rates({entry["model"]: entry["results"] for entry in models})
-    if "png" in (results.get("profile") or {}):
-        shutil.copy(results["profile"]["png"], images / "bench-profile.png")
     for name, figure in figures.items():
         figure.savefig(images / f"bench-{name}.png", dpi=110)
     page = out / "benchmarks.md"

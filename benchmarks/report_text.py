@@ -46,10 +46,6 @@ def ratio(heading: str, key: str, base: dict) -> Column:
     return heading, lambda entry: times(entry.get(key), base.get(key))
 
 
-def count(heading: str, key: str) -> Column:
-    return heading, lambda entry: f"{entry[key]:,.0f}"
-
-
 SECONDS = figure("seconds", "seconds")
 MEMORY = figure("peak RSS, MB", "peak_rss_mb")
 WINDOWS = figure("windows/s", "windows_per_second")
@@ -68,11 +64,11 @@ def bold(name: str, ours: str = OURS) -> str:
     return f"**{name}**" if name == ours or (ours.endswith("*") and name.startswith(ours[:-1])) else name
 
 
-def span(points: list[dict], key: str, unit: str = "") -> str:
+def span(points: list[dict], key: str, unit: str = "", joined: str = " to ") -> str:
     """From the first point's figure to the last one's: 3.8 to 8.5 s."""
     ends = (points[0][key], points[-1][key])
     texts = (f"{value:,}" if isinstance(value, int) else number(value) for value in ends)
-    return " to ".join(dict.fromkeys(texts)) + unit
+    return joined.join(dict.fromkeys(texts)) + unit
 
 
 def cost(points: list[dict]) -> str:
@@ -93,13 +89,13 @@ def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
 
 
 def preprocess_lines(results: dict) -> Iterator[str]:
-    """Ours and its alternatives: a table for the first fleet, a line for each other."""
+    """Ours and its alternatives: all figures of the first fleet, and the seconds of the others."""
     windows = results["windows"]
     yield from [
         "## Preprocessing",
         "",
-        "Parquet with a timestamp and 8 float32 sensors per row becomes standardized windows of "
-        f"{windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows "
+        "Parquet with a timestamp and 8 float32 sensors becomes standardized windows of "
+        f"{windows['length']} rows, one every {windows['stride']}. All write the same windows "
         "(`tests/benchmarks/test_preprocess.py`).",
         "",
         "![Seconds and peak memory of each](images/bench-preprocess.png)",
@@ -107,28 +103,38 @@ def preprocess_lines(results: dict) -> Iterator[str]:
         *(f"- {bold(name)}: {description}" for name, description in results["alternatives"].items()),
         "",
     ]
-    for place, case in enumerate(results["preprocess"]):
-        entries = {
-            name: entry | {"net": net_seconds(name, entry, results["start_up"])}
-            for name, entry in ran(case["results"]).items()
-        }
-        raw = f"{number(case['raw_bytes'] / 2**20)} MB of raw float32"
-        if place == 0:
-            base = entries.get(OURS, {})
-            yield from [f"{title(case)}: {case['windows']:,} windows, {raw}.", ""]
-            yield from table(
-                entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"), MEMORY,
-                ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
-            )  # fmt: skip
-            yield ""
-            yield "*Without start-up* subtracts the seconds for one asset of 1,000 rows; `-`: under 5 % remains."
-        else:
-            took = "; ".join(f"{bold(name)} {number(entry['seconds'])} s" for name, entry in entries.items())
-            yield f"{title(case)}, {raw}: {took}."
+    first, *others = results["preprocess"]
+    entries = with_net(first, results["start_up"])
+    base = entries.get(OURS, {})
+    raw = first["raw_bytes"]
+    yield from [f"{title(first)}: {first['windows']:,} windows, {number(raw / 2**20)} MB of raw float32.", ""]
+    yield from table(
+        entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"), MEMORY,
+        ratio("disk vs raw", "bytes", {"bytes": raw}), *map(seconds_of, others),
+    )  # fmt: skip
+    yield from ["", "*Without start-up* subtracts the seconds for one asset of 1,000 rows; `-`: under 5 % remains."]
+    for case in results["preprocess"]:
         yield from left_out(case["results"])
-        yield ""
-        if remarks := list(shortfalls(entries)):
-            yield from ["Where Beamfeed is not the best:", "", *remarks, ""]
+    yield ""
+    remarks = list(shortfalls(entries))
+    for case in others:
+        remarks += (f"{title(case)}: {remark}" for remark in shortfalls(with_net(case, results["start_up"])))
+    if remarks:
+        yield from ["Where Beamfeed is not the best:", "", *(f"- {remark}" for remark in remarks), ""]
+
+
+def with_net(case: dict, start_up: dict) -> dict[str, dict]:
+    """What ran, by name, with the seconds beyond start-up."""
+    return {
+        name: entry | {"name": name, "net": net_seconds(name, entry, start_up)}
+        for name, entry in ran(case["results"]).items()
+    }
+
+
+def seconds_of(case: dict) -> Column:
+    """The seconds on another fleet."""
+    entries = ran(case["results"])
+    return f"seconds for {title(case)}", lambda entry: number(entries.get(entry["name"], {}).get("seconds"))
 
 
 def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
@@ -138,7 +144,7 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
         return
     for name, entry in entries.items():
         if name == BOUND:
-            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the bound"
+            line = f"Beamfeed takes {times(base['seconds'], entry['seconds'])} the time of the bound"
             if base["net"] is not None and entry["net"] is not None:
                 line += f", {times(base['net'], entry['net'])} without the start-up of both"
             yield f"{line}."
@@ -150,19 +156,21 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
                 if entry[key] < base[key]
             ]  # fmt: skip
             if better:
-                yield f"- {name} {' and '.join(better)}."
+                yield f"{name} {' and '.join(better)}."
 
 
 def decode_lines(results: dict) -> Iterator[str]:
     """What `decode.py` measured."""
+    yield from ["### Beside decoding alone", ""]
     if "failed" in results:
-        yield f"Decoding alone was not measured: {results['failed']}"
+        yield f"Not measured: {results['failed']}"
         return
-    rates = (f"{name} {entry['rows_per_second']:,.0f} ({entry['share']:.0%})" for name, entry in results.items())
+    shares = ", ".join(f"{name} {entry['share']:.0%}" for name, entry in ran(results).items())
     yield (
-        "Rows a second of one core without start-up, and their share of what pyarrow reaches by decoding alone "
-        f"(`python benchmarks/decode.py`): {'; '.join(rates)}."
+        "Rows a second of one core without start-up, as a share of what pyarrow decodes on one thread "
+        f"(`python benchmarks/decode.py`): {shares}. Each row is decoded twice, to check it and to write it."
     )
+    yield from left_out(results)
 
 
 def growth_lines(results: dict) -> Iterator[str]:
@@ -176,7 +184,7 @@ def growth_lines(results: dict) -> Iterator[str]:
             yield f"{grown.format(span(measured, axis))}: {cost(measured)}."
         if fitted := growth["fit"]:
             yield (
-                f"Linear fit of 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows, "
+                f"Linear fit: {fitted['seconds_per_million_rows']:.3f} s per million rows, "
                 f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
             )
         yield from memory_lines(axis, measured)
@@ -224,27 +232,23 @@ def days_lines(measured: dict[str, dict]) -> Iterator[str]:
 
 
 def shapes_lines(shapes: list[dict]) -> Iterator[str]:
-    """What `shapes.py` measured: each shape against the first of its family."""
+    """What `shapes.py` measured: a line for each family, each shape against the first."""
     yield from [
         "## The shape of the files",
         "",
-        "The same number of values in other files, each compared with the first line of its group.",
+        "The same number of values in other files; seconds and peak RSS as multiples of the first in the line.",
         "",
     ]
-    entries, failed = {}, {}
-    for shape in shapes:
-        first = next(other for other in shapes if other["family"] == shape["family"])
-        name = f"{shape['family']}: {shape['shape']}"
-        entries[name] = {key: shape[key].get("now") for key in ("seconds", "peak_rss_mb")}
-        entries[name] |= {f"first {key}": first[key].get("now") for key in ("seconds", "peak_rss_mb")}
-        if why := shape["failed"].get("now"):
-            failed[name] = {"failed": why}
-
-    def beside_first(heading: str, key: str) -> Column:
-        return heading, lambda entry: times(entry[key], entry[f"first {key}"])
-
-    yield from table(entries, beside_first("seconds", "seconds"), beside_first("peak RSS", "peak_rss_mb"))
-    yield from left_out(failed)
+    failed = {f"{shape['family']}: {shape['shape']}": shape["failed"] for shape in shapes if "now" in shape["failed"]}
+    for family in dict.fromkeys(shape["family"] for shape in shapes):
+        first, *others = [shape for shape in shapes if shape["family"] == family]
+        told = [first["shape"]]
+        for shape in others:
+            if "now" not in shape["failed"]:
+                ratios = (times(shape[key].get("now"), first[key].get("now")) for key in ("seconds", "peak_rss_mb"))
+                told.append(f"{shape['shape']}: {', '.join(ratios)}")
+        yield f"- {family}: {'; '.join(told)}"
+    yield from left_out({name: {"failed": why["now"]} for name, why in failed.items()})
 
 
 def tables_lines(measured: dict) -> Iterator[str]:
@@ -254,9 +258,8 @@ def tables_lines(measured: dict) -> Iterator[str]:
         "## Tables",
         "",
         f"{measured['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam "
-        "with tensorflow-transform on dicts, one Example per row (`benchmarks/table_beam.py`), and tf.data with "
-        f"`parse_single_example`. It gets {measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}. Rows per "
-        "second are without start-up.",
+        "with tensorflow-transform on dicts (`benchmarks/table_beam.py`), and tf.data with `parse_single_example`. It "
+        f"gets {measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}. Rows per second are without start-up.",
         "",
     )
     entries = {
@@ -280,16 +283,17 @@ def tables_lines(measured: dict) -> Iterator[str]:
 
 def arrays_lines(measured: dict) -> Iterator[str]:
     """What `arrays.py` measured: bytes a second of several ways to feed one array, beside copying memory."""
+    ways = (
+        f"{name} {entry['bytes_per_second'] / 1e9:.2f} ({entry['of_memcpy']:.0%})"
+        for name, entry in ran(measured["ways"]).items()
+    )
     yield from (
         "## Arrays",
         "",
         f"`beamfeed.load_arrays` on {measured['rows']:,} rows of {measured['row_bytes']:,} bytes in the page cache, in "
-        f"shuffled batches of {measured['batch']}. `memcpy` is `np.copyto` of as many bytes by one thread; `records` "
-        "is the same array preprocessed.",
-        "",
+        f"shuffled batches of {measured['batch']}. GB a second, and the share of `np.copyto` on one thread "
+        f"(`records`: the same array preprocessed): {', '.join(ways)}.",
     )
-    speed = ("GB/s", lambda entry: f"{entry['bytes_per_second'] / 1e9:.2f}")
-    yield from table(measured["ways"], speed, ("of memcpy", lambda entry: f"{entry['of_memcpy']:.0%}"))
 
 
 def images_lines(measured: dict) -> Iterator[str]:
@@ -306,13 +310,11 @@ def images_lines(measured: dict) -> Iterator[str]:
             "",
         )
         yield from table(
-            {f"{name}, {sort['side']} x {sort['side']} pixels": sort for name, sort in prepared.items()},
-            count("images", "images"),
+            {f"{sort['images']:,} {name}, {sort['side']} x {sort['side']}": sort for name, sort in prepared.items()},
             ("beamfeed, images/s", lambda sort: number(sort["ours"]["images_per_second"])),
             ("plain Beam, images/s", lambda sort: number(sort["plain"]["images_per_second"])),
             ("ratio", lambda sort: f"{sort['ratio']:.1f}x"),
-            ("peak RSS, MB", lambda sort: number(sort["growth"][0]["peak_rss_mb"])),
-            ("of 4x the images", lambda sort: number(sort["growth"][1]["peak_rss_mb"])),
+            ("peak RSS, MB; of 4x the images", lambda sort: span(sort["growth"], "peak_rss_mb", joined="; ")),
         )
     yield ""
     if "failed" in fed:
@@ -355,12 +357,15 @@ def torch_lines(measured: dict) -> Iterator[str]:
         yield f"Not measured: {measured['failed']}"
         return
     yield from (
-        "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record: the same windows, "
-        "shuffled, as batches of tensors. Workers are those of the DataLoader.",
+        "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record (and how many times as "
+        "fast): the same windows, shuffled, as batches of tensors.",
         "",
     )
-    compared = ("vs record by record", lambda entry: times(entry.get("times_record_by_record"), 1))
-    yield from table(measured["results"], WINDOWS, compared, MEMORY, ours="torch_dataset*")
+    results = ran(measured["results"])
+    for name, entry in results.items():
+        compared = f" ({times(entry['times_record_by_record'], 1)})" if "times_record_by_record" in entry else ""
+        told = f"{number(entry['windows_per_second'])} windows/s{compared}, {number(entry['peak_rss_mb'])} MB"
+        yield f"- {bold(name, 'torch_dataset*')}: {told}"
 
 
 def train_lines(train: dict) -> Iterator[str]:
@@ -372,8 +377,8 @@ def train_lines(train: dict) -> Iterator[str]:
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"Global batches of {train['batch']}, the same dataset and feed. The two workers share the cores of one "
-        "machine, so this does not show the gain from a second one.",
+        f"Global batches of {train['batch']}. The two workers share the cores of one machine: the gain from a second "
+        "machine is not shown.",
     ]
     yield from ["", *table(*trained(train["models"]), first="windows/s", ours=f"{OURS}*")]
 
@@ -419,19 +424,9 @@ def predict_lines(measured: dict) -> Iterator[str]:
         yield f"| {point['windows']:,} | {' | '.join(took)} |"
 
 
-def profile_lines(profile: dict) -> Iterator[str]:
-    """What `beamfeed profile` said."""
-    yield from ["## Profile of the demo", ""]
-    if "failed" in profile:
-        yield f"Not measured: {' '.join(profile['failed'].split())}"
-        return
-    yield from [f"    {profile['command']}", "", "![Rates of the stages and options](images/bench-profile.png)", ""]
-    yield profile["text"].splitlines()[-1]
-
-
 PARTS = {"days": days_lines, "shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines,
          "images": images_lines, "feed": feed_lines, "torch": torch_lines, "train": train_lines,
-         "predict": predict_lines, "profile": profile_lines}  # fmt: skip
+         "predict": predict_lines}  # fmt: skip
 
 
 def render(results: dict) -> str:
@@ -455,7 +450,7 @@ def _lines(results: dict) -> Iterator[str]:
         *preprocess_lines(results),
     ]
     if results.get("decode"):
-        yield from [*decode_lines(results["decode"]), ""]
+        yield from ["", *decode_lines(results["decode"]), ""]
     yield from growth_lines(results)
     for part, lines in PARTS.items():
         if results.get(part):
@@ -470,7 +465,7 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         "## How it is measured",
         "",
-        "Each run is a process of its own, one after the other, with the input in the page cache. Seconds are wall "
-        "time from start to exit, imports included: the median of three runs for the bound and Beamfeed, one run for "
-        "the others. Peak RSS is the highest sum over the process tree, sampled every 50 ms; shared pages count twice.",
+        "Each run is a process of its own, with the input in the page cache. Seconds are wall time, imports included: "
+        "the median of three runs for the bound and Beamfeed, one run for the others. Peak RSS is the highest sum over "
+        "the process tree, sampled every 50 ms; shared pages count twice.",
     ]

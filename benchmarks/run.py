@@ -4,10 +4,9 @@
     python benchmarks/run.py --size large --out out/bench --docs docs
     python benchmarks/run.py --size large --out out/bench --docs docs --parts tables train
 
-Preprocessing against the alternatives, our growth with rows and with assets, feeding
-(`feed.py`), training (`train.py`), and `beamfeed profile` on the demo's data. Each
-run is a process of its own on a machine that does nothing else meanwhile; the input
-is in the page cache, written pages are flushed before.
+Preprocessing against the alternatives, our growth with rows and with assets, feeding, training,
+predicting. Each run is a process of its own on a machine that does nothing else meanwhile; the
+input is in the page cache, written pages are flushed before.
 """
 
 import argparse
@@ -138,11 +137,12 @@ class Bench:
 
     def files(self, counts: Sequence[int]) -> dict:
         """What `small_files.py` reports of series, and what each further thousand files takes."""
-        options = ["--files", *map(str, counts), "--kinds", "series", "--format", "parquet"]
-        report = self._script("small_files", [*options, "--cores", str(self._workers)])
+        report = self._script(
+            "small_files", ["--files", *map(str, counts), "--format", "parquet", "--mode", "processes"]
+        )
         if "failed" in report:
             return report
-        points = report["series"]
+        points = report["processes"]
         # Millions of files in the place of millions of rows.
         fitted = fit([point["files"] for point in points], [point["seconds"] for point in points])
         per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
@@ -195,25 +195,6 @@ class Bench:
         say("feeding PyTorch")
         return self._script("torch_door", ["--rows", str(rows), "--assets", str(assets)])
 
-    def profile(self, png: Path) -> dict:
-        """What `beamfeed profile` says of the demo's dataset; its plot goes to `png`."""
-        say("profile of the demo's dataset")
-        job, files = HERE.parent / "examples" / "fleet.yaml", HERE.parent / "examples" / "make_fleet.py"
-        beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
-        command_line = ["profile", "out/demo/data", "--job"]
-        # The example's paths are relative, so all of it lands in the scratch folder.
-        for command in (
-            [sys.executable, str(files), "--out", "out/fleet"],
-            [*beamfeed, "preprocess", str(job)],
-            [*beamfeed, *command_line, str(job), "--out", "."],
-        ):
-            done = subprocess.run(command, cwd=self._scratch, capture_output=True, text=True)
-            if done.returncode:
-                return {"failed": f"exit code {done.returncode}: {done.stderr[-300:]}"}
-        shutil.copy(self._scratch / "profile.png", png)
-        shown = f"beamfeed {' '.join(command_line)} examples/fleet.yaml"
-        return {"command": shown, "text": done.stdout.strip(), "png": str(png)}
-
     def _script(self, name: str, options: Sequence[str]) -> dict:
         path = self._scratch / f"{name}.json"
         code = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options, "--json", str(path)]).returncode
@@ -224,7 +205,7 @@ def _ours() -> Alternative:
     return next(alternative for alternative in ALTERNATIVES if alternative.name == OURS)
 
 
-def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict[str, Callable[[], Any]]:
+def parts(bench: Bench, size: Size, name: str, scratch: Path) -> dict[str, Callable[[], Any]]:
     """What measures each part of the results."""
     return {
         "start_up": bench.start_up,
@@ -244,13 +225,12 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
         "torch": lambda: bench.torch(*size.feed),
         "train": lambda: bench.train(*size.train, size.repeats),
         "predict": lambda: bench.predict(*size.predict),
-        "profile": lambda: bench.profile(out / "profile.png"),
     }
 
 
 PARTS = (
     "start_up", "preprocess", "decode", "growth", "files", "days", "shapes", "tables", "arrays", "images", "feed",
-    "torch", "train", "predict", "profile",
+    "torch", "train", "predict",
 )  # fmt: skip
 
 
@@ -280,7 +260,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory(dir=args.out) as folder:
         scratch = Path(folder).resolve()
-        measures = parts(Bench(scratch, workers), SIZES[args.size], args.size, args.out, scratch)
+        measures = parts(Bench(scratch, workers), SIZES[args.size], args.size, scratch)
         for name in PARTS:
             if name in args.parts:
                 results[name] = measures[name]()

@@ -1,21 +1,21 @@
 """Many small files, by processes and by threads: `python benchmarks/small_files.py [--files 10000] [--format csv]`.
 
-Prints the seconds of each, of the whole job and of its scan, by which it is planned.
+Prints seconds and memory of each, and the seconds of its scan, by which it is planned.
 """
 
 import argparse
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from measure import measure_writing
+from turns import write_json
 
 ROWS, A_FOLDER = 40, 1000
 JOB = """
@@ -39,32 +39,36 @@ def make_files(folder: Path, count: int, format_: str) -> None:
         write(table, place / f"m{i:06d}.{format_}")
 
 
-def run(folder: Path, mode: str) -> tuple[float, float]:
-    """Seconds of the job, and of its scan."""
-    output = folder / "data"
-    shutil.rmtree(output, ignore_errors=True)
-    job = folder / "job.yaml"
+def run(folder: Path, mode: str) -> dict[str, float]:
+    """What the job takes, and the seconds of its scan."""
+    job, log = folder / "job.yaml", folder / "log.txt"
     job.write_text(JOB.format(folder=folder))
     command = [sys.executable, "-m", "beamfeed.launcher.cli", "preprocess", str(job), *MODES[mode]]
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    took = time.monotonic() - began
-    scan = re.search(r"scan: [\d,]+ files in ([\d.]+) s", done.stdout + done.stderr)
-    return took, float(scan[1])
+    whole = measure_writing(command, folder / "data", log)
+    scan = re.search(r"scan: [\d,]+ files in ([\d.]+) s", log.read_text())
+    return {**asdict(whole), "scan_seconds": float(scan[1])}
 
 
 def main() -> None:
-    """Prints a line for each mode."""
+    """Prints a line for each number of files and mode."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--files", type=int, nargs="+", default=[10_000])
     parser.add_argument("--format", choices=("csv", "parquet"), default="csv")
     parser.add_argument("--mode", choices=MODES, action="append", help="only this one")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        make_files(Path(name), arguments.files, arguments.format)
-        for mode in arguments.mode or MODES:
-            whole, scan = run(Path(name), mode)
-            print(f"{arguments.files:,} files of {arguments.format}, {mode}: {whole:.1f} s, scanned in {scan:.1f} s")
+    results: dict = {"rows": ROWS, **{mode: [] for mode in arguments.mode or MODES}}
+    for count in arguments.files:
+        with tempfile.TemporaryDirectory() as name:
+            make_files(Path(name), count, arguments.format)
+            for mode in arguments.mode or MODES:
+                figures = run(Path(name), mode)
+                results[mode].append({"files": count, **figures})
+                print(
+                    f"{count:,} files of {arguments.format}, {mode}: {figures['seconds']:.1f} s, "
+                    f"{figures['peak_rss_mb']:,.0f} MB, scanned in {figures['scan_seconds']:.1f} s"
+                )
+    write_json(results, arguments.json)
 
 
 if __name__ == "__main__":
