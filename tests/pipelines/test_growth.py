@@ -109,7 +109,7 @@ def test_statistics_are_those_of_the_first_run_until_they_are_made_anew(tmp_path
     of_tfds = [len(list((lake.output / one["data"]).glob("dataset_info.json"))) for one in manifest["increments"]]
     assert of_tfds == [1, 0]  # tensorflow-datasets finds no shards in two folders
     drift = manifest["increments"][1]["drift"]["count"]
-    deviation = first["count"][[row in lake.rows("train") for row in first["row"]]].std(ddof=0)
+    deviation = first["count"][first["row"].isin(lake.rows("train"))].std(ddof=0)
     assert drift == pytest.approx(100 / deviation, rel=0.1)
     assert f"new files are unlike those of the first run: the mean of count is {drift:+.1f} deviations" in str(
         manifest["notes"]

@@ -45,7 +45,8 @@ def read_counts(path: str, compression: str, measure: Measure) -> Iterator[np.nd
         to it.
     """
     try:
-        yield from open_shard(path, compression).batch(RECORDS).map(measure).as_numpy_iterator()
+        for serialized in open_shard(path, compression).batch(RECORDS):
+            yield measure(serialized).numpy()  # in a `map` it would be traced again for each shard
     except tf.errors.NotFoundError:
         raise UserError(f"{path}: is missing") from None
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
