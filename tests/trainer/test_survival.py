@@ -96,15 +96,15 @@ def start(free_ports, tmp_path):
         process.communicate()
 
 
-def end(process: subprocess.Popen, seconds: float = 300) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=seconds)
+def end(process: subprocess.Popen) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=300)
     code = process.returncode
     return 128 - code if code < 0 else code, errors
 
 
 def finish(group: list[subprocess.Popen]) -> None:
     for process in group:
-        code, errors = end(process, 200)
+        code, errors = end(process)
         assert code == 0, errors
 
 
@@ -285,7 +285,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
     wait_for_step(stopped, 100, group)
     group[1].send_signal(signal.SIGTERM)
     for process in group:
-        code, errors = end(process, 60)
+        code, errors = end(process)
         assert code == PREEMPTED, errors
         assert re.search(r"^train: stopped at step \d+, saved. The same command continues.$", errors, re.MULTILINE)
     assert 100 <= last_step(stopped) < 8 * 93
@@ -295,7 +295,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
 
 def test_a_worker_that_never_comes_is_named(job_file, start):
     (chief,) = start(job_file("alone", join_timeout="12s"), workers=2, come=1)
-    code, errors = end(chief, 60)
+    code, errors = end(chief)
     assert code == LOST, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("worker 0:")]
     assert "waited 12 s" in line
@@ -307,7 +307,7 @@ def test_sigterm_ends_a_worker_that_waits(job_file, start):
     (chief,) = start(job_file("alone", join_timeout="5m"), workers=2, come=1)
     wait_for_listening(chief)
     chief.send_signal(signal.SIGTERM)
-    code, errors = end(chief, 30)
+    code, errors = end(chief)
     assert code > 128
     assert "asked to stop (connecting)" in errors
 
@@ -317,7 +317,7 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
     group = start(job, 2)
     wait_for_step(job, 20, group)
     group[1].kill()
-    code, errors = end(group[0], 30)
+    code, errors = end(group[0])
     assert code == LOST, errors
     assert "worker 1 (127.0.0.1:" in errors
     assert "does not answer" in errors
@@ -338,7 +338,7 @@ def test_a_frozen_worker_is_named(job_file, start, workers, frozen):
     wait_for_step(job, 20, group)
     group[frozen].send_signal(signal.SIGSTOP)
     others = [process for process in group if process is not group[frozen]]
-    ends = [end(process, 60) for process in others]
+    ends = [end(process) for process in others]
     group[frozen].kill()
     for code, errors in ends:
         assert code == LOST, errors
