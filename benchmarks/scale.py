@@ -68,7 +68,9 @@ def works_of(source: Timeseries, piece: FileSlice) -> list[Sized]:
         for unit in source.units(asset)
     )
     no_classes = SeenClasses.zero(())
-    return list(source.works(SeriesVerdict(asset, None, seen=no_classes, splits=frozenset({asset.split}), units=units)))
+    return list(
+        source.works(SeriesVerdict(asset, None, classes=no_classes, splits=frozenset({asset.split}), units=units))
+    )
 
 
 def split_of(rows: list[int]) -> tuple[SplitInfo, list[np.ndarray]]:

@@ -78,9 +78,9 @@ class JobFailed(BeamfeedError):
     MARK = "job failed: "
 
 
-def near_miss(given: object, allowed: Sequence[str]) -> str:
+def near_miss(value: object, allowed: Sequence[str]) -> str:
     """The end of a message: `; did you mean 'x'?`, or nothing."""
-    near = difflib.get_close_matches(str(given), allowed, n=1)
+    near = difflib.get_close_matches(str(value), allowed, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

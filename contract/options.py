@@ -63,7 +63,10 @@ INIT = Program(
     (
         option("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://"),
         option("--out", metavar="JOB", help="the job file to write; printed if left out"),
-        *(option(f"--{name}", metavar="NAME", help=f"{what}; guessed if left out") for name, what in _GUESSED.items()),
+        *(
+            option(f"--{name}", metavar="NAME", help=f"{meaning}; guessed if left out")
+            for name, meaning in _GUESSED.items()
+        ),
         option("--kind", choices=KINDS, help="what the files hold; guessed if left out"),
         _OVERWRITE,
     ),
@@ -89,8 +92,8 @@ ADOPT = Program(
     (QUIET, JSON),
     (
         option("folder", metavar="FOLDER", help="the folder of the TFRecords, local or gs://"),
-        *(repeated(f"--{name}", "NAME", f"{what}; may be repeated") for name, what in _ROLES.items()),
-        *(repeated(f"--{name}", "NAME=VALUE", what) for name, what in _VALUES.items()),
+        *(repeated(f"--{name}", "NAME", f"{meaning}; may be repeated") for name, meaning in _ROLES.items()),
+        *(repeated(f"--{name}", "NAME=VALUE", meaning) for name, meaning in _VALUES.items()),
         option("--name", metavar="NAME", help="the name of the dataset; the folder's if left out"),
         option("--out", metavar="DIR", help="write manifest and index to this folder instead of beside the shards"),
         option("--job", metavar="JOB", help="write a job file that trains on it"),

@@ -79,7 +79,7 @@ def _fetch(path: str, folder: str) -> Package:
         raise UserError(f"{KEY}: {path} does not exist")
     if os.path.isdir(local):
         if not os.path.exists(os.path.join(local, "__init__.py")):
-            has_build = any(os.path.exists(os.path.join(local, one)) for one in ("pyproject.toml", "setup.py"))
+            has_build = any(os.path.exists(os.path.join(local, name)) for name in ("pyproject.toml", "setup.py"))
             hint = "; build a wheel of it (pip wheel --no-deps) and name that" if has_build else ""
             raise UserError(f"{KEY}: {path} has no __init__.py, so it is no package{hint}")
     elif not name.endswith((".py", ".whl")):

@@ -73,10 +73,10 @@ class Program:
 
     def shows_help(self, argv: Sequence[str]) -> bool:
         """Prints the help where it is asked for, and says whether it was: for programs whose options Beam parses."""
-        is_asked = not {"-h", "--help"}.isdisjoint(argv)
-        if is_asked:
+        asks_for_help = not {"-h", "--help"}.isdisjoint(argv)
+        if asks_for_help:
             self.parser().print_help()
-        return is_asked
+        return asks_for_help
 
     def run(
         self,

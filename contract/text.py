@@ -27,6 +27,6 @@ def size_text(size: float) -> str:
     return f"{size / 1000:.1f} TB"
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: int, noun: str) -> str:
     """`1 file`, `2,000 files`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

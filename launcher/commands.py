@@ -89,7 +89,7 @@ def _carry_out(args: argparse.Namespace, plan: Plan, again: str) -> int:
 def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     """What the job asks for when its model is trained."""
     train = plan.job.train
-    if train is None or TRAIN not in plan.asked or read_result(train.workdir) is None:
+    if train is None or TRAIN not in plan.requested or read_result(train.workdir) is None:
         return 0
     for name in plan.job.after:
         program = {"predict": options.PREDICT, "score": options.SCORE, "report": options.REPORT}[name]
@@ -109,8 +109,8 @@ def train(args: argparse.Namespace) -> int:
 
 def _summarize(plan: Plan, again: str, seconds: dict[str, float], display: Display) -> None:
     job = plan.job
-    manifest = find_manifest(job.output.path) if PREPROCESS in plan.asked else None
-    train = job.train if TRAIN in plan.asked else None
+    manifest = find_manifest(job.output.path) if PREPROCESS in plan.requested else None
+    train = job.train if TRAIN in plan.requested else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     review = read_review(train.workdir, result.fingerprint) if train and result else None
@@ -184,12 +184,17 @@ def find_learning_rate(args: argparse.Namespace) -> int:
 
 def runs(args: argparse.Namespace) -> int:
     """Lists runs."""
-    found = verbs.list_runs(args.where, args.all)
+    listed = verbs.list_runs(args.where, args.all)
     if args.json:
-        for one in found:
-            emit_event("run", state=one.record.state(), path=one.layout.record, **one.record.model_dump(mode="json"))
-    elif found:
-        print(verbs.table(found))
+        for listed_run in listed:
+            emit_event(
+                "run",
+                state=listed_run.record.state(),
+                path=listed_run.layout.record,
+                **listed_run.record.model_dump(mode="json"),
+            )
+    elif listed:
+        print(verbs.table(listed))
     else:
         note(f"beamfeed: no run is recorded {f'for {args.where}' if args.where else 'on this machine'}")
     return 0
@@ -269,10 +274,10 @@ def cancel(args: argparse.Namespace) -> int:
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
     ended: list[str] = []
     failed: UserError | None = None
-    for one in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
+    for unfinished in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
         try:
-            with verbs.in_its_folder(one):
-                ended += verbs.cancel(one)
+            with verbs.in_its_folder(unfinished):
+                ended += verbs.cancel(unfinished)
         except UserError as error:  # the others can be ended all the same
             failed = error
     stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets) if is_job else 0)

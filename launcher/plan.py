@@ -44,7 +44,7 @@ class Plan:
       job_path: its file.
       stages: of it.
       overrides: that were given, as are those below.
-      asked: the names of the stages.
+      requested: the names of the stages.
       max_assets: of a smoke test.
       beam_options: for preprocessing.
       replace: whether another job's dataset may be replaced.
@@ -57,7 +57,7 @@ class Plan:
     job_path: str
     stages: tuple[Stage, ...]
     overrides: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
     max_assets: int | None = None
     beam_options: tuple[str, ...] = ()
     replace: bool = False
@@ -102,7 +102,7 @@ def make_plan(
       UserError: if the job file is wrong or nothing matches its input.
       JobFailed: if the dataset is complete, but not within the job's limits.
     """
-    given = tuple(overrides)
+    settings = tuple(overrides)
     job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
     preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {job_path}'"
     if TRAIN in names and job.train is None:
@@ -146,7 +146,7 @@ def make_plan(
         job,
         job_path,
         tuple(stages),
-        given,
+        settings,
         tuple(names),
         max_assets,
         tuple(beam_options),

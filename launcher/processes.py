@@ -245,11 +245,15 @@ def _wait_for_all(running: Sequence[Running], seconds: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _describe(one: Running) -> str:
-    ending = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
-    if one.signal == signal.SIGKILL:
+def _describe(running: Running) -> str:
+    ending = (
+        f"was ended by {signal.Signals(running.signal).name}"
+        if running.signal
+        else f"ended with exit code {running.code}"
+    )
+    if running.signal == signal.SIGKILL:
         ending += ", as a system does that runs out of memory"
-    return f"{one.title} {ending}" + (f"; its log is {one.process.log}" if one.log else "")
+    return f"{running.title} {ending}" + (f"; its log is {running.process.log}" if running.log else "")
 
 
 def _show(lines: Sequence[str]) -> None:

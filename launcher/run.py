@@ -48,7 +48,7 @@ def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str,
             progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
             display.begins(progress, stage.reason)
             later = to_do[to_do.index(stage) + 1 :]
-            code = run_stage(stage, recorder, progress, [one for one in later if one.backend == stage.backend])
+            code = run_stage(stage, recorder, progress, [other for other in later if other.backend == stage.backend])
             took = time.monotonic() - progress.started
             display.ends(progress, code, took)
             if code and stage.name == FLOOR:
@@ -76,10 +76,10 @@ def run_stage(
     def take_on() -> Submission:
         taken = last = backend.submit(stage, shown)
         try:
-            for one in later:
-                if (chained := backend.chain(one, last, shown)) is None:
+            for next_stage in later:
+                if (chained := backend.chain(next_stage, last, shown)) is None:
                     break
-                recorder.is_chained(one, chained)
+                recorder.is_chained(next_stage, chained)
                 last = chained
         except UserError as error:  # the stage that was taken on is followed all the same
             shown.say(f"{error}; it is handed in again later")
@@ -144,19 +144,19 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
 
 def estimates(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Estimate]:
     """What the stages that are to do will take, by their names."""
-    found: dict[str, Estimate] = {}
+    by_stage: dict[str, Estimate] = {}
     for stage in plan.stages:
         if stage.complete:
             continue
         if stage.name == PREPROCESS:
-            found[stage.name] = estimate_preprocess(stage, plan.files, prices)
+            by_stage[stage.name] = estimate_preprocess(stage, plan.files, prices)
         elif stage.name == TRAIN and plan.job.train is not None:
             windows = windows_in(plan.dataset, "train") if plan.dataset else 0
             earlier = read_result(stage.output)
             seconds = earlier.seconds / earlier.steps if earlier is not None and earlier.steps else None
             steps = plan.job.train.epochs * train_steps(windows, plan.job.train.feed.batch_size)
-            found[stage.name] = estimate_train(stage, min(steps, plan.job.train.max_steps or steps), seconds, prices)
-    return found
+            by_stage[stage.name] = estimate_train(stage, min(steps, plan.job.train.max_steps or steps), seconds, prices)
+    return by_stage
 
 
 def is_billed(plan: Plan) -> bool:

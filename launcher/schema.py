@@ -24,7 +24,7 @@ def job_schema() -> dict[str, Any]:
     sections = schema["$defs"]
     for section in (schema, *sections.values()):
         for key in section.get("properties", {}).values():
-            if "description" not in key and (description := _told(key, section, sections)):
+            if "description" not in key and (description := _section_description(key, section, sections)):
                 key["description"] = description
     for section in (schema, *sections.values()):
         for key in _values(section):
@@ -41,7 +41,7 @@ def job_schema() -> dict[str, Any]:
 def _values(section: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What a section's keys, and the entries of their lists and mappings, may hold."""
     inner = [*section.get("properties", {}).values(), *section.get("anyOf", ())]
-    inner += [one for one in (section.get("items"), section.get("additionalProperties")) if isinstance(one, dict)]
+    inner += [part for part in (section.get("items"), section.get("additionalProperties")) if isinstance(part, dict)]
     for value in inner:
         yield from _values(value)
         yield value
@@ -59,7 +59,7 @@ def _allow_variable(value: dict[str, Any]) -> None:
     value.update(about, anyOf=[*alone, _VARIABLE])
 
 
-def _told(key: dict[str, Any], section: dict[str, Any], sections: dict[str, Any]) -> str:
+def _section_description(key: dict[str, Any], section: dict[str, Any], sections: dict[str, Any]) -> str:
     """The description of the one section that a key may hold; of a key that names its own section, that section's."""
     if "const" in key:
         return str(section.get("description", ""))

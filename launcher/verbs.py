@@ -32,8 +32,8 @@ TAIL = 2000  # bytes of its log that are shown of a run that goes on
 
 def list_runs(named: str | None, everything: bool = False) -> list[Run]:
     """The newest runs of a job file or a folder; without one, those that were started on this machine."""
-    found = known_runs() if named is None else find_runs(named)
-    return list(found if everything else islice(found, LISTED))
+    runs = known_runs() if named is None else find_runs(named)
+    return list(runs if everything else islice(runs, LISTED))
 
 
 def table(runs: Iterable[Run]) -> str:
@@ -60,8 +60,8 @@ def state_of(run: Run) -> tuple[str, str]:
         return state, record.why
     if not record.anew and not _left(run):
         return "done", ""
-    seen = (datetime.now(UTC) - record.attempt.seen).total_seconds()
-    lost = f"its launcher, {record.attempt.who}, was last seen {clock(seen)} ago"
+    silence = (datetime.now(UTC) - record.attempt.seen).total_seconds()
+    lost = f"its launcher, {record.attempt.launcher}, was last seen {clock(silence)} ago"
     try:
         work = find_work(run)
         if work is not None:
@@ -87,7 +87,7 @@ def describe(run: Run) -> str:
         f"run {record.id} of job {record.job}: {state}" + (f": {words}" if words else ""),
         f"  began      {first.began:%Y-%m-%d %H:%M:%S} UTC{until}"
         + (f", {len(record.attempts)} attempts" * (len(record.attempts) > 1)),
-        f"  by         {last.command} ({last.who}, in {record.folder})",
+        f"  by         {last.command} ({last.launcher}, in {record.folder})",
         f"  folder     {run.layout.place}",
     ]
     for stage in record.stages:
@@ -201,11 +201,11 @@ def plan_again(run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> 
     record = run.record
     has_secrets = any("${" in override for override in record.overrides)  # which stood there, and are not kept
     if as_kept or has_secrets or not _has_job(run):
-        given, path, max_assets = list(overrides), run.layout.job, None
+        settings, path, max_assets = list(overrides), run.layout.job, None
     else:
-        given, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
+        settings, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
     return make_plan(
-        path, given, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace,
+        path, settings, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace,
         refit=record.refit,
     )  # fmt: skip
 
@@ -224,10 +224,10 @@ def unfinished(job_path: str, overrides: Sequence[str], max_assets: int | None) 
       UserError: if the job file is wrong.
     """
     job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
-    found: list[Run] = []
+    runs: list[Run] = []
     with suppress(OSError, UserError):  # what runs elsewhere can be ended all the same
-        found += (run for run in runs_in(places_of(job)) if run.record.outcome in ("running", "left"))
-    return found
+        runs += (run for run in runs_in(places_of(job)) if run.record.outcome in ("running", "left"))
+    return runs
 
 
 def cancel(run: Run) -> list[str]:
@@ -246,7 +246,7 @@ def cancel(run: Run) -> list[str]:
                 break
             time.sleep(LOOK_SECONDS)
         else:
-            raise UserError(f"run {record.id}: {record.attempt.who} was asked to end it, and has not yet")
+            raise UserError(f"run {record.id}: {record.attempt.launcher} was asked to end it, and has not yet")
         if now.state() not in ("left", "lost"):
             return [f"run {record.id} is {now.state()}"]
         record = now
@@ -270,12 +270,12 @@ def find_work(run: Run) -> tuple[StageRecord, Submission] | None:
     if record.outcome not in ("left", "running"):
         return None
     job = job_of(run)
-    later = [one.record for one in runs_in([run.layout.place]) if one.record.id > record.id]
-    of_later_runs = {stage.handle for one in later for stage in one.stages}
+    later = [other.record for other in runs_in([run.layout.place]) if other.record.id > record.id]
+    of_later_runs = {stage.handle for later_record in later for stage in later_record.stages}
     for stage in record.from_current():
-        found = backends()[stage.backend].find(stage.stage(job))
-        if found is not None and stage.handle in ("", found.title) and found.title not in of_later_runs:
-            return stage, found
+        work = backends()[stage.backend].find(stage.stage(job))
+        if work is not None and stage.handle in ("", work.title) and work.title not in of_later_runs:
+            return stage, work
         if not _is_made(stage):  # else one that waited for it may have begun
             return None
     return None

@@ -104,8 +104,8 @@ class PreprocessPipeline:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
         checked = self.check(pipeline)
-        statistics, made, found = self._learn(checked)
-        path = "" if made is None else beam.pvalue.AsSingleton(made)
+        statistics, made_path, new_statistics = self._learn(checked)
+        path = "" if made_path is None else beam.pvalue.AsSingleton(made_path)
         for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
         write = WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
         written = checked.shards | "WriteToTFRecord" >> write
@@ -133,7 +133,7 @@ class PreprocessPipeline:
             beam.pvalue.AsList(checked.was_short),
             beam.pvalue.AsSingleton(statistics),
             path,
-            *found,
+            *new_statistics,
             *self._left(pipeline),
         )
 
@@ -273,7 +273,7 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
     # Which splits have assets is told of the whole dataset when it is published.
-    chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.kept, source.job)
+    chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.taking_part, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
         PlanAsset(source, is_mixed=job.growth.is_mixed, again=layout.again),
         beam.pvalue.AsSingleton(chosen),
@@ -325,7 +325,7 @@ def _reread(name: str, part: Piece | Reject) -> tuple[str, Reread | Reject]:
 
 
 def _every_name(_: Names, job: Job) -> None:
-    """As `Names.kept`, of a job that takes all assets."""
+    """As `Names.taking_part`, of a job that takes all assets."""
 
 
 def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source) -> tuple[int, Packed]:
@@ -357,7 +357,7 @@ def _splits_by_asset(written: Written) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class IfEmpty:
-    """What is told of an asset if no shard holds anything of it.
+    """What is reported of an asset if no shard holds anything of it.
 
     Attributes:
       reject: why.
@@ -375,7 +375,7 @@ class IfEmpty:
 
 
 def _if_empty(verdict: Verdict, source: Source, *, keeps: bool) -> tuple[str, IfEmpty]:
-    """By name, what is told of an accepted asset; `keeps`: whether the dataset keeps a list of them."""
+    """By name, what is reported of an accepted asset; `keeps`: whether the dataset keeps a list of them."""
     asset, known = verdict.asset, None
     reject = Reject(asset.name, asset.files, "file", source.why_empty(asset))
     before = () if asset.known is None else asset.known.splits

@@ -36,7 +36,7 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
 
 
 def to_json(checked: Checked) -> dict[str, Any]:
-    """All that is told, for programs."""
+    """The whole report, for programs."""
     overview, manifest = checked.rehearsal.overview, checked.manifest
     report: dict[str, Any] = {
         "job": checked.job.name,
@@ -59,8 +59,14 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "training_rows_read": overview.training_rows,
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
-            {"asset": one.asset, "file": one.file, "place": one.place, "reason": one.reason, "of_row": one.of_row}
-            for one in checked.rehearsal.rejects
+            {
+                "asset": reject.asset,
+                "file": reject.file,
+                "place": reject.place,
+                "reason": reject.reason,
+                "of_row": reject.of_row,
+            }
+            for reject in checked.rehearsal.rejects
         ],
         "notes": list(checked.rehearsal.notes),
         "remarks": list(checked.remarks),
@@ -88,7 +94,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
 
 
 def to_text(checked: Checked) -> str:
-    """All that is told but the problems, for people."""
+    """The report without the problems, for people."""
     lines = [_pair("job", checked.job.name), *_input(checked)]
     if checked.manifest is not None:
         lines += ["", *_splits(checked.manifest, checked), *_targets(checked.manifest), ""]

@@ -32,29 +32,29 @@ from beamfeed.contract.options import COMPARE
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.compare_text import to_lines
-from beamfeed.pipelines.export_folder import opened, read_told, removed_after
+from beamfeed.pipelines.export_folder import opened, read_description, removed_after
 from beamfeed.pipelines.preprocess import run_program
 
 _LONG = ("edges", "labels", "reference_shares", "current_shares", "new", "gone")  # columns that --json leaves out
 
 
 @dataclass(frozen=True)
-class Named:
-    """A side, and what is told of it.
+class ComparedSide:
+    """A side of the comparison.
 
     Attributes:
       place: where it is.
       side: that is read.
-      found: of a pipeline, adds the steps that make a PCollection of one Found; and one of one Fleet, where rows may be
-        set aside.
-      seen: by column, the rows as files had them; None where `found` tells.
+      add_steps: adds steps to a pipeline; gives a PCollection of one SideSummary, and one of one Fleet, where rows may
+        be set aside.
+      raw: by column, the rows as files had them; None where `add_steps` counts them.
       skipped: what is not compared.
     """
 
     place: str
     side: Any
-    found: Callable[[Any], tuple[Any, Any]]
-    seen: Mapping[str, Any] | None
+    add_steps: Callable[[Any], tuple[Any, Any]]
+    raw: Mapping[str, Any] | None
     skipped: Sequence[str] = ()
 
 
@@ -83,15 +83,15 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         reference = _named(args.reference, "reference")
         working = f"{args.out}-working-{uuid4().hex[:8]}" if args.out else os.path.join(scratch, "working")
         current = _files(args, job, reference, working, stack) if job is not None else _named(args.current, "current")
-        alone = _alone(reference, current, told=not args.files)
+        alone = _alone(reference, current, lists_them=not args.files)
         storage.remove_file(out)  # of an earlier comparison, which must not be taken for this one
         with opened(args.beam_options, ending, log) as pipeline:
             once = pipeline | "Begin" >> beam.Create([None])
-            found, fleets = zip(*(named.found(pipeline) for named in (reference, current)), strict=True)
+            summaries, fleets = zip(*(side.add_steps(pipeline) for side in (reference, current)), strict=True)
             _ = once | "Finish" >> beam.Map(
                 finish,
-                *map(beam.pvalue.AsSingleton, found),
-                [reference.seen, current.seen],
+                *map(beam.pvalue.AsSingleton, summaries),
+                [reference.raw, current.raw],
                 args.threshold,
                 alone,
                 out,
@@ -114,18 +114,18 @@ def _check_out(out: str) -> None:
         raise UserError(f"--out {out}: must end with .parquet")
 
 
-def _alone(reference: Named, current: Named, *, told: bool) -> list[tuple[str, str]]:
-    """The columns that one side has alone, where that is told.
+def _alone(reference: ComparedSide, current: ComparedSide, *, lists_them: bool) -> list[tuple[str, str]]:
+    """The columns that one side has alone; none unless `lists_them`.
 
     Raises:
       UserError: if both have none in common.
     """
-    names = [[name for columns in one.side.columns for name in columns.names] for one in (reference, current)]
+    names = [[name for columns in compared.side.columns for name in columns.names] for compared in (reference, current)]
     if not {*names[0]} & {*names[1]}:
-        of = "; ".join(f"{one.place} has {', '.join(some[:5]) or 'none'}" for one, some in
+        of = "; ".join(f"{compared.place} has {', '.join(some[:5]) or 'none'}" for compared, some in
                        zip((reference, current), names, strict=True))  # fmt: skip
         raise UserError(f"no column is in both: {of}")
-    if not told:
+    if not lists_them:
         return []
     return [
         *((name, "only in the reference") for name in names[0] if name not in names[1]),
@@ -133,22 +133,22 @@ def _alone(reference: Named, current: Named, *, told: bool) -> list[tuple[str, s
     ]
 
 
-def _named(place: str, argument: str) -> Named:
+def _named(place: str, argument: str) -> ComparedSide:
     """A dataset, or predictions.
 
     Raises:
       UserError: if it is neither.
     """
     place = place.rstrip("/") or "/"
-    told = read_told(place)
-    if told is not None:
-        return _predictions(place, argument, told)
+    description = read_description(place)
+    if description is not None:
+        return _predictions(place, argument, description)
     manifest = find_manifest(place)
     if manifest is None:
         raise UserError(f"{argument}: {place} is neither a dataset (no manifest.json) nor a folder of predictions")
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.scoring.compare_steps import FoundInParts
+        from beamfeed.transforms.scoring.compare_steps import SummarizeParts
         from beamfeed.transforms.scoring.sides import DatasetSide
         from beamfeed.transforms.scoring.stored import read_stored
 
@@ -156,31 +156,31 @@ def _named(place: str, argument: str) -> Named:
     side = DatasetSide(manifest, stored)
     splits = tuple(split for split, info in manifest.splits.items() if info.windows)
     parts = Export(place, manifest, splits, "windows", (), "", "").shards()
-    return Named(place, side, _of_parts(argument, FoundInParts(side, parts)), stored.seen, stored.skipped)
+    return ComparedSide(place, side, _of_parts(argument, SummarizeParts(side, parts)), stored.raw, stored.skipped)
 
 
-def _of_parts(label: str, found_in_parts: Any) -> Callable[[Any], tuple[Any, None]]:
-    return lambda pipeline: (pipeline | label >> found_in_parts, None)
+def _of_parts(label: str, summarize_parts: Any) -> Callable[[Any], tuple[Any, None]]:
+    return lambda pipeline: (pipeline | label >> summarize_parts, None)
 
 
-def _predictions(place: str, argument: str, told: Mapping[str, Any]) -> Named:
-    if told.get("to") != "predictions" or not told.get("complete"):
+def _predictions(place: str, argument: str, description: Mapping[str, Any]) -> ComparedSide:
+    if description.get("to") != "predictions" or not description.get("complete"):
         raise UserError(f"{place}: holds no complete predictions; `beamfeed predict` writes them")
-    files = [storage.join(place, name) for name in told["files"]]
+    files = [storage.join(place, name) for name in description["files"]]
     if not files:
         raise UserError(f"{place}: holds no prediction")
     with heavy_imports():
         import pyarrow.parquet as pq
 
-        from beamfeed.transforms.scoring.compare_steps import FoundInParts
+        from beamfeed.transforms.scoring.compare_steps import SummarizeParts
         from beamfeed.transforms.scoring.sides import PredictionsSide
 
     with storage.open_input(files[0]) as file:
         side = PredictionsSide(pq.read_schema(file))
-    return Named(place, side, _of_parts(argument, FoundInParts(side, files)), {})
+    return ComparedSide(place, side, _of_parts(argument, SummarizeParts(side, files)), {})
 
 
-def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, stack: ExitStack) -> Named:
+def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working: str, stack: ExitStack) -> ComparedSide:
     """New files, that are read as those of the reference were."""
     place = args.reference.rstrip("/")
     manifest = find_manifest(place)
@@ -193,7 +193,7 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.transforms.predictions.job import job_of_files
         from beamfeed.transforms.predictions.steps import WORKING, FileLayout
-        from beamfeed.transforms.scoring.compare_steps import FoundInShards
+        from beamfeed.transforms.scoring.compare_steps import SummarizeShards
         from beamfeed.transforms.scoring.sides import FilesSide
         from beamfeed.transforms.sources import make_source
     check_prepared(job, manifest)
@@ -208,18 +208,18 @@ def _files(args: argparse.Namespace, job: Job, reference: Named, working: str, s
     layout = FileLayout(working, WORKING)
     stack.enter_context(removed_after(working))
 
-    def found(pipeline: Any) -> tuple[Any, Any]:
+    def add_steps(pipeline: Any) -> tuple[Any, Any]:
         listed = source.listed(files, layout.scratch)
         write_listing(layout, listed)
         checked = PreprocessPipeline(source, layout, "", len(files), Progress(None)).check(pipeline)
-        return checked.shards | "Files" >> FoundInShards(side), checked.fleet
+        return checked.shards | "Files" >> SummarizeShards(side), checked.fleet
 
     names = [name for columns in reference.side.columns[:1] for name in columns.names]
     skipped = [name for name in names if name not in side.columns[0].names]
-    return Named(", ".join(args.files), side, found, None, skipped)
+    return ComparedSide(", ".join(args.files), side, add_steps, None, skipped)
 
 
-def _tell(args: argparse.Namespace, table: Any, reference: Named, current: Named) -> int:
+def _tell(args: argparse.Namespace, table: Any, reference: ComparedSide, current: ComparedSide) -> int:
     """Prints the outcome and returns the exit code.
 
     Raises:
@@ -227,9 +227,9 @@ def _tell(args: argparse.Namespace, table: Any, reference: Named, current: Named
     """
     rows, aside = table.to_pylist(), json.loads(table.schema.metadata[b"beamfeed"])
     sizes = {side: max((row[f"{side}_rows"] or 0 for row in rows), default=0) for side in ("reference", "current")}
-    for one, count in zip((reference, current), sizes.values(), strict=True):
+    for compared, count in zip((reference, current), sizes.values(), strict=True):
         if not count:
-            raise UserError(f"{one.place}: has no row to compare")
+            raise UserError(f"{compared.place}: has no row to compare")
     drifted = [row["column"] for row in rows if row["drift"]]
     skipped = sorted({*reference.skipped, *current.skipped})
     if args.json:
@@ -246,10 +246,10 @@ def _tell(args: argparse.Namespace, table: Any, reference: Named, current: Named
             columns=columns,
         )
         return DRIFT if drifted else 0
-    for one, (name, count) in zip((reference, current), sizes.items(), strict=True):
-        note(f"{name:9}  {one.place}: {counted(count, 'row')}", sys.stdout)
-    if told := [counted(count, what) for what, count in aside.items() if count]:
-        note(f"set aside  {' and '.join(told)}; `beamfeed check` of these files tells why", sys.stdout)
+    for compared, (name, count) in zip((reference, current), sizes.items(), strict=True):
+        note(f"{name:9}  {compared.place}: {counted(count, 'row')}", sys.stdout)
+    if counts := [counted(count, noun) for noun, count in aside.items() if count]:
+        note(f"set aside  {' and '.join(counts)}; `beamfeed check` of these files tells why", sys.stdout)
     for line in to_lines(rows, args.show, args.threshold):
         note(line, sys.stdout)
     if skipped:

@@ -52,5 +52,5 @@ def _join(name: str, members: Sequence[Row]) -> Row:
     over = [row for row in compared if row["drift"]]
     parts = ", ".join(f"{row['column'][len(name) :]} {row['psi']:.2f}" for row in (over or compared)[:_PARTS])
     mean = sum(row["psi"] for row in compared) / len(compared)
-    told = f"{len(over)} of {len(members)} drifted ({parts}); mean psi {mean:.2f}"
-    return {**first, "column": name, "changes": [told]}
+    text = f"{len(over)} of {len(members)} drifted ({parts}); mean psi {mean:.2f}"
+    return {**first, "column": name, "changes": [text]}

@@ -62,15 +62,17 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         with opened(args.beam_options, ending, log) as pipeline:
             _ = pipeline | ExportDataset(export, form)
 
-    told, was_complete = write_once(export.out, describe(export, form), write, EXPORTING, ending, force=args.force)
+    description, was_complete = write_once(
+        export.out, describe(export, form), write, EXPORTING, ending, force=args.force
+    )
     if was_complete:
         note(f"{args.out} is complete: the same export of the same dataset. Nothing to do.")
     if args.json:
-        emit_event("export", path=args.out, **told)
+        emit_event("export", path=args.out, **description)
         return
-    for split, count in told["items"].items():
+    for split, count in description["items"].items():
         note(f"{split}: {count:,} {args.what}", sys.stdout)
-    note(f"{args.out}: {len(told['files']):,} files ({args.to})", sys.stdout)
+    note(f"{args.out}: {len(description['files']):,} files ({args.to})", sys.stdout)
 
 
 def check(export: "Export") -> None:

@@ -1,4 +1,4 @@
-"""The folder that an export or predictions are written to: whose it is, whether it is complete, and what is told of it.
+"""The folder that an export or predictions are written to: whose it is, whether it is complete, what is in it.
 
 `_export.json` says it, with "complete": false until all is there; `_SUCCESS` comes last.
 """
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.dataset.layout import SUCCESS, TOLD
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.failure_log import FailureLog
@@ -39,7 +39,7 @@ def write_once(
       resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content.
 
     Returns:
-      what is told of it, and whether it was complete before.
+      its description, and whether it was complete before.
 
     Raises:
       UserError: if the folder holds something else.
@@ -47,30 +47,34 @@ def write_once(
     """
     _check(out)
     with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
-        if (told := _find(out, content)) is not None:
-            return told, True
+        if (description := _find(out, content)) is not None:
+            return description, True
         _make_room(out, content, force=force, resumed=resumed)
         write()
-        if (told := _find(out, content)) is None:
+        if (description := _find(out, content)) is None:
             raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
-        return told, False
+        return description, False
 
 
 def _find(out: str, content: Content) -> dict[str, Any] | None:
-    """What is told of the folder, if it is complete and of this content."""
-    told = read_told(out)
-    if told is None or not told.get("complete") or {key: told.get(key) for key in content} != content:
+    """The description of the folder, if it is complete and of this content."""
+    description = read_description(out)
+    if (
+        description is None
+        or not description.get("complete")
+        or {key: description.get(key) for key in content} != content
+    ):
         return None
-    return told if storage.exists(storage.join(out, SUCCESS)) else None
+    return description if storage.exists(storage.join(out, SUCCESS)) else None
 
 
-def read_told(out: str) -> dict[str, Any] | None:
-    """What a folder says of itself; None where nothing was written so."""
+def read_description(out: str) -> dict[str, Any] | None:
+    """The description in a folder; None where nothing was written so."""
     try:
-        told = json.loads(storage.read_text(storage.join(out, TOLD)))
+        description = json.loads(storage.read_text(storage.join(out, DESCRIPTION)))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return told if isinstance(told, dict) and "to" in told else None
+    return description if isinstance(description, dict) and "to" in description else None
 
 
 def _check(out: str) -> None:
@@ -78,7 +82,7 @@ def _check(out: str) -> None:
     if not storage.is_remote(out) and os.path.exists(out) and not os.path.isdir(out):
         raise UserError(f"--out {out}: is a file, it must be a folder")
     names = [name for name in storage.list_folder(out) if name != LOCK]
-    if names and read_told(out) is None:
+    if names and read_description(out) is None:
         raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); choose another folder")
 
 
@@ -88,17 +92,19 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str) -> None
     Raises:
       UserError: if it holds another one, or what is left of another one can be resumed, and there is no `force`.
     """
-    told, names = read_told(out), storage.list_folder(out)
-    same = told is not None and {key: told.get(key) for key in content} == content  # it ended before _SUCCESS
-    counts = told is not None and (told.get("complete") or resumed in names)
-    if told is not None and counts and not same and not force:
-        another = f"{told['to']} of {told.get('name')}"
+    description, names = read_description(out), storage.list_folder(out)
+    same = (
+        description is not None and {key: description.get(key) for key in content} == content
+    )  # it ended before _SUCCESS
+    counts = description is not None and (description.get("complete") or resumed in names)
+    if description is not None and counts and not same and not force:
+        another = f"{description['to']} of {description.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
-    kept = (LOCK, TOLD, resumed) if same else (LOCK, TOLD)
+    remaining = (LOCK, DESCRIPTION, resumed) if same else (LOCK, DESCRIPTION)
     for name in names:
-        if name not in kept:
+        if name not in remaining:
             storage.remove_tree(storage.join(out, name))
-    storage.write_text(storage.join(out, TOLD), json.dumps({**content, "complete": False}) + "\n")
+    storage.write_text(storage.join(out, DESCRIPTION), json.dumps({**content, "complete": False}) + "\n")
 
 
 @contextmanager

@@ -92,15 +92,19 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     source, files = make_source(growth.reading(job), listed)
     remarks = []
     if growth.published is not None and not complete:
-        remarks = [growth.told(len(new))]
+        remarks = [growth.describe(len(new))]
         with problems.collected():
             growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
-        found = rehearse(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
+        rehearsal = rehearse(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
     exact = look.whole
-    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, found.assets, look.stands)
-    rows = estimate_rows(found.assets, look.stands)
+    manifest = (
+        rehearsal.manifest
+        if exact or rehearsal.manifest is None
+        else scaled(rehearsal.manifest, rehearsal.assets, look.stands)
+    )
+    rows = estimate_rows(rehearsal.assets, look.stands)
     if not exact and job.split.by == "asset" and not look.mixed and job.source.max_assets is None:
         names = sorted({source.asset_of_path(file.path, job) or "" for file in files})
         with problems.collected():
@@ -113,7 +117,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         else:
             warnings.extend(f"of what was read: {line}" for line in errors)
 
-    report(found.problems)
+    report(rehearsal.problems)
     with problems.collected():
         check_output(job.output.path)
     size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
@@ -127,12 +131,12 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
             check_place(job.train.workdir, "train.workdir")
     if exact and manifest is not None:
         warnings += empty_splits(job, manifest.splits)
-    if manifest is not None and job.train is not None and not (exact and found.problems):
+    if manifest is not None and job.train is not None and not (exact and rehearsal.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         report(of_training.errors)
     remarks += source.remarks
-    return Checked(job, files, look, remarks, found, manifest, rows, complete, problems.errors, warnings)
+    return Checked(job, files, look, remarks, rehearsal, manifest, rows, complete, problems.errors, warnings)
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -26,7 +26,7 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
         packages = stack.enter_context(fetched(job.launch.preprocess.packages))
         folders = [package.folder for package in packages]
         if not local:
-            _check_found(job, folders)
+            _check_reachable(job, folders)
         if packages and not local:
             wheels = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-wheels-"))
             setup = options.view_as(SetupOptions)
@@ -45,7 +45,7 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
                 os.environ["PYTHONPATH"] = variable
 
 
-def _check_found(job: Job, folders: list[str]) -> None:
+def _check_reachable(job: Job, folders: list[str]) -> None:
     for key, path in job.own_code:
         module = path.partition(":")[0]
         spec = find_module(module, folders)

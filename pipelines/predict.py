@@ -67,24 +67,24 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
             raise UserError(f"{option}: is for {'the dataset' if args.files else '--files'} alone")
     out = (args.out or RunLayout(job.train.workdir).predictions).rstrip("/") or "/"
     predict = predict_files if args.files else predict_dataset
-    told, was_complete = predict(job, manifest, args, out, ending, log)
+    description, was_complete = predict(job, manifest, args, out, ending, log)
     if was_complete:
         note(f"{out} is complete: the same predictions. Nothing to do.")
     if args.json:
-        emit_event("predict", path=out, **told)
+        emit_event("predict", path=out, **description)
         return
-    describe(told, out)
+    describe(description, out)
 
 
-def describe(told: dict[str, Any], out: str) -> None:
+def describe(description: dict[str, Any], out: str) -> None:
     """Prints what was written."""
-    for split, count in told["items"].items():
+    for split, count in description["items"].items():
         note(f"{'' if split == 'all' else f'{split}: '}{counted(count, 'prediction')}", sys.stdout)
-    aside = told.get("counts", {})
-    what = [counted(count, kind) for kind in ("file", "row") if (count := aside.get(f"rejected_{kind}s"))]
-    if what:
-        note(f"set aside: {' and '.join(what)}, see {storage.join(out, REJECTS)}", sys.stdout)
-    note(f"{out}: {counted(len(told['files']), 'file')} of Parquet", sys.stdout)
+    aside = description.get("counts", {})
+    parts = [counted(count, kind) for kind in ("file", "row") if (count := aside.get(f"rejected_{kind}s"))]
+    if parts:
+        note(f"set aside: {' and '.join(parts)}, see {storage.join(out, REJECTS)}", sys.stdout)
+    note(f"{out}: {counted(len(description['files']), 'file')} of Parquet", sys.stdout)
 
 
 def predict_dataset(
@@ -106,7 +106,7 @@ def predict_dataset(
 
         look_for_devices()
     names = tuple(field.name for field in manifest.fields if field.role != "weight" and field.stored != "steps")
-    if unread := [one.name for one in manifest.fields if one.role == "input" and one.name not in names]:
+    if unread := [field.name for field in manifest.fields if field.role == "input" and field.name not in names]:
         raise UserError(
             f"dataset {manifest.name}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict"
         )
@@ -141,8 +141,8 @@ def predict_files(
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()
     source, files = make_source(reading, files)
-    kept = [name for listed in args.keep for name in listed.split(",")]
-    source = source.keeping(kept, files)
+    names = [name for listed in args.keep for name in listed.split(",")]
+    source = source.keeping(names, files)
     model = Exported.at(RunLayout(job.train.workdir).saved_model)
     content: dict[str, Any] = {
         "to": "predictions",
@@ -151,7 +151,7 @@ def predict_files(
         "dataset": manifest.fingerprint,
         "model": model.folder,
         "model_crc32c": model.crc32c,
-        "keep": kept,
+        "keep": names,
     }
     fields = Fields.of(manifest.fields, reading.frame, targets=False)
     predictions = FilePredictions(source, fields, model, out, content)
@@ -164,7 +164,7 @@ def predict_files(
             job_steps = PreprocessPipeline(source, layout, content["fingerprint"], len(files), progress)
             checked = job_steps.check(pipeline)
             written = checked.shards | "PredictShard" >> beam.ParDo(PredictShard(predictions, progress))
-            named = written | "Predicted" >> beam.FlatMap(lambda one: [(name, "test") for name in one.counts])
+            named = written | "Predicted" >> beam.FlatMap(lambda result: [(name, "test") for name in result.counts])
             _ = checked.once | "PublishPredictions" >> beam.Map(
                 publish,
                 predictions,
@@ -172,7 +172,7 @@ def predict_files(
                 beam.pvalue.AsList(checked.rejects),
                 beam.pvalue.AsList(checked.notes),
                 beam.pvalue.AsList(job_steps.join_splits(checked.accepted, named)[REJECTED]),
-                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda one: one.total)),
+                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda result: result.total)),
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force)

@@ -211,7 +211,7 @@ def preprocess(
         note(remark, sys.stdout)
     if growth.published is not None:
         growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
-        note(growth.told(len(new)), sys.stdout)
+        note(growth.describe(len(new)), sys.stdout)
     chosen = {stat.path for stat in new}
     files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)

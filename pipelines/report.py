@@ -20,7 +20,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.findings import drifts, findings
-from beamfeed.contract.dataset.layout import TOLD, RunLayout
+from beamfeed.contract.dataset.layout import DESCRIPTION, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows
 from beamfeed.contract.dataset.result import read_result
@@ -32,7 +32,7 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import REPORT
 from beamfeed.contract.text import size_text
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import read_told
+from beamfeed.pipelines.export_folder import read_description
 from beamfeed.pipelines.preprocess import run_program
 
 with heavy_imports():
@@ -110,11 +110,11 @@ def run_of(job: TrainingJob, manifest: Manifest, args: argparse.Namespace) -> tu
 
 def named(args: argparse.Namespace) -> str:
     """The job, with its overrides, on a command line."""
-    return shlex.join([args.job, *(part for one in args.set for part in ("--set", one))])
+    return shlex.join([args.job, *(part for override in args.set for part in ("--set", override))])
 
 
 def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, words: Wording) -> list[Chapter]:
-    """What is told of the dataset."""
+    """The chapters on the dataset."""
     manifest = sample.manifest
     facts = read_facts(sample.dataset, manifest)
     sections = [
@@ -133,13 +133,13 @@ def first_rejects(path: str | None) -> list[Mapping[str, Any]]:
         return []
     with storage.open_input(path) as file:
         lines = file.read(REJECTS_BYTES).decode(errors="replace").splitlines()[:FIRST_REJECTS]
-    found = []
+    rejects = []
     for line in lines:
         try:
-            found.append(json.loads(line))
+            rejects.append(json.loads(line))
         except ValueError:
             break
-    return found
+    return rejects
 
 
 def attempt(title: str, make: Callable[[], Chapter | None]) -> list[Chapter]:
@@ -152,33 +152,35 @@ def attempt(title: str, make: Callable[[], Chapter | None]) -> list[Chapter]:
 
 
 def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, args: argparse.Namespace) -> list[Chapter]:
-    """What is told of the model."""
+    """The chapters on the model."""
     layout, manifest, again = RunLayout(trained.workdir), sample.manifest, named(args)
     sections = [training(trained)]
-    told = read_told(layout.predictions)
-    if told is None or not told.get("complete") or told.get("fingerprint") != manifest.fingerprint:
+    description = read_description(layout.predictions)
+    if description is None or not description.get("complete") or description.get("fingerprint") != manifest.fingerprint:
         words_on = (
             "There are no predictions of the dataset yet. They show the best and worst, the latent space, and answers "
             "beside what is true:"
         )
         missing = Command(words_on, command=f"beamfeed predict {again}")
         return [*sections, Chapter("Predictions", [missing])]
-    if is_older(storage.join(layout.predictions, TOLD), layout.complete):
+    if is_older(storage.join(layout.predictions, DESCRIPTION), layout.complete):
         older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
         return [*sections, Chapter("Predictions", [older])]
-    predictions = Predictions(layout.predictions, told)
+    predictions = Predictions(layout.predictions, description)
     if not predictions.splits:
         return sections
     answers = answers_of(job.train.task, manifest, predictions.schema())
-    sections += [one for answer in answers for one in attempt("Answers", partial(answers_section, answer, predictions))]
+    sections += [
+        chapter for answer in answers for chapter in attempt("Answers", partial(answers_section, answer, predictions))
+    ]
     for answer in answers:
         sections += attempt("Best and worst", partial(best_and_worst, answer, predictions, sample, manifest, words))
     error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
     sections += attempt(
         "The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else [])
     )
-    scored = read_told(layout.scores)
-    if scored is not None and scored.get("complete") and scored.get("model_crc32c") == told.get("model_crc32c"):
+    scored = read_description(layout.scores)
+    if scored is not None and scored.get("complete") and scored.get("model_crc32c") == description.get("model_crc32c"):
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
     elif {"score", "time", "asset"} <= set(predictions.schema().names):
         scored_by = "Nothing is scored yet; this shows which assets behave oddly, and since when:"

@@ -157,25 +157,25 @@ def wait_for(result: PipelineResult, options: PipelineOptions) -> None:
         raise JobFailed(f"the runner says that the job is {str(state).lower()}; nothing was published")
 
 
-def trouble_of_engine(told: str, pool: str | None) -> str | None:
+def trouble_of_engine(trace: str, pool: str | None) -> str | None:
     """Why an engine could not run a job, and the next step; None where the reason is another.
 
     Args:
-      told: by the engine, a stack of Java's.
+      trace: by the engine, a stack of Java's.
       pool: the address of the worker pool, where there is to be one.
     """
-    if "ConnectException" in told and pool:
+    if "ConnectException" in trace and pool:
         return (
             f"a machine of the cluster finds no worker pool at {pool}; start one on each: "
             f"python -m {WORKER_POOL} --service_port={pool.rpartition(':')[2]}"
         )
-    if "JobCancellationException" in told:
+    if "JobCancellationException" in trace:
         return "the job was cancelled; nothing was published"
-    if 'Cannot run program "docker"' in told:
+    if 'Cannot run program "docker"' in trace:
         return "a machine of the cluster has no docker to start workers with; install it, or give a worker pool"
-    if "Insufficient number of network buffers" in told:
+    if "Insufficient number of network buffers" in trace:
         return "Flink has too few network buffers; raise taskmanager.memory.network.max, such as to 256m"
-    if "NoResourceAvailableException" in told or re.search(r"TimeoutException: Timeout has occurred: \d+ ms", told):
+    if "NoResourceAvailableException" in trace or re.search(r"TimeoutException: Timeout has occurred: \d+ ms", trace):
         return "Flink found no free slot for a task in time; lower parallelism, or start more task managers"
     return None
 

@@ -24,7 +24,7 @@ import pyarrow.csv
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.layout import SUCCESS, TOLD, RunLayout
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
@@ -32,7 +32,7 @@ from beamfeed.contract.options import SCORE
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import read_told, write_once
+from beamfeed.pipelines.export_folder import read_description, write_once
 from beamfeed.pipelines.preprocess import run_program
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
@@ -46,7 +46,7 @@ SCORING = lock.Use("--out", "scoring to")
 MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as they have them
 ERROR = "error_"  # begins the columns of errors of each column
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
-SHOWN = 3  # columns that an interval is told of
+SHOWN = 3  # columns that are named for an interval
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Predictions:
 
     Attributes:
       folder: where they are.
-      told: what is told of them.
+      description: what `_export.json` says of them.
     """
 
     folder: str
-    told: dict[str, Any]
+    description: dict[str, Any]
 
     @classmethod
     def at(cls, folder: str, option: str) -> "Predictions":
@@ -68,14 +68,14 @@ class Predictions:
         Raises:
           UserError: if they are not there, or not whole.
         """
-        told = read_told(folder)
-        if told is None or told.get("to") != "predictions" or not told.get("complete"):
+        description = read_description(folder)
+        if description is None or description.get("to") != "predictions" or not description.get("complete"):
             raise UserError(f"{option}: {folder} holds no complete predictions; `beamfeed predict` writes them")
-        return cls(folder, told)
+        return cls(folder, description)
 
     def files(self, split: str | None = None) -> list[str]:
         """Their paths; with `split`, of a dataset's, those of it."""
-        names = [name for name in self.told["files"] if split is None or name.startswith(f"{split}/")]
+        names = [name for name in self.description["files"] if split is None or name.startswith(f"{split}/")]
         return [storage.join(self.folder, name) for name in names]
 
     def schema(self) -> pa.Schema:
@@ -95,7 +95,7 @@ class Scoring:
       args: options.
       fleet: of each measure, its distribution in training.
       threshold: from which on a row is flagged.
-      found: flagged intervals.
+      flagged: the flagged intervals.
     """
 
     measures: list[str]
@@ -103,7 +103,7 @@ class Scoring:
     args: argparse.Namespace
     fleet: Sequence[Tail] = ()
     threshold: float = np.inf
-    found: list[dict[str, Any]] = field(default_factory=list)
+    flagged: list[dict[str, Any]] = field(default_factory=list)
 
     def rows_of(self, windows: pa.Table, own: pa.Table) -> Iterator[ScoredRows]:
         """The rows of an asset.
@@ -132,7 +132,7 @@ class Scoring:
                 for name, value in zip(self.measures, rows.scores[peak, 1:], strict=True)
                 if value >= self.threshold
             ]
-            self.found.append(
+            self.flagged.append(
                 {
                     "asset": asset, "begin": rows.time[first], "end": rows.time[end - 1], "rows": end - first,
                     "peak": rows.scores[peak, 0], "peak_time": rows.time[peak], "by": ",".join(by) or "together",
@@ -185,29 +185,29 @@ def run(args: argparse.Namespace, ending: Ending) -> None:
     lacking = [name for name in ("asset", "start", "time", "until", "score") if name not in schema.names]
     if lacking:
         raise UserError(f"{usual.folder}: have no column {lacking[0]!r}; score is for autoencoders of series")
-    if usual.told["model_crc32c"] != target.told["model_crc32c"]:
+    if usual.description["model_crc32c"] != target.description["model_crc32c"]:
         raise UserError(f"--predictions: {target.folder} are of another model than {usual.folder}; predict again")
     if not usual.files("train"):
         raise UserError(f"{usual.folder}: hold no windows of training; predict the whole dataset, without --split")
     out = (args.out or (layout.scores if target is usual else f"{target.folder}-scores")).rstrip("/")
     options = {name: getattr(args, name) for name in ("rows", "smooth", "risk", "threshold", "least", "gap")}
-    of = {name: target.told.get(name) for name in ("fingerprint", "model_crc32c", "splits")}
+    of = {name: target.description.get(name) for name in ("fingerprint", "model_crc32c", "splits")}
     content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
     measures = [name for name in MEASURES if name in schema.names]
     scoring = Scoring(measures, job.windows.length, args)
     events = read_events(args.events, schema.field("time").type, "--events") if args.events else None
-    told, was_complete = write_once(
+    description, was_complete = write_once(
         out, content, lambda: score(scoring, usual, target, out, content, schema), SCORING, ending, force=args.force
     )
     if was_complete:
         note(f"{out} is complete: the same scores. Nothing to do.")
     if events is not None:
-        told["judged"] = judge(out, told["files"], Judge(events, job.windows.length))
-        storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
+        description["judged"] = judge(out, description["files"], Judge(events, job.windows.length))
+        storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
     if args.json:
-        emit_event("score", path=out, **told)
+        emit_event("score", path=out, **description)
         return
-    say(told, out)
+    say(description, out)
 
 
 def score(
@@ -215,10 +215,10 @@ def score(
 ) -> None:
     """Learns what is usual, and writes the scores of rows and the flagged intervals."""
     columns = ["asset", "start", "time", "until", *scoring.measures]
-    train, total = usual.files("train"), usual.told["items"]["train"]
-    seen = sampled((matrix_of(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
-    scoring.fleet = [Tail.of(seen[:, part]) for part in range(len(scoring.measures))]
-    rows = sum(target.told["items"].values())
+    train, total = usual.files("train"), usual.description["items"]["train"]
+    measured = sampled((matrix_of(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
+    scoring.fleet = [Tail.of(measured[:, part]) for part in range(len(scoring.measures))]
+    rows = sum(target.description["items"].values())
     with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
         trained, windows = Spool(folder, max(total, rows)), Spool(other, max(total, rows))
         for spool, files in ((trained, train), (windows, target.files())):
@@ -251,12 +251,12 @@ def score(
     write_batches(storage.join(out, "intervals.parquet"), table.schema, table.to_batches())
     with storage.open_output(storage.join(out, "intervals.csv")) as file:
         pyarrow.csv.write_csv(table, file)
-    told = {
+    description = {
         **content, "complete": True, "threshold_used": scoring.threshold, "measures": scoring.measures,
         "items": {"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
         "files": [*files, "intervals.csv", "intervals.parquet"],
     }  # fmt: skip
-    storage.write_text(storage.join(out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
     storage.write_text(storage.join(out, SUCCESS), "")
 
 
@@ -332,45 +332,47 @@ def row_batches(
 
 def interval_table(scoring: Scoring, target: Predictions, usual: Predictions, kind: pa.DataType) -> pa.Table:
     """The flagged intervals, the most unusual first, each with the columns whose errors rose most."""
-    found = sorted(scoring.found, key=lambda one: -one["peak"])
+    flagged = sorted(scoring.flagged, key=lambda interval: -interval["peak"])
     columns = [name for name in target.schema().names if name.startswith(ERROR)]
-    shares = contributions(found, columns, target, usual, scoring.length) if columns and found else [""] * len(found)
+    shares = (
+        contributions(flagged, columns, target, usual, scoring.length) if columns and flagged else [""] * len(flagged)
+    )
     return pa.table(
         {
-            "asset": pa.array([one["asset"] for one in found], pa.string()),
-            **{name: times_of([one[name] for one in found], kind) for name in ("begin", "end")},
-            "rows": pa.array([one["rows"] for one in found], pa.int64()),
-            "peak": pa.array([one["peak"] for one in found], pa.float64()),
-            "peak_time": times_of([one["peak_time"] for one in found], kind),
-            "by": pa.array([one["by"] for one in found], pa.string()),
+            "asset": pa.array([interval["asset"] for interval in flagged], pa.string()),
+            **{name: times_of([interval[name] for interval in flagged], kind) for name in ("begin", "end")},
+            "rows": pa.array([interval["rows"] for interval in flagged], pa.int64()),
+            "peak": pa.array([interval["peak"] for interval in flagged], pa.float64()),
+            "peak_time": times_of([interval["peak_time"] for interval in flagged], kind),
+            "by": pa.array([interval["by"] for interval in flagged], pa.string()),
             "columns": pa.array(shares, pa.string()),
         }
     )
 
 
 def contributions(
-    found: Sequence[dict[str, Any]], columns: Sequence[str], target: Predictions, usual: Predictions, length: int
+    flagged: Sequence[dict[str, Any]], columns: Sequence[str], target: Predictions, usual: Predictions, length: int
 ) -> list[str]:
     """Of each interval, the columns with the largest share of what errors are above those of training."""
     sums, count = np.zeros(len(columns)), 0
     for batch in read_batches(usual.files("train"), columns):
         sums, count = sums + matrix_of(batch, columns).sum(axis=0), count + batch.num_rows
     usual_errors = sums / max(1, count)
-    errors, windows = np.zeros((len(found), len(columns))), np.zeros(len(found))
+    errors, windows = np.zeros((len(flagged), len(columns))), np.zeros(len(flagged))
     by_asset: dict[str, list[int]] = {}
-    for number, one in enumerate(found):
-        by_asset.setdefault(one["asset"], []).append(number)
+    for number, interval in enumerate(flagged):
+        by_asset.setdefault(interval["asset"], []).append(number)
     named = pa.array(list(by_asset), pa.string())
     for batch in read_batches(target.files(), ["asset", "start", *columns]):
-        wanted = batch.filter(pc.is_in(batch.column("asset"), named))
-        if not wanted.num_rows:
+        rows = batch.filter(pc.is_in(batch.column("asset"), named))
+        if not rows.num_rows:
             continue
-        starts, values = wanted.column("start").to_numpy(), matrix_of(wanted, columns)
-        encoded = wanted.column("asset").dictionary_encode()
+        starts, values = rows.column("start").to_numpy(), matrix_of(rows, columns)
+        encoded = rows.column("asset").dictionary_encode()
         for code, name in enumerate(encoded.dictionary.to_pylist()):
             mine = encoded.indices.to_numpy() == code
             for number in by_asset[name]:
-                inside = mine & (starts <= found[number]["last"]) & (starts + length > found[number]["first"])
+                inside = mine & (starts <= flagged[number]["last"]) & (starts + length > flagged[number]["first"])
                 errors[number] += values[inside].sum(axis=0)
                 windows[number] += inside.sum()
     above = np.maximum(errors / np.maximum(1, windows)[:, None] - usual_errors, 0)
@@ -382,14 +384,14 @@ def contributions(
     ]
 
 
-def say(told: dict[str, Any], out: str) -> None:
+def say(description: dict[str, Any], out: str) -> None:
     """Prints what was found."""
-    items = told["items"]
+    items = description["items"]
     flagged = f"{counted(items['intervals'], 'interval')} of {counted(items['assets'], 'asset')}"
-    note(f"{counted(items['rows'], 'row')}; {flagged} over {told['threshold_used']:.3g}", sys.stdout)
+    note(f"{counted(items['rows'], 'row')}; {flagged} over {description['threshold_used']:.3g}", sys.stdout)
     note(storage.join(out, "intervals.csv"), sys.stdout)
-    if "judged" in told:
-        say_verdict(told["judged"])
+    if "judged" in description:
+        say_verdict(description["judged"])
 
 
 def say_verdict(judged: dict[str, Any]) -> None:
@@ -404,8 +406,8 @@ def say_verdict(judged: dict[str, Any]) -> None:
     alarms = counted(judged["alarms"], "interval")
     note(f"{judged['found']} of {counted(judged['events'], 'event')} found{delay}; {alarms} elsewhere", sys.stdout)
     for name in ("event_f1", "f1"):
-        what = "events" if name == "event_f1" else "rows"
-        note(f"F1 of {what}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
+        noun = "events" if name == "event_f1" else "rows"
+        note(f"F1 of {noun}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
     note(
         f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}; "
         f"{judged['unusual']:.1%} of rows are in events",

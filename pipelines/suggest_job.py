@@ -87,7 +87,7 @@ def _sparing(job: "Suggestion", over: "TooManyRejected") -> "Suggestion":
     from beamfeed.transforms.suggest.draft import comment
 
     short = "Too short for a window: " if over.short else ""
-    share = f"{short}{over.share:.1%} of the {over.what} were rejected"
+    share = f"{short}{over.share:.1%} of the {over.noun} were rejected"
     text = f"{share}; they are set aside, with their reasons. More than this ends the job:"
     most = _SPARED * math.ceil(over.share / _SPARED)
     limits = "\n".join([*comment(text), f"limits: {{max_rejected_fraction: {most:.3g}}}"])

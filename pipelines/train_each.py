@@ -70,14 +70,17 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         finally:
             storage.remove_tree(each.layout.unpacked)
 
-    told, was_complete = write_once(out, content, write, TRAINING, ending, force=args.force, resumed=MODELS)
+    description, was_complete = write_once(out, content, write, TRAINING, ending, force=args.force, resumed=MODELS)
     if was_complete:
         note(f"{out} is complete: the same models. Nothing to do.")
     if args.json:
-        emit_event("train-each", path=out, **told)
+        emit_event("train-each", path=out, **description)
         return
-    note(f"{counted(told['items']['groups'], 'model')} trained, a row for each in {each.layout.results}", sys.stdout)
-    if rejected := told["counts"]["rejected_groups"]:
+    note(
+        f"{counted(description['items']['groups'], 'model')} trained, a row for each in {each.layout.results}",
+        sys.stdout,
+    )
+    if rejected := description["counts"]["rejected_groups"]:
         note(f"set aside: {counted(rejected, 'group')}, see {storage.join(out, REJECTS)}", sys.stdout)
 
 

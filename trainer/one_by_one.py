@@ -62,8 +62,8 @@ def train(request: TrainRequest) -> Answer:
     except Exception as error:
         if find_fingerprint(job.output.path) != request.dataset:
             return Answer(reason=f"{job.output.path}: {OTHER}", is_trouble=True)
-        told = failure_of(error).message.removeprefix("job failed: ")
-        return Answer(reason=told, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
+        reason = failure_of(error).message.removeprefix("job failed: ")
+        return Answer(reason=reason, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
     finally:
         remove_copies()
         keras.backend.clear_session()

@@ -38,7 +38,7 @@ NUMPY = Operations(
     cumsum=np.cumsum,
     flat=np.ravel,
     gather=np.take,
-    mask=lambda values, kept: values[kept],
+    mask=lambda values, mask: values[mask],
     minimum=np.minimum,
     range=_range,
     search=lambda ascending, numbers: np.searchsorted(ascending, numbers, side="right"),

@@ -142,7 +142,9 @@ def rule_of(job: Job, manifest: Manifest) -> Rule | None:
     known = known.filter(pc.invert(known["set_aside"]))
     if not len(known):
         return None
-    asset, newest = max(zip(known["asset"].to_pylist(), known["last"].to_pylist(), strict=True), key=lambda one: one[1])
+    asset, newest = max(
+        zip(known["asset"].to_pylist(), known["last"].to_pylist(), strict=True), key=lambda pair: pair[1]
+    )
     time = manifest.field(kind.time_field).time
     since = newest - ticks_of(job.output.keep, time, "output.keep")
     why = f"the newest row, of asset {asset}, is from {time_text(newest, time)}"
@@ -157,33 +159,33 @@ class Compact(beam.PTransform):
         self._compaction, self.copies = compaction, list(compaction.each(manifest))
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        what = self._compaction
+        compaction = self._compaction
         left = (
             pipeline
             | "Shards" >> beam.Create(self.copies)
             | "SpreadShards" >> beam.Reshuffle()
-            | "CopyShards" >> beam.ParDo(CopyShards(what.layout, what.before, what.rule))
+            | "CopyShards" >> beam.ParDo(CopyShards(compaction.layout, compaction.before, compaction.rule))
         )
         once = pipeline | "Once" >> beam.Create([None])
-        return once | "PublishManifest" >> beam.Map(publish, what, beam.pvalue.AsList(left))
+        return once | "PublishManifest" >> beam.Map(publish, compaction, beam.pvalue.AsList(left))
 
 
-def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
+def publish(_: None, compaction: Compaction, left: Iterable[Left]) -> Manifest | None:
     """Writes what belongs to the compacted dataset, the manifest last. Done twice, it comes to the same.
 
     Raises:
       JobFailed: if somebody replaced the dataset, or too little would be left of it.
     """
-    output, layout = what.job.output.path, what.layout
+    output, layout = compaction.job.output.path, compaction.layout
     before = read_manifest(output)
     if before.data == layout.folder:
         return before  # by an attempt before this one
-    if (before.data, before.fingerprint) != (what.before.data, what.before.fingerprint):
+    if (before.data, before.fingerprint) != (compaction.before.data, compaction.before.fingerprint):
         raise JobFailed(f"{output}: the dataset was replaced while it was compacted; nothing was published")
-    copied = {(one.split, one.index): one for one in sorted(left, key=lambda one: (one.split, one.index))}
-    if all(one.shard is None for one in copied.values()):
+    copied = {(rest.split, rest.index): rest for rest in sorted(left, key=lambda rest: (rest.split, rest.index))}
+    if all(rest.shard is None for rest in copied.values()):
         return None
-    parts, is_changed = _parts(what, before, copied)
+    parts, is_changed = _parts(compaction, before, copied)
     old = before.data_layout(output)
     for path, target in zip((*old.beside_shards, old.base), (*layout.beside_shards, layout.base), strict=True):
         if storage.exists(path):
@@ -191,9 +193,9 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
     for folder, target in zip(old.graph, layout.graph, strict=True):
         storage.copy_tree(folder, target)
     splits = {name: _with_shards(info, [shard for shard, _ in parts[name]]) for name, info in before.splits.items()}
-    if what.rule is not None:
-        splits = _counted_anew(splits, before, what, copied)
-    changed = what.changed if is_changed or what.reorders else {}
+    if compaction.rule is not None:
+        splits = _counted_anew(splits, before, compaction, copied)
+    changed = compaction.changed if is_changed or compaction.reorders else {}
     manifest = before.model_copy(update={"data": layout.folder, "splits": splits, **changed})
     manifest = superseding(manifest, before)
     for name in SPLITS:
@@ -206,26 +208,26 @@ def publish(_: None, what: Compaction, left: Iterable[Left]) -> Manifest | None:
 
 
 def _parts(
-    what: Compaction, before: Manifest, copied: Mapping[tuple[SplitName, int], Left]
+    compaction: Compaction, before: Manifest, copied: Mapping[tuple[SplitName, int], Left]
 ) -> tuple[dict[SplitName, list[tuple[Shard, np.ndarray]]], bool]:
     """By split, the shards that there are now with their blocks; and whether records went."""
-    output, is_changed = what.job.output.path, False
+    output, is_changed = compaction.job.output.path, False
     parts: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
-    for name, merges in what.merges.items():
+    for name, merges in compaction.merges.items():
         named = named_shards(output, before, name)
         blocks = split_index(read_blocks(output, before, name), len(named))
         for index, merge in enumerate(merges):
-            one = copied.get((name, index))
-            if one is None or one.shard is None:
+            rest = copied.get((name, index))
+            if rest is None or rest.shard is None:
                 parts[name] += [(named[number], blocks[number]) for number in merge.numbers]
                 continue
-            is_whole = one.shard.records == sum(named[number].records for number in merge.numbers)
+            is_whole = rest.shard.records == sum(named[number].records for number in merge.numbers)
             is_changed |= not is_whole
-            if one.shard.records:
-                shard = one.shard.model_copy(update={"file": below_output(output, one.path)})
+            if rest.shard.records:
+                shard = rest.shard.model_copy(update={"file": below_output(output, rest.path)})
                 # Of blocks that are as they were, a training run reads the windows in the same order.
                 same = np.concatenate([blocks[number] for number in merge.numbers])
-                parts[name].append((shard, same if is_whole else one.blocks))
+                parts[name].append((shard, same if is_whole else rest.blocks))
     return parts, is_changed
 
 
@@ -235,7 +237,7 @@ def _with_shards(info: SplitInfo, shards: list[Shard]) -> SplitInfo:
 
 
 def _counted_anew(
-    splits: Mapping[SplitName, SplitInfo], before: Manifest, what: Compaction,
+    splits: Mapping[SplitName, SplitInfo], before: Manifest, compaction: Compaction,
     copied: Mapping[tuple[SplitName, int], Left],
 ) -> dict[SplitName, SplitInfo]:  # fmt: skip
     """The splits with the targets and assets of what is left, which are written for later runs, too.
@@ -243,18 +245,19 @@ def _counted_anew(
     Raises:
       JobFailed: if a split would lose all it had.
     """
-    assert what.rule is not None
+    assert compaction.rule is not None
     for name, info in splits.items():
         if before.splits[name].windows and not info.windows:
             raise JobFailed(
-                f"output.keep: nothing of {name} would be left, as {what.rule.why}; nothing was changed; keep more"
+                f"output.keep: nothing of {name} would be left, as {compaction.rule.why}; nothing was changed; "
+                "keep more"
             )
-    old = before.data_layout(what.job.output.path)
-    left = {name: [one for (split, _), one in copied.items() if split == name] for name in SPLITS}
-    targets = count_targets(before.fields, {name: [one.targets for one in ones] for name, ones in left.items()})
-    storage.write_text(what.layout.learned, Learned(Learned.read(old.learned).statistics, targets).text())
-    assets = {name: set[str]().union(*(one.assets for one in ones)) for name, ones in left.items()}
-    write_known(what.layout.assets, with_splits(known_before(old), assets))
+    old = before.data_layout(compaction.job.output.path)
+    left = {name: [rest for (split, _), rest in copied.items() if split == name] for name in SPLITS}
+    targets = count_targets(before.fields, {name: [rest.targets for rest in ones] for name, ones in left.items()})
+    storage.write_text(compaction.layout.learned, Learned(Learned.read(old.learned).statistics, targets).text())
+    assets = {name: set[str]().union(*(rest.assets for rest in ones)) for name, ones in left.items()}
+    write_known(compaction.layout.assets, with_splits(known_before(old), assets))
     return {
         name: info.model_copy(
             update={
@@ -273,18 +276,18 @@ def with_splits(known: pa.Table, assets: Mapping[SplitName, set[str]]) -> pa.Tab
     return known.set_column(place, known.schema.field(place), pa.array(splits, known.schema.field(place).type))
 
 
-def describe(before: Manifest, after: Manifest, what: Compaction) -> list[str]:
+def describe(before: Manifest, after: Manifest, compaction: Compaction) -> list[str]:
     """What was done, a line for each split that changed."""
     lines = []
     for name, info in before.splits.items():
         now = after.splits[name]
         line = f"{name}: {len(info.shards):,} shards are {len(now.shards):,} now"
         if gone := info.windows - now.windows:
-            assert what.rule is not None
-            since = time_text(what.rule.since, before.field(what.rule.time).time)
+            assert compaction.rule is not None
+            since = time_text(compaction.rule.since, before.field(compaction.rule.time).time)
             line += f", without {gone:,} {before.noun}s from before {since}"
         if info != now:
             lines.append(line)
-    if any(", without" in line for line in lines) and what.rule is not None:
-        lines.append(what.rule.why)
+    if any(", without" in line for line in lines) and compaction.rule is not None:
+        lines.append(compaction.rule.why)
     return lines

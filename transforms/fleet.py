@@ -49,7 +49,7 @@ class Names:
         }
         return Names(self.counts + other.counts, first, self.held)
 
-    def kept(self, job: Job) -> frozenset[str] | None:
+    def taking_part(self, job: Job) -> frozenset[str] | None:
         """The names of the assets that take part, with source.max_assets; None where all do.
 
         Raises:
@@ -145,15 +145,15 @@ class TooManyRejected(JobFailed):
 
     Attributes:
       share: the largest fraction that was set aside.
-      what: of which, such as assets.
+      noun: of which, such as assets.
       short: whether the first of it is too short for a window.
     """
 
     def __init__(
-        self, message: str, reason: str | None = None, *, share: float = 1, what: str = "", short: bool = False
+        self, message: str, reason: str | None = None, *, share: float = 1, noun: str = "", short: bool = False
     ):
         super().__init__(message, reason)
-        self.share, self.what, self.short = share, what, short
+        self.share, self.noun, self.short = share, noun, short
 
 
 def count_rows(verdict: Verdict) -> Counter[str]:
@@ -191,8 +191,8 @@ def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: 
     message = f"{over or 'no asset can be used'}; {fleet.accepted} are left{ending}"
     if over is None:
         raise JobFailed(message)
-    share, what = largest_share(fleet.counts, fleet.nameless_files)
-    raise TooManyRejected(message, share=share, what=what, short=first is not None and first.short)
+    share, noun = largest_share(fleet.counts, fleet.nameless_files)
+    raise TooManyRejected(message, share=share, noun=noun, short=first is not None and first.short)
 
 
 def check_fleet(

@@ -31,12 +31,12 @@ def grown_manifest(
     """
     if not growth.job:
         return manifest
-    one = Increment(
+    increment = Increment(
         data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
     )
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
-        "increments": [*(() if base is None else base.increments), one],
+        "increments": [*(() if base is None else base.increments), increment],
         "base": [] if base is None else [base.data, *base.model_copy(update={"base": []}).folders],
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }
@@ -62,17 +62,17 @@ def add_counts(before: Counts, new: Counts) -> Counts:
     return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
 
 
-def drift_of(learned: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, float]:
+def drift_of(learned: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
     """How many deviations the means of features are away from those of the first run, where that is far.
 
     Args:
       learned: what `Source.stats` gives of the first run's statistics.
-      found: likewise, of new files.
+      new: likewise, of new files.
     """
     far: dict[str, float] = {}
     for name, before in learned.get("features", {}).items():
         mean, std = before.get("mean"), before.get("std")
-        now = found.get("features", {}).get(name, {}).get("mean")
+        now = new.get("features", {}).get(name, {}).get("mean")
         if mean is None or now is None:
             continue
         away = (now - mean) / (std or 1.0)  # what is constant is divided by one, as its values are

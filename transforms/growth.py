@@ -60,9 +60,9 @@ class Learned:
           UserError: if it is not there, or damaged.
         """
         try:
-            told = json.loads(storage.read_text(path))
-            targets: Any = {split: from_json(fields) for split, fields in told["targets"].items()}
-            return cls(from_json(told["statistics"]), targets)
+            written = json.loads(storage.read_text(path))
+            targets: Any = {split: from_json(fields) for split, fields in written["targets"].items()}
+            return cls(from_json(written["statistics"]), targets)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             raise UserError(
                 f"{path}: cannot be read ({error}), so nothing can be added to the dataset; --refit prepares all again"
@@ -115,7 +115,7 @@ class Growth:
         assert self.published is not None
         return self.published.data_layout(output)
 
-    def told(self, files: int) -> str:
+    def describe(self, files: int) -> str:
         """What the run does, in words."""
         if self.adds:
             line = f"adding {counted(files, 'new file')} to the dataset"
@@ -132,7 +132,7 @@ class Growth:
         """The job by which files are read: with the classes of labels that the dataset has."""
         if self.published is None:
             return job
-        classes = {one.name: one.classes for one in self.published.fields if one.classes}
+        classes = {field.name: field.classes for field in self.published.fields if field.classes}
         labels = [
             label.model_copy(update={"classes": list(classes[label.name])}) if label.classes == "auto" else label
             for label in job.label
@@ -216,18 +216,18 @@ class Growth:
 
 def _difference(now: Sequence[Field], then: Sequence[Field]) -> str:
     """The first field that differs, and in what."""
-    if [one.name for one in now] != [one.name for one in then]:
-        return f"fields {', '.join(one.name for one in now)}, not {', '.join(one.name for one in then)}"
-    told = zip((one.model_dump() for one in now), (one.model_dump() for one in then), strict=True)
+    if [field.name for field in now] != [field.name for field in then]:
+        return f"fields {', '.join(field.name for field in now)}, not {', '.join(field.name for field in then)}"
+    pairs = zip((field.model_dump() for field in now), (field.model_dump() for field in then), strict=True)
     differ = [
-        f"{a['name']} has {key} {_few(a[key])}, not {_few(b[key])}" for a, b in told for key in a if a[key] != b[key]
+        f"{a['name']} has {key} {_few(a[key])}, not {_few(b[key])}" for a, b in pairs for key in a if a[key] != b[key]
     ]
     return differ[0] if differ else ""
 
 
 def _raw_difference(now: RawValues | None, then: RawValues | None) -> str:
     """The first column that is read in another way."""
-    before, after = (one.columns if one is not None else {} for one in (then, now))
+    before, after = (raw.columns if raw is not None else {} for raw in (then, now))
     differ = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return f" column {differ[0]} has values of another type than at first" if differ else ""
 

@@ -46,8 +46,8 @@ def tails_of(gathered: tuple[int, Packed]) -> Iterator[str]:
     for parts in by_name(gathered[1]).values():
         known = [part for part in parts if isinstance(part, KnownAsset)]
         if len(known) < len(parts):
-            for one in known:
-                yield from one.tail
+            for asset in known:
+                yield from asset.tail
 
 
 def all_known(before: str, known: Iterable[KnownAsset], gone: Collection[str] = ()) -> pa.Table:
@@ -58,7 +58,7 @@ def all_known(before: str, known: Iterable[KnownAsset], gone: Collection[str] = 
       known: the assets of this run.
       gone: names of assets that are there no more, unless this run has them.
     """
-    table = pa.Table.from_pylist([asdict(one) for one in sorted(known, key=lambda one: one.asset)], KNOWN)
+    table = pa.Table.from_pylist([asdict(asset) for asset in sorted(known, key=lambda asset: asset.asset)], KNOWN)
     if before:
         others, names = read_known(before), pa.array(sorted({*gone, *table["asset"].to_pylist()}), pa.string())
         table = pa.concat_tables([others.filter(pc.invert(pc.is_in(others["asset"], names))), table])
@@ -73,8 +73,8 @@ def lacking_lines(known: pa.Table, job: Job) -> list[str]:
     for name in wanted_splits(job.split) if job.split.by == "time" else ():
         lacking = known["asset"].filter(pc.invert(pc.match_substring(joined, name))).to_pylist()
         if lacking:
-            what = f"{LACKING} {name}"
-            lines.append(to_line(what, (Note(what, asset) for asset in lacking)))
+            text = f"{LACKING} {name}"
+            lines.append(to_line(text, (Note(text, asset) for asset in lacking)))
     return lines
 
 

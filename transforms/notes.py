@@ -12,7 +12,7 @@ _NAMED = 3  # assets in a line
 
 
 _LINE = re.compile(  # as `to_line` and `add_lines` write it
-    r"(?P<what>.*): (?:(?P<count>[\d,]+) in )?(?P<least>at least )?(?P<assets>\d+) assets? "
+    r"(?P<text>.*): (?:(?P<count>[\d,]+) in )?(?P<least>at least )?(?P<assets>\d+) assets? "
     r"\((?P<names>.*?)(?: and (?:\d+ )?more)?\)",
     re.DOTALL,
 )
@@ -23,12 +23,12 @@ class Note:
     """Something that is true of an asset.
 
     Attributes:
-      what: the same words for all assets of which it is true.
+      text: the same words for all assets of which it is true.
       asset: its name.
-      count: of what `what` speaks of, such as rows; 0 where only assets are counted.
+      count: of what `text` speaks of, such as rows; 0 where only assets are counted.
     """
 
-    what: str
+    text: str
     asset: str
     count: int = 0
 
@@ -52,9 +52,9 @@ class _Sum:
         return replace(added, assets=max(self.assets, other.assets, len(names)), least=True)
 
 
-def to_line(what: str, notes: Iterable[Note]) -> str:
+def to_line(text: str, notes: Iterable[Note]) -> str:
     """The line that sums up the notes that say the same; each asset has one of them."""
-    return _line(what, sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum()))
+    return _line(text, sum((_Sum(note.count, 1, (note.asset,)) for note in notes), _Sum()))
 
 
 def add_lines(before: Sequence[str], new: Sequence[str], *, apart: bool = True) -> list[str]:
@@ -67,29 +67,29 @@ def add_lines(before: Sequence[str], new: Sequence[str], *, apart: bool = True) 
     """
     sums: dict[str, _Sum] = {}
     for line in (*before, *new):
-        found = _LINE.fullmatch(line)
-        if found is None:
+        matched = _LINE.fullmatch(line)
+        if matched is None:
             sums.setdefault(line, _Sum())
             continue
-        names = tuple(found["names"].split(", "))
-        count = int((found["count"] or "0").replace(",", ""))
-        this = _Sum(count, int(found["assets"]), names, bool(found["least"]))
-        so_far = sums.get(found["what"], _Sum())
-        sums[found["what"]] = so_far + this if apart else so_far.beside(this)
-    return [_line(what, total) if total.assets else what for what, total in sums.items()]
+        names = tuple(matched["names"].split(", "))
+        count = int((matched["count"] or "0").replace(",", ""))
+        this = _Sum(count, int(matched["assets"]), names, bool(matched["least"]))
+        earlier = sums.get(matched["text"], _Sum())
+        sums[matched["text"]] = earlier + this if apart else earlier.beside(this)
+    return [_line(text, total) if total.assets else text for text, total in sums.items()]
 
 
-def _line(what: str, total: _Sum) -> str:
+def _line(text: str, total: _Sum) -> str:
     more = total.assets - len(total.names)
     assets = f"{'at least ' * total.least}{total.assets} asset{'s' if total.assets != 1 else ''}"
     number = "" if total.least else f"{more} "
     named = ", ".join(total.names) + (f" and {number}more" if more or total.least else "")
-    return f"{what}: {f'{total.count:,} in ' if total.count else ''}{assets} ({named})"
+    return f"{text}: {f'{total.count:,} in ' if total.count else ''}{assets} ({named})"
 
 
 def sum_up(driver: Driver, notes: Collection) -> Collection:
     """Collection of Note -> collection of lines, one for those that say the same."""
-    same = driver.group("SameWords", notes, lambda note: note.what)
+    same = driver.group("SameWords", notes, lambda note: note.text)
     return driver.map("ToLine", same, lambda words: to_line(*words))
 
 

@@ -108,7 +108,7 @@ class Publish(beam.DoFn):
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified],
         known: list[tuple[int, Packed]], was_short: list[str], statistics: Statistics, made: str,
-        found: Statistics = None, left: list[Left] | None = None,
+        new_statistics: Statistics = None, left: list[Left] | None = None,
     ) -> Iterable[Manifest]:  # fmt: skip
         source, layout, growth = self._source, self._layout, self._growth
         job = source.job
@@ -134,22 +134,22 @@ class Publish(beam.DoFn):
             base = base.model_copy(update={"counts": growth.counts(layout.output, was_short)})
             before: Targets = Learned.read(growth.before(layout.output).learned).targets
             if left is not None:
-                left = sorted(left, key=lambda one: one.index)
+                left = sorted(left, key=lambda rest: rest.index)
                 before = count_targets(
-                    fields, {name: [one.targets for one in left if one.split == name] for name in SPLITS}
+                    fields, {name: [rest.targets for rest in left if rest.split == name] for name in SPLITS}
                 )
             targets = add_up_targets(before, targets)
             in_base = growth.assets(layout.output)
             assets = {name: assets.get(name, 0) + in_base[name] for name in SPLITS}
-            for name, there in base_shards(layout.output, base, left or ()).items():
-                infos[name] = [*(info for info, _ in there), *(_named(layout, shard) for shard in shards[name])]
-                blocks[name] = [*(cut for _, cut in there), *blocks[name]]
+            for name, kept_shards in base_shards(layout.output, base, left or ()).items():
+                infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
+                blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
         splits = describe_splits(assets, infos, targets)
         growth.check_limits(checked.final, checked.rejects, was_short, job.limits, layout)
         check_splits(job, fields, splits)
         manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
         stats = source.stats(statistics)
-        drift = {} if found is None else drift_of(stats, source.stats(found))
+        drift = {} if new_statistics is None else drift_of(stats, source.stats(new_statistics))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
         outdated = () if base is None else empty_splits(job, base.splits)

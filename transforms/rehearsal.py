@@ -170,7 +170,7 @@ def _plan(
     names = None
     if complete or source.job.source.max_assets is not None:
         with problems.collected():
-            names = Names.of(by_asset, source.job).kept(source.job)
+            names = Names.of(by_asset, source.job).taking_part(source.job)
     assets = []
     for name in sorted(by_asset if names is None else names):
         with problems.collected():
@@ -262,7 +262,7 @@ def _tally(
     tally, strings = Tally(), Counter[str]()
     for work in plan.work:
         for block in source.read(work, None, statistics):
-            tally.add(block, [one for one in fields if one.name in block.values], source.job.frame)
+            tally.add(block, [field for field in fields if field.name in block.values], source.job.frame)
             strings.update({name: value.nbytes for name, value in block.values.items() if isinstance(value, pa.Array)})
     return tally, strings
 
@@ -270,7 +270,7 @@ def _tally(
 def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field], strings: dict[str, int]) -> Shard:
     """As the manifest will list it; its bytes are about those before they are packed, and it has no checksum."""
     count = {"row": tally.rows, "window": tally.windows, "record": tally.records}
-    guessed = sum(count[one.per] * _bytes(one) for one in fields if one.name not in strings)
+    guessed = sum(count[field.per] * _bytes(field) for field in fields if field.name not in strings)
     size = tally.records * RECORD_OVERHEAD + guessed + sum(strings.values())
     return Shard(
         records=tally.records, windows=tally.windows, rows=tally.rows, bytes=size, crc32c="0" * 8, folder=plan.folder

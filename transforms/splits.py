@@ -72,11 +72,11 @@ def first_names(names: Iterable[str], split: Split, count: int) -> list[str]:
         return chosen
     filled = [part for part in wanted_splits(split) if any(split_of_asset(name, split) == part for name in ordered)]
     first = filled[:count]
-    for wanted in first:
+    for needed in first:
         sizes = Counter(split_of_asset(name, split) for name in chosen)
-        replacement = next((name for name in ordered[count:] if split_of_asset(name, split) == wanted), None)
+        replacement = next((name for name in ordered[count:] if split_of_asset(name, split) == needed), None)
         spare = [name for name in chosen if (of := split_of_asset(name, split)) not in first or sizes[of] > 1]
-        if not sizes[wanted] and replacement is not None and spare:
+        if not sizes[needed] and replacement is not None and spare:
             chosen[chosen.index(spare[-1])] = replacement
     return sorted(chosen)
 

@@ -125,7 +125,7 @@ def read_blocks(
     path: str, time: str, time_unit: str | None, features: Sequence[str], windowing: Windowing
 ) -> Iterator[SeriesBlock]:
     """The blocks of one file, see `ReadTimeseries`."""
-    text = TextOptions(wanted=(time, *features), features=tuple(features))
+    text = TextOptions(needed=(time, *features), features=tuple(features))
     arrow_schema = read_schema(path, text)
     require_columns(path, [time, *features], arrow_schema.names)
     type_ = arrow_schema.field(time).type

@@ -88,9 +88,9 @@ def cut(
             )
             for at in range(aligned, end - length + 1, stride)
         ]
-    kept = max(edges[-2], len(times) - (length - 1))
+    first_kept = max(edges[-2], len(times) - (length - 1))
     last = int(times[-1]) if len(times) else history.last
-    return windows, History(history.position + kept, times[kept:], values[kept:], last)
+    return windows, History(history.position + first_kept, times[first_kept:], values[first_kept:], last)
 
 
 def merge(blocks: Iterable[tuple[np.ndarray, np.ndarray]], after: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -122,7 +122,7 @@ class CutWindows(beam.DoFn):
     """(asset, (times, values)) -> StreamWindow, as the watermark passes its rows."""
 
     WAITING = BagStateSpec("waiting", _BLOCK)
-    KEPT = ReadModifyWriteStateSpec("kept", TupleCoder((VarIntCoder(), VarIntCoder(), _BLOCK)))
+    HISTORY = ReadModifyWriteStateSpec("kept", TupleCoder((VarIntCoder(), VarIntCoder(), _BLOCK)))
     DUE = ReadModifyWriteStateSpec("due", VarIntCoder())
     TIMER = TimerSpec("complete", TimeDomain.WATERMARK)
 
@@ -151,11 +151,11 @@ class CutWindows(beam.DoFn):
     @on_timer(TIMER)
     def complete(
         self, asset: Any = beam.DoFn.KeyParam, now: Any = beam.DoFn.TimestampParam,
-        waiting: Any = beam.DoFn.StateParam(WAITING), kept: Any = beam.DoFn.StateParam(KEPT),
+        waiting: Any = beam.DoFn.StateParam(WAITING), history_state: Any = beam.DoFn.StateParam(HISTORY),
         due: Any = beam.DoFn.StateParam(DUE), timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[StreamWindow]:  # fmt: skip
         """All rows up to the time of the timer are there."""
-        state = kept.read()
+        state = history_state.read()
         history = History.empty(self._features)
         if state is not None:
             position, last, block = state
@@ -164,7 +164,7 @@ class CutWindows(beam.DoFn):
         self._late.inc(late)
         ready = int(np.searchsorted(times, int(now.micros), side="right"))
         windows, history = cut(asset, history, times[:ready], values[:ready], self._length, self._stride, self._max_gap)
-        kept.write((history.position, history.last, (history.times.tobytes(), history.values.tobytes())))
+        history_state.write((history.position, history.last, (history.times.tobytes(), history.values.tobytes())))
         waiting.clear()
         due.clear()
         if ready < len(times):
@@ -199,13 +199,13 @@ class SavedModelHandler(ModelHandler[StreamWindow, dict[str, Any], Model]):
     def run_inference(
         self, batch: Sequence[StreamWindow], model: Model, inference_args: dict[str, Any] | None = None
     ) -> Iterator[dict[str, Any]]:
-        answers = model.answer_raw(np.stack([one.values for one in batch]), [one.asset for one in batch])
-        for row, one in enumerate(batch):
+        answers = model.answer_raw(np.stack([window.values for window in batch]), [window.asset for window in batch])
+        for row, window in enumerate(batch):
             yield {
-                "asset": one.asset,
-                "start": one.start,
-                "time": np.datetime64(one.time, "us"),
-                "until": np.datetime64(one.until, "us"),
+                "asset": window.asset,
+                "start": window.start,
+                "time": np.datetime64(window.time, "us"),
+                "until": np.datetime64(window.until, "us"),
                 **{name: answer[row] for name, answer in answers.items()},
             }
 
@@ -238,10 +238,10 @@ class PredictStream(beam.PTransform):
         loaded = load(self._model)
         if loaded.raw_window is None:
             raise UserError(f"{model}: is no model of windows of a series")
-        self.features = [name.decode() for name in loaded.told["features"].tolist()]
+        self.features = [name.decode() for name in loaded.description["features"].tolist()]
         length, count = loaded.raw_window
         gap = None if max_gap is None else round(max_gap * 1e6)
-        self._cut = CutWindows(count, length, int(loaded.told["stride"]), gap)
+        self._cut = CutWindows(count, length, int(loaded.description["stride"]), gap)
 
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
         return (

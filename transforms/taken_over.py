@@ -42,21 +42,21 @@ def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[Split
       base: that dataset.
       left: of those that were written anew.
     """
-    anew = {(one.split, one.index): one for one in left if one.shard is not None}
+    anew = {(rest.split, rest.index): rest for rest in left if rest.shard is not None}
     shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
     for name in SPLITS:
         blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
         for number, shard in enumerate(named_shards(output, base, name)):
-            one = anew.get((name, number))
-            if one is None:
+            rest = anew.get((name, number))
+            if rest is None:
                 shards[name].append((shard, blocks[number]))
-            elif one.shard is not None and one.shard.records:
-                file = below_output(output, one.path)
-                shards[name].append((one.shard.model_copy(update={"file": file}), one.blocks))
+            elif rest.shard is not None and rest.shard.records:
+                file = below_output(output, rest.path)
+                shards[name].append((rest.shard.model_copy(update={"file": file}), rest.blocks))
     return shards
 
 
 def superseding(manifest: Manifest, before: Manifest) -> Manifest:
     """The manifest with the folders that stay for who reads the one before."""
-    older = [one for one in before.folders if one not in (before.data, *manifest.folders)]
+    older = [folder for folder in before.folders if folder not in (before.data, *manifest.folders)]
     return manifest.model_copy(update={"previous": before.data, "older": older})

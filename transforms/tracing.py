@@ -79,8 +79,8 @@ class Tracing:
         """
         if self._process is not None and (code := self._process.wait()):
             self._errors.seek(0)
-            said = self._errors.read().decode(errors="replace").strip() or f"exit code {code}"
-            raise JobFailed(f"the transform graph cannot be traced: {said.splitlines()[-1]}")
+            output = self._errors.read().decode(errors="replace").strip() or f"exit code {code}"
+            raise JobFailed(f"the transform graph cannot be traced: {output.splitlines()[-1]}")
 
     def close(self) -> None:
         """Ends the process. May be called twice."""

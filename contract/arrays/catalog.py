@@ -17,7 +17,7 @@ Role = Literal["input", "target", "weight", "key"]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ArraySpec:
     """An array as it is asked for.
 
     Attributes:
@@ -73,7 +73,7 @@ class NamedArray:
         return max(part.stored.row_bytes for part in self.parts)
 
 
-def find_arrays(specs: Sequence[Wanted]) -> list[NamedArray]:
+def find_arrays(specs: Sequence[ArraySpec]) -> list[NamedArray]:
     """The arrays that are asked for, in their order. Only the heads of the files are read.
 
     Raises:
@@ -92,7 +92,7 @@ def find_arrays(specs: Sequence[Wanted]) -> list[NamedArray]:
     return arrays
 
 
-def _look(spec: Wanted, file: FileStat) -> Stored:
+def _look(spec: ArraySpec, file: FileStat) -> Stored:
     try:
         return find_array(file, spec.name, spec.member)
     except BadArray as bad:
@@ -101,7 +101,7 @@ def _look(spec: Wanted, file: FileStat) -> Stored:
         raise UserError(f"{spec.key}: {file.path} cannot be read: {error.strerror or error}") from None
 
 
-def _joined(spec: Wanted, stored: Sequence[Stored]) -> NamedArray:
+def _joined(spec: ArraySpec, stored: Sequence[Stored]) -> NamedArray:
     first, parts, row = stored[0], [], 0
     for array in stored:
         for trait, value, first_value in (("dtype", array.dtype, first.dtype),
@@ -120,7 +120,7 @@ def _joined(spec: Wanted, stored: Sequence[Stored]) -> NamedArray:
     return NamedArray(spec.name, first.dtype, first.shape[1:], tuple(parts))
 
 
-def _check_aligned(specs: Sequence[Wanted], arrays: Sequence[NamedArray]) -> None:
+def _check_aligned(specs: Sequence[ArraySpec], arrays: Sequence[NamedArray]) -> None:
     if len({array.rows for array in arrays}) > 1:
         counts = ", ".join(f"{spec.key} has {array.rows:,}" for spec, array in zip(specs, arrays, strict=True))
         raise UserError(f"the arrays have not the same number of rows: {counts}; row by row they must go together")

@@ -128,7 +128,9 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
 
 def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
     with open_npz(file.path) as (archive, source):
-        infos = {one.filename.removesuffix(".npy"): one for one in archive.infolist() if one.filename.endswith(".npy")}
+        infos = {
+            info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
+        }
         chosen = _choose(list(infos), name, member)
         info = infos[chosen]
         if info.flag_bits & 1:

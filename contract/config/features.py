@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Float32, OneOf, Section, Told, names_code
+from beamfeed.contract.config.section import Described, Float32, OneOf, Section, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -142,7 +142,7 @@ class Cross(Section):
     reads: ClassVar[Literal["text"]] = "text"
 
     type: Literal["cross"]
-    of: Annotated[list[str], Field(min_length=2, max_length=8), Told("a list of 2 to 8 columns")] = Field(
+    of: Annotated[list[str], Field(min_length=2, max_length=8), Described("a list of 2 to 8 columns")] = Field(
         description="The columns."
     )
     hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are hashed to.")
@@ -188,7 +188,9 @@ def from_short(value: Any) -> Any:
 
 def own_functions(features: Mapping[str, Section]) -> dict[str, str]:
     """The functions of the user's own, `module:name`, by their keys in the job file."""
-    return {f"features.{name}.function": one.function for name, one in features.items() if isinstance(one, Own)}
+    return {
+        f"features.{name}.function": feature.function for name, feature in features.items() if isinstance(feature, Own)
+    }
 
 
 def key_columns(features: Mapping[str, Section]) -> frozenset[str]:

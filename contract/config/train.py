@@ -44,7 +44,7 @@ class Feed(Section):
         """One value stands for a list of it; numbers and the like are as paths have them."""
         if not isinstance(value, dict):
             return value
-        lists = {key: one if isinstance(one, list) else [one] for key, one in value.items()}
+        lists = {key: entry if isinstance(entry, list) else [entry] for key, entry in value.items()}
         return {key: [class_name(item) for item in values] for key, values in lists.items()}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from beamfeed.contract.errors import redact, redacted
 
 JOB_DIR = "JOB_DIR"  # the folder of the job file, in the place of a variable of the environment
-_FOUND = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
+_VARIABLE = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: no text has them
-_KEPT = re.compile(rf"\$\$|{_OPEN}(\d+){_CLOSE}")
+_MARK = re.compile(rf"\$\$|{_OPEN}(\d+){_CLOSE}")
 _OPENED = re.compile(r"(?<!\$)(?:\$\$)*\$\{")  # what was taken for no variable
 _SECRET = re.compile(r"(?i)secret|passw|credential|private|api_?key|(^|_)(auth|key|token)(_|$)|_pwd$")
 _SHORTEST = 6  # letters of a secret: shorter ones are parts of words
@@ -30,7 +30,7 @@ class Variables:
 
     def __init__(self, job_dir: str, environment: Mapping[str, str] | None = None):
         self._known = {**(os.environ if environment is None else environment), JOB_DIR: job_dir}
-        self._kept: list[str] = []
+        self._written: list[str] = []
 
     def protect(self, text: str) -> str:
         """The text of a file with a mark for each `${...}`, in which YAML sees no braces."""
@@ -39,18 +39,18 @@ class Variables:
             # From a name in quotes to a brace in a comment there may be no variable.
             if match[1] is None or (not _NAMED.fullmatch(match[1]) and set(match[1]) & set("'\"#")):
                 return match[0]
-            self._kept.append(match[1])
-            return f"{_OPEN}{len(self._kept) - 1}{_CLOSE}"
+            self._written.append(match[1])
+            return f"{_OPEN}{len(self._written) - 1}{_CLOSE}"
 
-        return _FOUND.sub(keep, text)
+        return _VARIABLE.sub(keep, text)
 
     def restore(self, text: str) -> str:
         """A part of a protected text as it was written."""
-        return _KEPT.sub(lambda match: match[0] if match[1] is None else f"${{{self._kept[int(match[1])]}}}", text)
+        return _MARK.sub(lambda match: match[0] if match[1] is None else f"${{{self._written[int(match[1])]}}}", text)
 
     def holds(self, text: str) -> bool:
         """Whether there is something to fill in."""
-        return _KEPT.search(text) is not None or _OPENED.search(text) is not None
+        return _MARK.search(text) is not None or _OPENED.search(text) is not None
 
     def fill(self, text: str) -> str:
         """A value of a protected text, filled in.
@@ -58,7 +58,7 @@ class Variables:
         Raises:
           ValueError: if a variable is not set, or is none.
         """
-        filled = _KEPT.sub(lambda match: "$" if match[1] is None else self._value(self._kept[int(match[1])]), text)
+        filled = _MARK.sub(lambda match: "$" if match[1] is None else self._value(self._written[int(match[1])]), text)
         if _OPENED.search(text):
             raise ValueError("holds ${ without a name and }; a variable cannot stand in another one; $${ is the text")
         return filled

@@ -71,7 +71,11 @@ def count_reasons(reasons: Iterable[str]) -> list[tuple[str, int]]:
 def count_missing(stats: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     """Missing cells by feature, those with the most first, and all cells; of what stats.json says of the features."""
     features = stats.get("features")
-    found = features if isinstance(features, dict) else {}
-    missing = {name: one["missing"] for name, one in found.items() if isinstance(one, dict) and one.get("missing")}
-    cells = sum(one.get("count", 0) + one.get("missing", 0) for one in found.values() if isinstance(one, dict))
-    return dict(sorted(missing.items(), key=lambda one: -one[1])), cells
+    by_name = features if isinstance(features, dict) else {}
+    missing = {
+        name: entry["missing"] for name, entry in by_name.items() if isinstance(entry, dict) and entry.get("missing")
+    }
+    cells = sum(
+        entry.get("count", 0) + entry.get("missing", 0) for entry in by_name.values() if isinstance(entry, dict)
+    )
+    return dict(sorted(missing.items(), key=lambda item: -item[1])), cells

@@ -33,8 +33,10 @@ def is_field_name(name: str) -> bool:
 
 def field_name(text: str) -> str:
     """The name of a field made of any text: `hours-per-week` becomes `hours_per_week`, `m²` `m2`; `温度` stays."""
-    plain = "".join(unicodedata.normalize("NFKC", one) if unicodedata.category(one) == "No" else one for one in text)
-    parts = "".join(character if _in_names(character) else " " for character in plain).split()
+    plain = "".join(
+        unicodedata.normalize("NFKC", char) if unicodedata.category(char) == "No" else char for char in text
+    )
+    parts = "".join(char if _in_names(char) else " " for char in plain).split()
     name = "_".join(parts).strip("_") or "_"
     return name if is_field_name(name) else f"_{name}"
 

@@ -115,8 +115,12 @@ def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -
         return None
     if sum(train.counts) and sum(other.counts):
         shares = [
-            (one / sum(other.counts) - before / sum(train.counts), before / sum(train.counts), one / sum(other.counts))
-            for before, one in zip(train.counts, other.counts, strict=True)
+            (
+                count / sum(other.counts) - before / sum(train.counts),
+                before / sum(train.counts),
+                count / sum(other.counts),
+            )
+            for before, count in zip(train.counts, other.counts, strict=True)
         ]
         place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
         far, before, now = shares[place]

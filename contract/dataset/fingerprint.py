@@ -89,16 +89,16 @@ def leaves(keys: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{name}", value
 
 
-def check_prepared(job: Job, told: manifest.Manifest) -> None:
+def check_prepared(job: Job, dataset: manifest.Manifest) -> None:
     """Raises UserError where a job prepares values in another way than the job of a dataset did, as far as it tells."""
     of_job = {f"windows.{key}": getattr(job.frame, key) for key in ("length", "stride")}
-    of_dataset = {f"windows.{key}": getattr(told.windows, key) for key in ("length", "stride")}
-    if told.prepared is not None:
-        of_job, of_dataset = of_job | prepared_keys(job), of_dataset | told.prepared
+    of_dataset = {f"windows.{key}": getattr(dataset.windows, key) for key in ("length", "stride")}
+    if dataset.prepared is not None:
+        of_job, of_dataset = of_job | prepared_keys(job), of_dataset | dataset.prepared
     for key in sorted({*of_job, *of_dataset}):
         if of_job.get(key) != of_dataset.get(key):
             values = (str(of[key]) if key in of else "left out" for of in (of_job, of_dataset))
-            ahead = ", the rows to predict included" if key == "windows.length" and told.rows_ahead else ""
+            ahead = ", the rows to predict included" if key == "windows.length" and dataset.rows_ahead else ""
             raise UserError(
                 f"{key}: is {' in the job and '.join(values)} in the dataset{ahead}; use the job that it was made with"
             )

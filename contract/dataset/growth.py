@@ -118,11 +118,11 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     rows = _read_files(layout)
     if rows is None:
         return None
-    before = {path: told for path, *told, _ in rows}
-    now = {path: told for path, *told, _ in _rows(job, files)}
+    before = {path: facts for path, *facts, _ in rows}
+    now = {path: facts for path, *facts, _ in _rows(job, files)}
     known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
     lacking = [path for path in known if path not in now] if job.output.keep is not None else []
-    changed = [path for path, told in before.items() if now.get(path) != told]
+    changed = [path for path, facts in before.items() if now.get(path) != facts]
     beside = [path for path in changed if before[path][-1]]
     beside += [path for path, (_, _, is_beside) in now.items() if is_beside and path not in before]
     new = [stat for stat in files if stat.path not in before]

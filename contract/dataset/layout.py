@@ -27,7 +27,7 @@ BLOCKS = "blocks.parquet"
 FILES, ASSETS, LEARNED, BASE = "files.parquet", "assets.parquet", "learned.json", "base.json"  # of a dataset that grows
 # Of exports and predictions; readers of data files pass over names with _.
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
-TOLD = "_export.json"  # what was written
+DESCRIPTION = "_export.json"  # what was written
 REJECTS = "_rejects.jsonl"  # what was set aside of the files that predictions are for
 
 
@@ -191,7 +191,7 @@ class DataLayout:
         """The index of a split's blocks."""
         return storage.join(self.root, split, BLOCKS)
 
-    def shard(self, split: str, index: int, count: int, folder: str = "", *, kept: bool = False) -> str:
+    def shard(self, split: str, index: int, count: int, folder: str = "", *, is_copy: bool = False) -> str:
         """The path of a shard.
 
         Args:
@@ -199,9 +199,9 @@ class DataLayout:
           index: of it.
           count: of all.
           folder: of its partition below the split's, such as `country=DE`.
-          kept: whether its records are those of a dataset before.
+          is_copy: whether its records are those of a dataset before.
         """
-        name = shard_name(index, count, prefix=KEPT_PREFIX if kept else SHARD_PREFIX)
+        name = shard_name(index, count, prefix=KEPT_PREFIX if is_copy else SHARD_PREFIX)
         return storage.join(self.root, split, *([folder] if folder else []), name)
 
     def attempt(self, split: str, index: int) -> str:

@@ -46,7 +46,7 @@ def over_drift(limits: Limits, drift: Mapping[str, float]) -> str | None:
       limits: of the job.
       drift: of a run that added to a dataset, see `contract.dataset.manifest.Increment`.
     """
-    name, away = max(drift.items(), key=lambda one: abs(one[1]), default=("", 0.0))
+    name, away = max(drift.items(), key=lambda item: abs(item[1]), default=("", 0.0))
     if limits.max_drift is None or abs(away) <= limits.max_drift:
         return None
     return (
@@ -77,8 +77,8 @@ def check_complete(job: Job, manifest: Manifest) -> None:
       JobFailed: if more was rejected than the job allows.
     """
     counts, output = manifest.counts, job.output.path
-    for one in manifest.increments[-1:]:
-        if drifted := over_drift(job.limits, one.drift):
+    for increment in manifest.increments[-1:]:
+        if drifted := over_drift(job.limits, increment.drift):
             raise JobFailed(f"{output}: the dataset is complete, but {drifted}; nothing was changed")
     over = over_limits(job.limits, counts, nameless_files(manifest, output))
     if over is not None:

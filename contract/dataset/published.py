@@ -82,12 +82,12 @@ def check_owner(job: Job, published: Manifest | None, option: str = "--replace")
     output = job.output.path
     written = datetime.fromtimestamp(storage.stat(layout.manifest_path(output)).mtime / 1e9, UTC)
     raise UserError(
-        f"output.path: {output} holds the dataset of another job: {_told(published.name, published.source)}, written "
-        f"{written:%Y-%m-%d %H:%M} UTC; this job is {_told(job.name, source)}; give another output.path, or replace "
+        f"output.path: {output} holds the dataset of another job: {_label(published.name, published.source)}, written "
+        f"{written:%Y-%m-%d %H:%M} UTC; this job is {_label(job.name, source)}; give another output.path, or replace "
         f"what is there with {option}"
     )
 
 
-def _told(name: str, source: Sequence[str]) -> str:
+def _label(name: str, source: Sequence[str]) -> str:
     more = f" and {len(source) - 1} more" if len(source) > 1 else ""
     return f"{name}, of {source[0]}{more}" if source else name

@@ -78,7 +78,7 @@ def _of_last(manifest: Manifest, split: SplitName, runs: int) -> set[int]:
     shards = manifest.splits[split].shards
     if runs >= len(manifest.increments):
         return set(range(len(shards)))
-    folders = [one.data for one in manifest.increments[-runs:]]
+    folders = [increment.data for increment in manifest.increments[-runs:]]
     return {place for place, shard in enumerate(shards) if any(_is_of(shard, folder) for folder in folders)}
 
 

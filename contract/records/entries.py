@@ -45,10 +45,10 @@ def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarra
     ends = np.concatenate([[0], np.cumsum(names.sizes)])
     data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, names))]
     texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
-    found = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
-    if found.null_count:
+    positions = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
+    if positions.null_count:
         raise ValueError
-    numbers: np.ndarray = found.to_numpy().astype(np.int64)
+    numbers: np.ndarray = positions.to_numpy().astype(np.int64)
     return numbers
 
 

@@ -66,22 +66,22 @@ class Lists(NamedTuple):
       buffer: uint8.
       pieces: by key of the feature, where the content of each record's list is: numbers one after the other; strings
         with tag and length before each.
-      there: bool `[records]`, whether a record is of any byte.
+      present: bool `[records]`, whether a record is of any byte.
     """
 
     buffer: np.ndarray
     pieces: dict[str, Pieces]
-    there: np.ndarray
+    present: np.ndarray
 
 
 def features_of(fields: Sequence[Field]) -> Features:
     """The features of a record with these fields."""
-    found = [
+    of_fields = [
         Feature(field.in_records, field.name, field.listed, field.stored == "steps", _encoded(field))
         for field in fields
     ]
     lengths = [field.name + LENGTHS for field in fields if field.is_ragged and field.stored == "rows"]
-    return tuple(sorted([*found, *(Feature(name, name, "int64") for name in lengths)]))
+    return tuple(sorted([*of_fields, *(Feature(name, name, "int64") for name in lengths)]))
 
 
 def _encoded(field: Field) -> bytes:
@@ -109,26 +109,26 @@ def find_lists(records: Records, features: Features, remedy: str = REMEDY) -> Li
       UserError: if a list is of another type, or the bytes are no Example.
     """
     pieces, same = _walk_together(records, features)
-    there = records.pieces.sizes > 0
+    present = records.pieces.sizes > 0
     more, at = [records.buffer], len(records.buffer)
-    for record in np.flatnonzero(~same & there).tolist():
+    for record in np.flatnonzero(~same & present).tolist():
         serialized = records.buffer[records.pieces.first[record] : records.pieces.end[record]].tobytes()
         try:
-            found = _take_apart(serialized, features)
+            contents = _take_apart(serialized, features)
         except ValueError as error:
             raise UserError(f"{error}; {remedy}") from None
-        for key, content in found.items():
+        for key, content in contents.items():
             pieces[key].first[record], pieces[key].end[record] = at, at + len(content)
             more.append(np.frombuffer(content, np.uint8))
             at += len(content)
     for feature in features:
         if feature.instead:
             piece = pieces[feature.key]
-            lacking = there & (piece.sizes == 0)
+            lacking = present & (piece.sizes == 0)
             piece.first[lacking], piece.end[lacking] = at, at + len(feature.instead)
             more.append(np.frombuffer(feature.instead, np.uint8))
             at += len(feature.instead)
-    return Lists(np.concatenate(more) if len(more) > 1 else records.buffer, pieces, there)
+    return Lists(np.concatenate(more) if len(more) > 1 else records.buffer, pieces, present)
 
 
 def count_entries(lists: Lists, feature: Feature) -> np.ndarray:
@@ -153,12 +153,12 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
     buffer, (first, end) = records
     same = np.ones(len(first), bool)
 
-    def expect(at: np.ndarray, what: bytes) -> np.ndarray:
+    def expect(at: np.ndarray, expected: bytes) -> np.ndarray:
         """Whether these bytes are there; what comes after them is where they would be."""
         nonlocal same
-        found = np.take(buffer, at[:, None] + np.arange(len(what)), mode="clip")
-        same &= (found == np.frombuffer(what, np.uint8)).all(axis=1)
-        return at + len(what)
+        actual = np.take(buffer, at[:, None] + np.arange(len(expected)), mode="clip")
+        same &= (actual == np.frombuffer(expected, np.uint8)).all(axis=1)
+        return at + len(expected)
 
     def size_to(at: np.ndarray, end: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Where the message whose size stands here begins, and its end; which is known of all but features."""
@@ -195,22 +195,22 @@ def _take_apart(serialized: bytes, features: Features) -> dict[str, bytes]:
     Raises:
       ValueError: if a list is of another type, or the bytes are no Example.
     """
-    wanted = {(feature.name, feature.in_steps): feature for feature in features}
-    found = {feature.key: b"" for feature in features}
+    by_key = {(feature.name, feature.in_steps): feature for feature in features}
+    contents = {feature.key: b"" for feature in features}
     try:
         for tag, _, part in fields_of(serialized):
             for number, _, entry in fields_of(part) if tag in (CONTEXT, STEPS) else ():
                 pair = {key: value for key, _, value in fields_of(entry)} if number == 1 else {}
-                feature = wanted.get((pair.get(1, b"").decode(), tag == STEPS))
+                feature = by_key.get((pair.get(1, b"").decode(), tag == STEPS))
                 if feature is None:
                     continue
                 value = pair.get(2, b"")
-                lists = [step for one, _, step in fields_of(value) if one == 1] if feature.in_steps else [value]
+                lists = [step for number, _, step in fields_of(value) if number == 1] if feature.in_steps else [value]
                 # Of one that is there twice, the last.
-                found[feature.key] = b"".join(_content(one, feature.listed, feature.name) for one in lists)
+                contents[feature.key] = b"".join(_content(part, feature.listed, feature.name) for part in lists)
     except (NoMessage, UnicodeDecodeError) as error:
         raise ValueError(f"a shard holds a record that is no tf.train.Example: {error}") from None
-    return found
+    return contents
 
 
 def _content(feature: bytes, dtype: Listed, name: str) -> bytes:
@@ -218,7 +218,7 @@ def _content(feature: bytes, dtype: Listed, name: str) -> bytes:
     for number, _, part in fields_of(feature):
         if number != LISTS[dtype]:
             raise ValueError(OTHER_TYPE.format(name))
-        for one, _, value in fields_of(part):
-            if one == 1:
+        for field_number, _, value in fields_of(part):
+            if field_number == 1:
                 parts.append(b"\x0a" + encode_varint(len(value)) + value if dtype == "bytes" else value)
     return b"".join(parts)

@@ -135,9 +135,9 @@ def find_strings(buffer: np.ndarray, contents: Pieces) -> tuple[Pieces, np.ndarr
         end.append(last)
         at[active] = last
         active = active[last < contents.end[active]]
-    for one in active.tolist():
-        edges = np.array(list(_strings(buffer.data, int(at[one]), int(contents.end[one]))), np.int64)
-        of.append(np.full(len(edges), one))
+    for record in active.tolist():
+        edges = np.array(list(_strings(buffer.data, int(at[record]), int(contents.end[record]))), np.int64)
+        of.append(np.full(len(edges), record))
         first.append(edges[:, 0])
         end.append(edges[:, 1])
     if not of:

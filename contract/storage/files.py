@@ -22,7 +22,7 @@ from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden,
 GS = "gs://"
 PART_BYTES = 8 << 20  # of a file, in a request that writes to gs://
 ASKED_TOGETHER = 32  # files of a bucket, asked for at the same time
-MOST_ASKED = 1000  # of them; a listing tells as many at a time
+MOST_STATS = 1000  # of them; a listing tells as many at a time
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -288,7 +288,9 @@ def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> li
     if is_remote(pattern):
         reading, files = _list_gcs(pattern)
     else:
-        reading = next((one for one in readings(pattern) if os.path.lexists(one.folder)), readings(pattern)[-1])
+        reading = next(
+            (candidate for candidate in readings(pattern) if os.path.lexists(candidate.folder)), readings(pattern)[-1]
+        )
         files = _list_local(reading, pattern)
     if reading.is_glob:
         files = [stat for stat in files if reading.regex.fullmatch(stat.path)]
@@ -404,8 +406,8 @@ def stat_all(paths: Sequence[str]) -> dict[str, FileStat]:
             return None
 
     remote = bool(paths) and is_remote(paths[0])
-    if remote and len(paths) > MOST_ASKED:
-        return {one.path: one for one in match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
+    if remote and len(paths) > MOST_STATS:
+        return {file.path: file for file in match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
     with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
         stats = list(pool.map(ask, paths) if remote else map(ask, paths))
-    return {one.path: one for one in stats if one is not None}
+    return {file.path: file for file in stats if file is not None}

@@ -51,7 +51,7 @@ def list_names(folder: str) -> list[str]:
             bucket, prefix=prefix, delimiter="/", fields="items(name),prefixes,nextPageToken", retry=_retry()
         )
         names = {blob.name for blob in listed} | set(listed.prefixes)  # in this order: the pages fill the prefixes
-    return sorted({one.removeprefix(prefix).rstrip("/") for one in names} - {""})  # a folder may be marked by itself
+    return sorted({name.removeprefix(prefix).rstrip("/") for name in names} - {""})  # a folder may be marked by itself
 
 
 class _Ranges(io.RawIOBase):

@@ -92,9 +92,9 @@ def born(pid: int) -> str:
 
 
 def _busy(path: str, use: Use, holder: dict[str, Any], more: str = "") -> Busy:
-    who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+    owner = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     folder = path.rpartition("/")[0]
-    return Busy(f"{use.key}: {who} is {use.doing} {folder} right now; wait for it{more}, or choose another folder")
+    return Busy(f"{use.key}: {owner} is {use.doing} {folder} right now; wait for it{more}, or choose another folder")
 
 
 class _FileLock:

@@ -12,7 +12,7 @@ from pydantic import Field
 from beamfeed.contract import options, storage
 from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Told
+from beamfeed.contract.config.section import Described
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.stage import PREPROCESS, Stage
@@ -31,16 +31,24 @@ BeamOptions = Annotated[
 
 # Of Google Cloud.
 Project = Annotated[
-    str, Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"), Told("the id of a project (not its number), such as my-project")
+    str,
+    Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"),
+    Described("the id of a project (not its number), such as my-project"),
 ]
-Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Told("a region, such as europe-west1")]
+Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Described("a region, such as europe-west1")]
 Account = Annotated[
-    str, Field(pattern=r"^[^@\s]+@[^@\s]+$"), Told("an e-mail address, such as name@my-project.iam.gserviceaccount.com")
+    str,
+    Field(pattern=r"^[^@\s]+@[^@\s]+$"),
+    Described("an e-mail address, such as name@my-project.iam.gserviceaccount.com"),
 ]
 LabelKey = Annotated[
-    str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), Told("at most 63 small letters, digits, _ and -, a letter first")
+    str,
+    Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"),
+    Described("at most 63 small letters, digits, _ and -, a letter first"),
 ]
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Told("the name of a variable, such as TZ")]
+VariableName = Annotated[
+    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Described("the name of a variable, such as TZ")
+]
 
 
 class Patience:
@@ -119,13 +127,13 @@ def job_name(output: str, longest: int = LONGEST_NAME, where: str = "") -> str:
 
 def work_of(stage: Stage) -> str:
     """What a job makes, and with which options: another run of it does not follow a job that does something else."""
-    said = list(stage.command[3:])
+    arguments = list(stage.command[3:])
     for option_ in flat((*options.TRAIN_FROM, options.ONCE)):  # who follows a job does not say again how it began
-        while option_.name in said:
-            at = said.index(option_.name)
-            del said[at : at + (1 if option_.name == options.TRAIN_FROM[0].name else 2)]
-    asked = hashlib.sha256("\0".join(said).encode()).hexdigest()
-    return f"beamfeed-{stage.fingerprint[:16]}-{asked[:8]}"
+        while option_.name in arguments:
+            at = arguments.index(option_.name)
+            del arguments[at : at + (1 if option_.name == options.TRAIN_FROM[0].name else 2)]
+    digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()
+    return f"beamfeed-{stage.fingerprint[:16]}-{digest[:8]}"
 
 
 def is_published(stage: Stage) -> bool:

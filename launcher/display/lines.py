@@ -22,7 +22,7 @@ class Telling(Display):
 
     def __init__(self, write: Callable[[str], None]):
         self._write = write
-        self._told: set[tuple[str, str]] = set()  # stages and steps
+        self._reported: set[tuple[str, str]] = set()  # stages and steps
 
     def width(self) -> int | None:
         """Columns that a line should not pass; None where any number is right."""
@@ -37,8 +37,8 @@ class Telling(Display):
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
             # A training run has lines of its own, for each evaluation.
-            if step.at is None and step.ended is not None and (stage.name, step.name) not in self._told:
-                self._told.add((stage.name, step.name))
+            if step.at is None and step.ended is not None and (stage.name, step.name) not in self._reported:
+                self._reported.add((stage.name, step.name))
                 self._write(ended_line(stage.name, step, self.width()))
 
     def ends(self, stage: StageProgress, code: int, seconds: float) -> None:

@@ -46,14 +46,14 @@ def remember(layout: RecordLayout) -> None:
 
 def known_layouts() -> list[RecordLayout]:
     """Of the runs that were started on this machine, the oldest first; each once."""
-    found = {}
+    layouts = {}
     for path in (f"{known_path()}.old", known_path()):
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 with suppress(ValueError, KeyError, TypeError):
                     known = json.loads(line)
-                    found[known["id"]] = RecordLayout(known["place"], known["id"])
-    return [found[id_] for id_ in sorted(found)]
+                    layouts[known["id"]] = RecordLayout(known["place"], known["id"])
+    return [layouts[id_] for id_ in sorted(layouts)]
 
 
 def places_of(job: Job) -> list[str]:
@@ -112,7 +112,9 @@ def find_run(named: str) -> Run:
     folder, _, last = named.rstrip("/").rpartition("/")
     if not ID.fullmatch(last):
         runs = list(find_runs(named))
-        run = next((one for one in runs if one.record.state() == "running"), runs[0] if runs else None)
+        run = next(
+            (candidate for candidate in runs if candidate.record.state() == "running"), runs[0] if runs else None
+        )
     elif folder:
         run = next(_read([RecordLayout(_absolute(folder), last)]), None)
     else:

@@ -22,7 +22,7 @@ from beamfeed.launcher.stage import PREPROCESS, Stage
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SILENT_SECONDS = 90.0  # a launcher that has said nothing for so long is taken for gone
-KEPT = 50  # records in a folder
+MOST_RECORDS = 50  # records in a folder
 
 StageState = Literal["complete", "waiting", "running", "done", "failed", "stopped", "left"]
 Outcome = Literal["running", "done", "failed", "interrupted", "left", "cancelled"]
@@ -100,7 +100,7 @@ class Attempt(_Part):
         )
 
     @property
-    def who(self) -> str:
+    def launcher(self) -> str:
         """Its launcher, in words."""
         return f"process {self.pid} on {self.host}"
 
@@ -194,7 +194,7 @@ def list_layouts(place: str) -> list[RecordLayout]:
 
 def forget_old(place: str) -> None:
     """Removes what is kept of all but the newest runs."""
-    for layout in list_layouts(place)[:-KEPT]:
+    for layout in list_layouts(place)[:-MOST_RECORDS]:
         forget(layout)
 
 

@@ -35,7 +35,7 @@ from beamfeed.launcher.runs.record import (
 from beamfeed.launcher.stage import FLOOR, TRAIN, Stage
 
 LOOK_SECONDS = 3.0  # between looks for a request to cancel
-TOLD_SECONDS = 20.0  # between records of how far it is
+RECORD_SECONDS = 20.0  # between records of how far it is
 CLOSE_SECONDS = 10.0  # for the last record: storage that does not answer holds nobody up
 INTERRUPTED = 130
 VERSIONS = ("beamfeed", "apache-beam", "tensorflow", "keras", "tensorflow-transform", "pyarrow", "numpy")
@@ -160,7 +160,7 @@ def _new(plan: Plan) -> RunRecord:
         replace=plan.replace,
         refit=plan.refit,
         anew=any(stage.starts_anew for stage in plan.stages),
-        asked=list(plan.asked),
+        asked=list(plan.requested),
         beam_options=list(map(printable, plan.beam_options)),
         versions={name: version for name in VERSIONS if (version := _version(name))},
         stages=[_stage_record(stage) for stage in plan.stages],
@@ -237,7 +237,7 @@ class _Recorder(Recorder):
 
     def begins(self, stage: Stage) -> None:
         with self._lock:
-            self._stage = next(one for one in self._record.stages if one.name == stage.name)
+            self._stage = next(entry for entry in self._record.stages if entry.name == stage.name)
             self._stage.state = "running"
             self._before, self._began = self._stage.seconds, time.monotonic()
         self._news.set()
@@ -246,14 +246,14 @@ class _Recorder(Recorder):
         assert self._stage is not None
         with self._lock:
             self._stage.handle, self._stage.log_file = submission.title, submission.log_file
-        was_told, self._is_kept = self._is_kept, True
-        if submission.goes_on and not was_told:
+        was_kept, self._is_kept = self._is_kept, True
+        if submission.goes_on and not was_kept:
             self.display.say(f"run {self._record.id}; `beamfeed status`, `logs`, `attach` and `cancel` take that id")
         self._news.set()
 
     def is_chained(self, stage: Stage, submission: Submission) -> None:
         with self._lock:
-            later = next(one for one in self._record.stages if one.name == stage.name)
+            later = next(entry for entry in self._record.stages if entry.name == stage.name)
             later.handle, later.log_file = submission.title, submission.log_file
 
     def ends(self, code: int, seconds: float) -> None:
@@ -280,10 +280,10 @@ class _Recorder(Recorder):
         if stage is not None and stage.state == "running":
             stage.state = "left" if self.still_runs else "stopped"
             stage.seconds = self._before + time.monotonic() - self._began
-        failed = next((one for one in record.stages if one.state == "failed" and one.name != FLOOR), None)
+        failed = next((stage for stage in record.stages if stage.state == "failed" and stage.name != FLOOR), None)
         if failed:
             record.outcome, record.code = "failed", failed.code
-        elif error is None and all(one.state in ("done", "complete", "failed") for one in record.stages):
+        elif error is None and all(stage.state in ("done", "complete", "failed") for stage in record.stages):
             record.outcome, record.code, record.why = "done", 0, ""
         elif self.still_runs:
             record.outcome, record.code, record.why = "left", None, ""
@@ -306,7 +306,7 @@ class _Recorder(Recorder):
             news = self._news.wait(LOOK_SECONDS)
             self._news.clear()
             done = self._done
-            if news or time.monotonic() - written >= TOLD_SECONDS:
+            if news or time.monotonic() - written >= RECORD_SECONDS:
                 written = time.monotonic()
                 self._write()
             with suppress(Exception):

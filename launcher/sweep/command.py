@@ -79,7 +79,7 @@ def sweep(args: argparse.Namespace) -> int:
             board = _carry_out(args, search, study, display)
         display.summary(describe(search, board), _summary(search, board))
     if board.best is None:
-        reasons = [one.reason for one in board.places if one.reason]
+        reasons = [place.reason for place in board.places if place.reason]
         why = f"; the first: {reasons[0]}; --retry-failed tries them again" if reasons else ""
         raise JobFailed(f"of {counted(len(board.places), 'trial')} none has ended well{why}")
     return 0
@@ -142,7 +142,7 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
 
 def _points(search: Search) -> int | None:
     """How many combinations there are; None where a value is drawn from a range without a step."""
-    if any(one.range is not None and one.range.step is None for one in search.dimensions):
+    if any(dimension.range is not None and dimension.range.step is None for dimension in search.dimensions):
         return None
     return grid_size(search.dimensions)
 
@@ -154,7 +154,7 @@ def _pictured(search: Search, study: "optuna.Study") -> Iterator[None]:
         yield
     finally:
         board = read_leaderboard(search, study)
-        if any(one.value is not None for one in board.places):
+        if any(place.value is not None for place in board.places):
             storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
 
 
@@ -162,33 +162,33 @@ def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
     names = short_names([dimension.key for dimension in search.dimensions])
     last: dict[int, float] = {}  # when something was said of a trial
 
-    def tell(what: str, number: int, more: Mapping[str, Any]) -> None:
+    def tell(event: str, number: int, more: Mapping[str, Any]) -> None:
         if args.json:
-            kind, state = ("evaluation", {}) if what == "evaluation" else ("trial", {"state": what})
+            kind, state = ("evaluation", {}) if event == "evaluation" else ("trial", {"state": event})
             emit_event(kind, trial=number, **state, **more)
-        elif what != "evaluation" or time.monotonic() - last[number] >= EVERY_SECONDS:
+        elif event != "evaluation" or time.monotonic() - last[number] >= EVERY_SECONDS:
             last[number] = time.monotonic()
-            display.say(f"trial {number}: {_words(what, more, names)}")
+            display.say(f"trial {number}: {_words(event, more, names)}")
 
     return tell
 
 
-def _words(what: str, more: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    if what == "begins":
+def _words(event: str, more: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    if event == "begins":
         return ", ".join(f"{names[key]} {shown(value)}" for key, value in more["params"].items())
-    if what == "evaluation":
+    if event == "evaluation":
         value = "no number" if more["value"] is None else f"{more['value']:.6g}"
         return f"epoch {more['values']['epoch']:,}, {value}"
-    if what == "done":
+    if event == "done":
         return f"done, {more['value']:.6g} after {counted(more['epochs'], 'epoch')}, {more['seconds']:.1f} s"
-    if what == "pruned":
+    if event == "pruned":
         return f"pruned after {counted(more['evaluations'], 'evaluation')}, {more['seconds']:.1f} s"
     return f"failed: {more['reason']}"
 
 
 def _summary(search: Search, board: Leaderboard) -> dict[str, Any]:
     best = board.best
-    states = [one.state for one in board.places]
+    states = [place.state for place in board.places]
     return {
         "sweep": search.folder,
         "leaderboard": storage.join(search.folder, LEADERBOARD),
@@ -224,7 +224,7 @@ def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
         return
     assert search.job.train is not None
     names = short_names([dimension.key for dimension in search.dimensions])
-    rows = [["trial", *names.values()], *([str(n), *map(shown, one.values())] for n, one in enumerate(trials))]
+    rows = [["trial", *names.values()], *([str(n), *map(shown, values.values())] for n, values in enumerate(trials))]
     print(
         f"job {search.job.name} ({args.job})\n"
         f"dataset: {'complete' if complete else 'to do'}: {reason}; all trials share it\n"

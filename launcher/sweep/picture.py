@@ -35,7 +35,7 @@ def draw(board: Leaderboard, dimensions: Sequence[Dimension]) -> bytes:
     for panel in panels[:count]:
         panel.set_ylabel(board.metric.replace("_", " "))
         panel.grid(alpha=0.3)
-        _scale(panel, [one.value for one in board.places if one.value is not None])
+        _scale(panel, [place.value for place in board.places if place.value is not None])
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)
@@ -50,13 +50,13 @@ def _scale(panel: Any, values: Sequence[float]) -> None:
 
 def _draw_trials(panel: Any, board: Leaderboard) -> None:
     best: list[float] = []
-    trials = sorted((one for one in board.places if one.state == "done"), key=lambda one: one.number)
+    trials = sorted((trial for trial in board.places if trial.state == "done"), key=lambda trial: trial.number)
     pick = max if board.high_is_good else min
-    for one in trials:
-        best.append(pick([*best[-1:], one.value or 0.0]))
-    _dots(panel, board, lambda one: one.number)
-    panel.step([one.number for one in trials], best, where="post", color=DONE, alpha=0.5, label="best so far")
-    failed = [one.number for one in board.places if one.state == "failed"]
+    for trial in trials:
+        best.append(pick([*best[-1:], trial.value or 0.0]))
+    _dots(panel, board, lambda trial: trial.number)
+    panel.step([trial.number for trial in trials], best, where="post", color=DONE, alpha=0.5, label="best so far")
+    failed = [trial.number for trial in board.places if trial.state == "failed"]
     if failed:
         panel.plot(
             failed, [0.02] * len(failed), "x", color="gray", transform=panel.get_xaxis_transform(), label="failed"
@@ -69,11 +69,11 @@ def _draw_key(panel: Any, board: Leaderboard, dimension: Dimension, name: str) -
     panel.set_xlabel(name)
     if dimension.range is None:
         choices = list(dimension.choices)
-        _dots(panel, board, lambda one: choices.index(one.params[dimension.key]))
+        _dots(panel, board, lambda trial: choices.index(trial.params[dimension.key]))
         panel.set_xticks(range(len(choices)), [shown(choice) for choice in choices])
         panel.set_xlim(-0.5, len(choices) - 0.5)
         return
-    _dots(panel, board, lambda one: one.params[dimension.key])
+    _dots(panel, board, lambda trial: trial.params[dimension.key])
     if dimension.range.log:
         panel.set_xscale("log")
 
@@ -83,9 +83,9 @@ def _dots(panel: Any, board: Leaderboard, place: Any) -> None:
 
     def dots(trials: Sequence[Place], **style: Any) -> None:
         if trials:
-            panel.plot([place(one) for one in trials], [one.value for one in trials], linestyle="", **style)
+            panel.plot([place(trial) for trial in trials], [trial.value for trial in trials], linestyle="", **style)
 
-    valued = [one for one in board.places if one.value is not None]
-    dots([one for one in valued if one.state == "pruned"], marker="v", color=PRUNED, alpha=0.7, label="pruned")
-    dots([one for one in valued if one.state == "done"], marker="o", color=DONE, alpha=0.7, label="done")
+    valued = [trial for trial in board.places if trial.value is not None]
+    dots([trial for trial in valued if trial.state == "pruned"], marker="v", color=PRUNED, alpha=0.7, label="pruned")
+    dots([trial for trial in valued if trial.state == "done"], marker="o", color=DONE, alpha=0.7, label="done")
     dots([] if board.best is None else [board.best], marker="*", markersize=13, color=BEST, label="best")

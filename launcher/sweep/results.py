@@ -66,8 +66,8 @@ class Leaderboard:
 def read_leaderboard(search: Search, study: "optuna.Study") -> Leaderboard:
     """The leaderboard so far."""
     trials = current_trials(study)
-    told = [trial.user_attrs for trial in trials if "metric" in trial.user_attrs]
-    metric, high = (told[0]["metric"], told[0]["mode"] == "max") if told else ("loss", False)
+    scored = [trial.user_attrs for trial in trials if "metric" in trial.user_attrs]
+    metric, high = (scored[0]["metric"], scored[0]["mode"] == "max") if scored else ("loss", False)
     names = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
 
     def place(trial: "optuna.trial.FrozenTrial") -> Place:
@@ -83,9 +83,9 @@ def read_leaderboard(search: Search, study: "optuna.Study") -> Leaderboard:
             attributes.get("reason", ""),
         )
 
-    def rank(one: Place) -> tuple[int, float, int]:
-        value = 0.0 if one.value is None else -one.value if high else one.value
-        return ["done", "pruned", "running", "failed"].index(one.state), value, one.number
+    def rank(place: Place) -> tuple[int, float, int]:
+        value = 0.0 if place.value is None else -place.value if high else place.value
+        return ["done", "pruned", "running", "failed"].index(place.state), value, place.number
 
     return Leaderboard(metric, high, sorted(map(place, trials), key=rank))
 
@@ -111,15 +111,15 @@ def describe(search: Search, board: Leaderboard) -> str:
     names = short_names(keys)
     ran = [] if "epochs" in names.values() else ["epochs"]
     rows: list[list[object]] = [["", "trial", _metric_name(board), *names.values(), *ran, "took", ""]]
-    for rank, one in enumerate(board.places[:SHOWN], 1):
-        values = [shown(one.params[key]) if key in one.params else "" for key in keys]
-        took = "" if one.seconds is None else clock(one.seconds)
-        value = "" if one.value is None else f"{one.value:.6g}"
-        reason = one.reason if len(one.reason) <= LONGEST else f"{one.reason[: LONGEST - 4]} ..."
-        state = "" if one.state == "done" else one.state + (f": {reason}" if reason else "")
-        epochs = ["" if one.epochs is None else one.epochs] if ran else []
-        place = f"{rank}" if one.state == "done" else ""
-        rows.append([place, f"{one.number}", value, *values, *epochs, took, state])
+    for rank, entry in enumerate(board.places[:SHOWN], 1):
+        values = [shown(entry.params[key]) if key in entry.params else "" for key in keys]
+        took = "" if entry.seconds is None else clock(entry.seconds)
+        value = "" if entry.value is None else f"{entry.value:.6g}"
+        reason = entry.reason if len(entry.reason) <= LONGEST else f"{entry.reason[: LONGEST - 4]} ..."
+        state = "" if entry.state == "done" else entry.state + (f": {reason}" if reason else "")
+        epochs = ["" if entry.epochs is None else entry.epochs] if ran else []
+        place = f"{rank}" if entry.state == "done" else ""
+        rows.append([place, f"{entry.number}", value, *values, *epochs, took, state])
     lines = [line.rstrip() for line in _aligned(rows)]
     if more := len(board.places) - SHOWN:
         lines += [f"and {more:,} more"] if more > 0 else []
@@ -155,18 +155,18 @@ def _write_leaderboard(search: Search, board: Leaderboard) -> None:
 
     places = board.places
     columns: dict[str, Any] = {
-        "rank": pa.array([n if one.state == "done" else None for n, one in enumerate(places, 1)], pa.int64()),
-        "trial": pa.array([one.number for one in places], pa.int64()),
-        "state": [one.state for one in places],
-        board.metric: pa.array([one.value for one in places], pa.float64()),
+        "rank": pa.array([n if place.state == "done" else None for n, place in enumerate(places, 1)], pa.int64()),
+        "trial": pa.array([place.number for place in places], pa.int64()),
+        "state": [place.state for place in places],
+        board.metric: pa.array([place.value for place in places], pa.float64()),
     }
     for dimension in search.dimensions:
-        columns[dimension.key] = _column([one.params.get(dimension.key) for one in places])
+        columns[dimension.key] = _column([place.params.get(dimension.key) for place in places])
     columns |= {
-        "epochs": pa.array([one.epochs for one in places], pa.int64()),
-        "seconds": pa.array([one.seconds for one in places], pa.float64()),
-        "reason": [one.reason for one in places],
-        "workdir": [search.trial_folder(one.number) for one in places],
+        "epochs": pa.array([place.epochs for place in places], pa.int64()),
+        "seconds": pa.array([place.seconds for place in places], pa.float64()),
+        "reason": [place.reason for place in places],
+        "workdir": [search.trial_folder(place.number) for place in places],
     }
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
@@ -187,7 +187,7 @@ def best_text(search: Search, board: Leaderboard, best: Place) -> str:
     """The job file of the best trial. It names the trial's folder, where its model is."""
     job = search.trial_job(best.number, best.params)
     values = ", ".join(f"{key}={shown(value)}" for key, value in best.params.items())
-    done = sum(one.state == "done" for one in board.places)
+    done = sum(place.state == "done" for place in board.places)
     lines = [
         f"The best of {len(board.places):,} trials, {done:,} of which ran to their end, of a sweep of job {job.name}",
         f"({datetime.now(UTC):%Y-%m-%d %H:%M} UTC): trial {best.number}, {_metric_name(board)} {best.value:.6g}.",

@@ -203,8 +203,8 @@ def _end(study: "optuna.Study", going: Going, tell: Tell) -> None:
         going.trial.set_user_attr("epochs", result.epochs)
         going.trial.set_user_attr("best_epoch", result.best_epoch)
         study.tell(going.trial, watched.turned(result.best))
-        told = {"value": result.best, "epochs": result.epochs, "seconds": seconds}
-        tell("done", going.number, told)
+        outcome = {"value": result.best, "epochs": result.epochs, "seconds": seconds}
+        tell("done", going.number, outcome)
     going.close()
 
 

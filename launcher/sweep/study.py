@@ -79,7 +79,7 @@ def memory_study(job: Job, sweep: Sweep) -> "optuna.Study":
     return _make(None, sweep, job)
 
 
-def _make(kept: Any, sweep: Sweep, job: Job) -> "optuna.Study":
+def _make(study_storage: Any, sweep: Sweep, job: Job) -> "optuna.Study":
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -90,7 +90,9 @@ def _make(kept: Any, sweep: Sweep, job: Job) -> "optuna.Study":
         "median": optuna.pruners.MedianPruner(),
         "hyperband": optuna.pruners.HyperbandPruner(max_resource=evaluations),
     }
-    return optuna.create_study(study_name=NAME, storage=kept, pruner=pruners[sweep.pruner], load_if_exists=True)
+    return optuna.create_study(
+        study_name=NAME, storage=study_storage, pruner=pruners[sweep.pruner], load_if_exists=True
+    )
 
 
 def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> "optuna.Trial":
@@ -152,7 +154,9 @@ def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
     flat = {"dataset": data[:16]}
     flat |= leaves({"train": set_keys(train, NO_MODEL) if train is not None else {}})
     tried = tuple(sweep.space)
-    flat = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{one}." for one in tried))}
+    flat = {
+        key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{prefix}." for prefix in tried))
+    }
     space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}
     return {**flat, **space, "sweep.sampler": sweep.sampler, "sweep.pruner": sweep.pruner, "sweep.seed": sweep.seed}
 

@@ -82,7 +82,7 @@ class Going:
     is_pruned: bool = False
     judged: int = 0
     began: float = field(default_factory=time.monotonic)
-    _seen: tuple[int, int] = (0, 0)  # time and size of the metrics at the last look
+    _last_stat: tuple[int, int] = (0, 0)  # time and size of the metrics at the last look
 
     @property
     def number(self) -> int:
@@ -93,19 +93,19 @@ class Going:
         path = RunLayout(self.train.workdir).metrics
         try:
             stat = os.stat(path)
-            if (stat.st_mtime_ns, stat.st_size) == self._seen:
+            if (stat.st_mtime_ns, stat.st_size) == self._last_stat:
                 return []
             text = storage.read_text(path)
         except FileNotFoundError:
             return []
-        self._seen = (stat.st_mtime_ns, stat.st_size)
+        self._last_stat = (stat.st_mtime_ns, stat.st_size)
         return [json.loads(line) for line in text.splitlines()][len(self.lines) :]
 
     def watched(self) -> Watched | None:
         """What decides, as soon as the trainer has said so."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            told = json.loads(storage.read_text(RunLayout(self.train.workdir).run))["watched"]
-            return Watched(told["metric"], told["mode"] == "max")
+            watched = json.loads(storage.read_text(RunLayout(self.train.workdir).run))["watched"]
+            return Watched(watched["metric"], watched["mode"] == "max")
         return None
 
     def result(self) -> TrainResult | None:

@@ -103,11 +103,11 @@ def load_arrays(
     firsts, counts = (tf.constant(column) for column in blocks)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
-        found = order.round(line, number, skip)
-        row = found.place + tf.gather(tf.gather(firsts, found.blocks) - found.first, found.block)
-        before = tf.cumsum(tf.gather(counts, found.blocks), exclusive=True)
-        place = found.place + tf.gather(before - found.first, found.block)
-        return {name: one.prepare(found.blocks) for name, one in sources.items()}, row, place, found.there
+        round_ = order.round(line, number, skip)
+        row = round_.place + tf.gather(tf.gather(firsts, round_.blocks) - round_.first, round_.block)
+        before = tf.cumsum(tf.gather(counts, round_.blocks), exclusive=True)
+        place = round_.place + tf.gather(before - round_.first, round_.block)
+        return {name: source.prepare(round_.blocks) for name, source in sources.items()}, row, place, round_.present
 
     return _cut(Reading(order, batching), read_round, sources, list(outputs or {}), row_bytes)
 
@@ -118,10 +118,10 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
     Raises:
       UserError
     """
-    given = {group: {name: _section(one) for name, one in some.items()}
+    sections = {group: {name: _section(files) for name, files in some.items()}
              for group, some in (("inputs", inputs), ("outputs", outputs))}  # fmt: skip
     try:
-        source = ArraySource.model_validate({"kind": "array", **given})
+        source = ArraySource.model_validate({"kind": "array", **sections})
     except ValidationError as error:
         wrong = error.errors()[0]
         place = ".".join(str(part) for part in wrong["loc"] if part != "[key]")
@@ -130,16 +130,16 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
     if empty:
         key = source.key_of(empty[0]).removeprefix("source.")
         raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {source.suffix_text()})")
-    wanted = source.wanted(files, prefix="")
-    arrays = find_arrays(wanted)
-    for one, array in zip(wanted, arrays, strict=True):
+    specs = source.array_specs(files, prefix="")
+    arrays = find_arrays(specs)
+    for spec, array in zip(specs, arrays, strict=True):
         if array.dtype in TEXTS:
-            raise UserError(f"{one.key}: {one.files[0].path} holds texts; preprocess it, then load_dataset reads it")
+            raise UserError(f"{spec.key}: {spec.files[0].path} holds texts; preprocess it, then load_dataset reads it")
         for part in array.parts:
             if not part.stored.is_ranged:
                 how = "in Fortran's order" if part.stored.fortran else "packed or in chunks"
                 raise UserError(
-                    f"{one.key}: {part.stored.file.path} has its values {how}, so rows are not byte ranges; "
+                    f"{spec.key}: {part.stored.file.path} has its values {how}, so rows are not byte ranges; "
                     "write it with numpy.save (of a C-ordered array), or preprocess it"
                 )
     return arrays
@@ -175,31 +175,31 @@ def _cut(
     size, padded = reading.order.share.size, reading.batching.is_padded
     chunk = size * max(1, CHUNK_BYTES // (size * row_bytes))
 
-    def count(prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+    def count(prepared: Any, row: tf.Tensor, place: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
         return tf.size(row, tf.int64)
 
-    def to_rows(first: tf.Tensor, prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> Any:
-        row, place, there = (one[first : first + chunk] for one in (row, place, there))
-        found = {name: one.take(prepared[name], row, place) for name, one in sources.items()}
+    def to_rows(first: tf.Tensor, prepared: Any, row: tf.Tensor, place: tf.Tensor, present: tf.Tensor) -> Any:
+        row, place, present = (part[first : first + chunk] for part in (row, place, present))
+        fields = {name: source.take(prepared[name], row, place) for name, source in sources.items()}
         if padded:
-            found = {name: _without(values, there) for name, values in found.items()}
-        return _paired(found, outputs, tf.cast(there, tf.float32) if padded else None)
+            fields = {name: _without(values, present) for name, values in fields.items()}
+        return _paired(fields, outputs, tf.cast(present, tf.float32) if padded else None)
 
     return reading.batches(reading.rounds(read_round), count, to_rows, chunk=chunk, row_bytes=row_bytes)
 
 
-def _without(values: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+def _without(values: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
     """Zeros in the place of rows that are not there."""
-    wide = tf.reshape(there, [-1] + [1] * (values.shape.rank - 1))
-    return tf.cond(tf.reduce_all(there), lambda: values, lambda: tf.where(wide, values, tf.zeros([], values.dtype)))
+    wide = tf.reshape(present, [-1] + [1] * (values.shape.rank - 1))
+    return tf.cond(tf.reduce_all(present), lambda: values, lambda: tf.where(wide, values, tf.zeros([], values.dtype)))
 
 
-def _paired(found: dict[str, tf.Tensor], outputs: Sequence[str], weights: tf.Tensor | None) -> Any:
+def _paired(fields: dict[str, tf.Tensor], outputs: Sequence[str], weights: tf.Tensor | None) -> Any:
     """Inputs; with outputs a pair; with weights these last."""
-    x = {name: values for name, values in found.items() if name not in outputs}
+    x = {name: values for name, values in fields.items() if name not in outputs}
     parts: list[Any] = [x]
     if outputs:
-        parts.append({name: found[name] for name in outputs})
+        parts.append({name: fields[name] for name in outputs})
     if weights is not None:
         parts.append(weights)
     return tuple(parts) if len(parts) > 1 else x

@@ -109,12 +109,14 @@ class Copied:
         stored = [part.stored for part in array.parts]
         firsts = np.array([part.first for part in array.parts])
         part = np.searchsorted(firsts, blocks.first, side="right") - 1
-        begins = np.array([one.offset for one in stored])[part] + (blocks.first - firsts[part]) * stored[0].row_bytes
+        begins = (
+            np.array([entry.offset for entry in stored])[part] + (blocks.first - firsts[part]) * stored[0].row_bytes
+        )
         self._columns = [
             tf.constant(column, tf.int64) for column in (part, begins, begins + blocks.rows * stored[0].row_bytes)
         ]
         with tf.device("CPU:0"):
-            self._files = [_mapped(one, path) for one, path in zip(stored, paths, strict=True)]
+            self._files = [_mapped(entry, path) for entry, path in zip(stored, paths, strict=True)]
         self._array, self._stored = array, stored[0]
 
     def prepare(self, blocks: tf.Tensor) -> tf.Tensor:

@@ -97,11 +97,11 @@ def reachable(addresses: dict[int, str], hosts: dict[int, str], port: int) -> li
     ranks = sorted(addresses)
     outside = [hosts[rank] for rank in ranks if not _is_loopback(hosts[rank])]
     host = outside[0] if outside else hosts[ranks[0]]
-    addresses_found = [join_address(host, port)]
+    ordered = [join_address(host, port)]
     for rank in ranks:
         their_host, their_port = split_address(addresses[rank])
-        addresses_found.append(join_address(host if outside and _is_loopback(their_host) else their_host, their_port))
-    return addresses_found
+        ordered.append(join_address(host if outside and _is_loopback(their_host) else their_host, their_port))
+    return ordered
 
 
 def _is_loopback(host: str) -> bool:

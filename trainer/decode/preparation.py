@@ -118,7 +118,10 @@ class Preparation:
 
     def decode(self, values: Values) -> dict[str, tf.Tensor]:
         """Stored values -> decoded ones; other fields stay as they are."""
-        return {name: self.decoders[name].decode(one) if name in self.decoders else one for name, one in values.items()}
+        return {
+            name: self.decoders[name].decode(value) if name in self.decoders else value
+            for name, value in values.items()
+        }
 
     def finish(self, values: Values, numbers: tf.Tensor, is_decoded: bool) -> dict[str, tf.Tensor]:
         """Values as they are stored, or decoded ones -> those of a batch.

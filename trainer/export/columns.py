@@ -64,7 +64,9 @@ class ColumnServing(Serving):
         """The signature that takes rows of text, and its arguments by column; None where it is not known how."""
         if self._raw is None:
             return None
-        return "rows_of_text", {name: tf.TensorSpec([None], tf.string, one.name) for name, one in self._columns.items()}
+        return "rows_of_text", {
+            name: tf.TensorSpec([None], tf.string, column.name) for name, column in self._columns.items()
+        }
 
     def run_columns(self, columns: dict[str, tf.Tensor]) -> Outputs:
         """Raw columns by name, `[batch]` each.
@@ -73,7 +75,9 @@ class ColumnServing(Serving):
         missing; times are int64 seconds since 1970, and the smallest number is missing.
         """
         if self._raw is not None:
-            texts = {name: self._raw.words(name, one) for name, one in columns.items() if one.dtype == tf.string}
+            texts = {
+                name: self._raw.words(name, column) for name, column in columns.items() if column.dtype == tf.string
+            }
             columns = {**columns, **texts}
         return self._run_read(columns)
 

@@ -100,7 +100,7 @@ class FreshProcess:
             "folder": folder,
             "replies": self._replies,
             "calls": [
-                {"signature": call.signature, "inputs": {name: _written(one) for name, one in call.inputs.items()}}
+                {"signature": call.signature, "inputs": {name: _written(value) for name, value in call.inputs.items()}}
                 for call in calls
             ],
         }

@@ -10,7 +10,14 @@ from typing import Literal
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
+from beamfeed.trainer.feed.fields import (
+    FieldSelection,
+    choose_fields,
+    data_fields,
+    stored_bytes,
+    window_bytes,
+    windows_fitting,
+)
 from beamfeed.trainer.feed.options import FeedOptions, at_least, one_of
 from beamfeed.trainer.feed.order import Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
@@ -106,13 +113,13 @@ class SplitSetup:
 
     Attributes:
       manifest: of the partitions that are read.
-      wanted: what is read of each record.
+      selection: what is read of each record.
       order: of its windows.
       window_bytes: of the wanted fields of a window, about.
     """
 
     manifest: Manifest
-    wanted: Wanted
+    selection: FieldSelection
     order: Order
     window_bytes: int
 
@@ -131,11 +138,11 @@ def set_up_split(
     options = batching.options
     manifest = read_manifest(path) if options.manifest is None else options.manifest
     manifest = manifest.select(options.where or {})
-    wanted = choose_fields(manifest, fields)
+    selection = choose_fields(manifest, fields)
     info = check_split(manifest, split, batching.batch_size, full_batch=not batching.is_padded)
     index = Index.read(path, manifest, split)
     data, length, size = data_fields(manifest), manifest.windows.length, int(index.bytes.sum())
     order = batching.order(
         operations, index, info.windows, window_bytes(info, data, length, size), stored_bytes(info, data, size)
     )
-    return SplitSetup(manifest, wanted, order, window_bytes(info, wanted.fields, length, size))
+    return SplitSetup(manifest, selection, order, window_bytes(info, selection.fields, length, size))

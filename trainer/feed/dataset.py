@@ -25,7 +25,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.trainer.feed.batching import Batching, Remainder, SplitSetup, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.options import CutOff, FeedOptions
 from beamfeed.trainer.feed.order import Line
@@ -110,29 +110,29 @@ def load_dataset(
     path = os.fspath(path)
     batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
     setup = set_up_split(path, split, fields, batching, GRAPH)
-    order, wanted, tuning = setup.order, setup.wanted, options.tuning
+    order, selection, tuning = setup.order, setup.selection, options.tuning
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     if options.preparation is not None:
         options.preparation.check(batch_size, distribution.devices)
     preparation = options.preparation if until == "batches" else None
-    kept = preparation if preparation is not None and preparation.keeps else None
+    cached = preparation if preparation is not None and preparation.keeps else None
     shards = _open_shards(path, split, setup, options)
     source: RowSource = shards
-    if kept is not None or tuning.cache == "memory":
-        source = Memory(shards, order.index, order.blocks(), kept, padded=batching.is_padded)
+    if cached is not None or tuning.cache == "memory":
+        source = Memory(shards, order.index, order.blocks(), cached, padded=batching.is_padded)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
-        found = order.round(line, number, skip)
+        round_ = order.round(line, number, skip)
         if until in ("records", "parse"):
-            return shards.records(found.blocks) if until == "records" else shards.parsed(found.blocks)
-        rows = source.rows(found.blocks)
-        place, there = locate_windows(rows, found)
+            return shards.records(round_.blocks) if until == "records" else shards.parsed(round_.blocks)
+        rows = source.rows(round_.blocks)
+        place, present = locate_windows(rows, round_)
         numbered = () if preparation is None else (epoch * order.steps + number * order.round_steps + skip,)
         if batching.is_padded:
-            rows = rows if rows.zeros else add_zeros(rows, wanted)
-            at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
-            return rows.columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
-        at = places(rows, replace_missing(place, there) if options.skip_corrupt else place, wanted)
+            rows = rows if rows.zeros else add_zeros(rows, selection)
+            at = point_to_zeros(rows, places(rows, place, selection), present, selection)
+            return rows.columns, at, rows.piece, *numbered, tf.cast(present, tf.float32)
+        at = places(rows, replace_missing(place, present) if options.skip_corrupt else place, selection)
         return rows.columns, at, rows.piece, *numbered
 
     reading = Reading(order, batching)
@@ -140,7 +140,7 @@ def load_dataset(
     if until != "batches":
         return rounds
     window = setup.window_bytes + (preparation.bytes if preparation is not None else 0)
-    return _cut(reading, rounds, wanted, window, preparation, is_decoded=kept is not None)
+    return _cut(reading, rounds, selection, window, preparation, is_decoded=cached is not None)
 
 
 def _open_shards(path: str, split: SplitName, setup: SplitSetup, options: FeedOptions) -> Shards:
@@ -158,7 +158,7 @@ def _open_shards(path: str, split: SplitName, setup: SplitSetup, options: FeedOp
     return Shards(
         paths,
         index,
-        setup.wanted,
+        setup.selection,
         open_blocks=tuning.open_blocks * (REMOTE_FACTOR if is_remote else 1),
         parallel=tuning.parallel,
         skip_corrupt=options.skip_corrupt,
@@ -166,7 +166,7 @@ def _open_shards(path: str, split: SplitName, setup: SplitSetup, options: FeedOp
 
 
 def _cut(
-    reading: Reading, rounds: tf.data.Dataset, wanted: Wanted, window: int, preparation: Preparation | None,
+    reading: Reading, rounds: tf.data.Dataset, selection: FieldSelection, window: int, preparation: Preparation | None,
     is_decoded: bool,
 ) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
@@ -178,7 +178,7 @@ def _cut(
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
     if preparation is not None:
         chunk = max(1, PREPARED_BYTES // window // preparation.together) * preparation.together
-    alone = chunk == 1 and len(set(share.replica_sizes)) == 1 and not any(field.is_ragged for field in wanted.fields)
+    alone = chunk == 1 and len(set(share.replica_sizes)) == 1 and not any(field.is_ragged for field in selection.fields)
 
     def count(columns: Columns, at: Places, *others: tf.Tensor) -> tf.Tensor:
         return tf.size(next(iter(at.values())), tf.int64)
@@ -187,17 +187,17 @@ def _cut(
         here = {per: place[first : first + chunk] for per, place in at.items()}
         if chunk == 1:
             here = {per: tf.ensure_shape(place, [1]) for per, place in here.items()}
-        windows, weights = gather(columns, here, piece, wanted), list(others)
+        windows, weights = gather(columns, here, piece, selection), list(others)
         if preparation is not None:
             begin = weights.pop(0)
             rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
             numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
             windows = preparation.finish(windows, numbers, is_decoded)
             # A copy: of a slice that is cut anew TensorFlow says on stderr that nobody can tell who holds it.
-            weights = [tf.gather(one, rows) for one in weights]
+            weights = [tf.gather(weight, rows) for weight in weights]
         else:
-            weights = [one[first : first + chunk] for one in weights]
-        found = (windows, *weights) if weights else windows
-        return tf.nest.map_structure(lambda one: one[0], found) if alone else found
+            weights = [weight[first : first + chunk] for weight in weights]
+        batch = (windows, *weights) if weights else windows
+        return tf.nest.map_structure(lambda value: value[0], batch) if alone else batch
 
     return reading.batches(rounds, count, to_windows, chunk=chunk, row_bytes=window, one_by_one=alone)

@@ -14,7 +14,7 @@ PLACE = Field.model_construct(name=".place", dtype="int64", shape=(2,), role="ke
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FieldSelection:
     """What is read of each record.
 
     Attributes:
@@ -47,7 +47,7 @@ def data_fields(manifest: Manifest) -> tuple[Field, ...]:
     return tuple(field for field in manifest.fields if field.role != "key")
 
 
-def choose_fields(manifest: Manifest, names: Sequence[str] | None) -> Wanted:
+def choose_fields(manifest: Manifest, names: Sequence[str] | None) -> FieldSelection:
     """The fields of these names; where none are given, all but the keys.
 
     Raises:
@@ -66,7 +66,7 @@ def choose_fields(manifest: Manifest, names: Sequence[str] | None) -> Wanted:
         raise UserError(f"dataset {manifest.name}: has no field with a value for each {'window' if of_rows else 'row'}")
     # What is parsed anyway, then what is of one size, then the smallest.
     rows_of = min(of_rows, key=lambda field: (field not in chosen, field.is_ragged, BYTES[field.dtype] * field.width))
-    return Wanted(chosen, rows_of, manifest.windows)
+    return FieldSelection(chosen, rows_of, manifest.windows)
 
 
 def stored_bytes(info: SplitInfo, fields: Sequence[Field], data_bytes: int) -> int:

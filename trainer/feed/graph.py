@@ -10,7 +10,7 @@ GRAPH = Operations(
     flat=lambda values: tf.reshape(values, [-1]),
     gather=tf.gather,
     # boolean_mask takes twice as long.
-    mask=lambda values, kept: tf.dynamic_partition(values, tf.cast(kept, tf.int32), 2)[1],
+    mask=lambda values, mask: tf.dynamic_partition(values, tf.cast(mask, tf.int32), 2)[1],
     minimum=tf.minimum,
     range=lambda start, stop, step: tf.range(start, stop, step, tf.int64),
     search=lambda ascending, numbers: tf.searchsorted(ascending, numbers, side="right"),

@@ -56,14 +56,14 @@ class Round(NamedTuple):
       first: int64 `[blocks]`, the place in the line of the first window of each.
       block: integers `[windows]`, the place in `blocks` that each window comes from, batch after batch.
       place: int64 `[windows]`, the window's place in the line.
-      there: bool `[windows]`, false for padding, which has the block and the place of the last window of the line.
+      present: bool `[windows]`, false for padding, which has the block and the place of the last window of the line.
     """
 
     blocks: Array
     first: Array
     block: Array
     place: Array
-    there: Array
+    present: Array
 
 
 class Rows(NamedTuple):
@@ -142,10 +142,10 @@ class Order:
             numbers = permutations(line.state, nth, sizes, most, ops)
             place = ops.gather(numbers, at + (rows.within + count * (rows.top - rows.top[0])))
             place = ops.flat(ops.cast(place, np.int64) + first)
-        there = place <= self._last
+        present = place <= self._last
         place = ops.minimum(place, self._last)
         needed, block = ops.unique(ops.search(line.first, place) - 1)
-        return Round(ops.gather(line.order, needed), ops.gather(line.first, needed), block, place, there)
+        return Round(ops.gather(line.order, needed), ops.gather(line.first, needed), block, place, present)
 
     def blocks(self) -> np.ndarray:
         """The numbers of the blocks that this worker may need, int64; where each epoch has another order, all."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import FieldSelection
 
 LISTED: dict[Listed, tf.DType] = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
 HASHES = 2**62  # of names of classes; two of one hash would be refused by what is compared after it
@@ -29,39 +29,39 @@ class Parsed(NamedTuple):
     present: tf.Tensor
 
 
-def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
+def parse(serialized: tf.Tensor, selection: FieldSelection) -> Parsed:
     """Parses strings `[records]`. An empty string is a record without any value.
 
     Raises:
       tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if a field does not have a whole value
         for each row, window, or the record; or TensorFlow's own, if it is of another dtype.
     """
-    lists = _parse(serialized, wanted)
+    lists = _parse(serialized, selection)
     present = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
-    counts = {field.name: _count(lists, field, present) for field in wanted.parsed}
-    rows = counts[wanted.rows_of.name]
-    framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
+    counts = {field.name: _count(lists, field, present) for field in selection.parsed}
+    rows = counts[selection.rows_of.name]
+    framed = count_windows(rows, selection.windows.length, selection.windows.stride)
     expected = {"row": rows, "window": framed, "record": present}
     checks = [
         tf.debugging.Assert(
             _is_whole(lists, field, counts[field.name]) & tf.reduce_all(counts[field.name] == expected[field.per]),
             [f"{MISMATCH}: field {field.name}"],
         )
-        for field in wanted.parsed
+        for field in selection.parsed
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
-        columns = {field.name: tf.reshape(_values(lists, field, present), _shape(field)) for field in wanted.stored}
+        columns = {field.name: tf.reshape(_values(lists, field, present), _shape(field)) for field in selection.stored}
         rows = tf.identity(rows)
-    lengths = {field.name + LENGTHS: _lengths(lists, field, present) for field in wanted.stored if field.is_ragged}
+    lengths = {field.name + LENGTHS: _lengths(lists, field, present) for field in selection.stored if field.is_ragged}
     return Parsed(columns | lengths, rows, present)
 
 
 Lists = dict[str, tf.RaggedTensor]  # lists by record, of each field
 
 
-def _parse(serialized: tf.Tensor, wanted: Wanted) -> Lists:
+def _parse(serialized: tf.Tensor, selection: FieldSelection) -> Lists:
     """The lists of each field, `[records, entries]`; of one in steps, `[records, steps, entries]`."""
-    specs, steps = _features(wanted), [field.name for field in wanted.parsed if field.stored == "steps"]
+    specs, steps = _features(selection), [field.name for field in selection.parsed if field.stored == "steps"]
     if not steps:
         return dict(tf.io.parse_example(serialized, specs))
     in_steps = {name: specs.pop(name) for name in steps}
@@ -69,13 +69,13 @@ def _parse(serialized: tf.Tensor, wanted: Wanted) -> Lists:
     return {**context, **lists}
 
 
-def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
+def _features(selection: FieldSelection) -> dict[str, tf.io.RaggedFeature]:
     """What is parsed of each record."""
     spec = {
         field.name: tf.io.RaggedFeature(LISTED[field.listed], field.in_records, row_splits_dtype=tf.int64)
-        for field in wanted.parsed
+        for field in selection.parsed
     }
-    lengths = [field.name + LENGTHS for field in wanted.parsed if field.is_ragged and field.stored == "rows"]
+    lengths = [field.name + LENGTHS for field in selection.parsed if field.is_ragged and field.stored == "rows"]
     return spec | {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in lengths}
 
 

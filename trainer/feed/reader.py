@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.dataset.windows import MISMATCH
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.parsing import Parsed, parse
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.shards import Index
@@ -104,16 +104,23 @@ class Shards:
     Args:
       paths: of the shards, in the manifest's order.
       index: of their blocks.
-      wanted: what is read of the records.
+      selection: what is read of the records.
       open_blocks: how many are read at a time.
       parallel: whether by several threads.
       skip_corrupt: whether damaged blocks are passed over.
     """
 
     def __init__(
-        self, paths: list[str], index: Index, wanted: Wanted, *, open_blocks: int, parallel: bool, skip_corrupt: bool
+        self,
+        paths: list[str],
+        index: Index,
+        selection: FieldSelection,
+        *,
+        open_blocks: int,
+        parallel: bool,
+        skip_corrupt: bool,
     ):
-        self._paths, self.wanted = tf.constant(paths), wanted
+        self._paths, self.selection = tf.constant(paths), selection
         self._index = Index(*(tf.constant(column) for column in index))
         self._open_blocks, self._parallel = open_blocks, parallel
         self._skip_corrupt = skip_corrupt
@@ -129,7 +136,7 @@ class Shards:
 
     def parsed(self, blocks: tf.Tensor) -> Parsed:
         """The values of the blocks' records, and of an empty one after them."""
-        return parse(self.records(blocks), self.wanted)
+        return parse(self.records(blocks), self.selection)
 
     def rows(self, blocks: tf.Tensor) -> Rows:
         return self.find(self.parsed(blocks), blocks)
@@ -144,7 +151,7 @@ class Shards:
         records = tf.gather(self._index.records, blocks)
         is_complete = tf.debugging.assert_equal(tf.size(parsed.rows, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
         with tf.control_dependencies([is_complete] if is_complete is not None else []):
-            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.wanted)
+            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.selection)
         if self._skip_corrupt:
             return rows
         same = tf.debugging.assert_equal(rows.windows, tf.gather(self._index.windows, blocks), MISMATCH)
@@ -190,7 +197,7 @@ class Memory:
         values = {name: tf.concat(pieces.pop(name), 0) for name in list(pieces)}
         parsed = Parsed(values, *(tf.concat(column, 0) for column in zip(*counts, strict=True)))
         rows = shards.find(parsed, tf.constant(blocks))
-        self._rows = add_zeros(rows, shards.wanted) if padded else rows
+        self._rows = add_zeros(rows, shards.selection) if padded else rows
         self._places = np.full(len(index.bytes), -1)  # of each block
         self._places[blocks] = np.arange(len(blocks))
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
-from beamfeed.trainer.feed.fields import PLACE, Wanted
+from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 from beamfeed.trainer.feed.order import Round
 from beamfeed.trainer.feed.parsing import Parsed
 
@@ -42,15 +42,15 @@ class Rows(NamedTuple):
     zeros: bool = False
 
 
-def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
+def find_windows(parsed: Parsed, records: tf.Tensor, selection: FieldSelection) -> Rows:
     """Where the windows of some blocks are.
 
     Args:
       parsed: the records of the blocks.
       records: of each block, int64 `[blocks]`; records after the last block's have no rows.
-      wanted: which fields they hold, and where windows are.
+      selection: which fields they hold, and where windows are.
     """
-    frame = wanted.windows
+    frame = selection.windows
     in_record = count_windows(parsed.rows, frame.length, frame.stride)
     windows = tf.ragged.range(in_record)
     record = windows.value_rowids()
@@ -59,15 +59,15 @@ def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
     before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
     edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
     columns = dict(parsed.columns)
-    if PLACE in wanted.fields:
+    if PLACE in selection.fields:
         first = first_row(windows.flat_values, frame.stride)
         columns[PLACE.name] = tf.stack([first, tf.gather(parsed.rows, record)], axis=1)
-    if wanted.of("record"):
+    if selection.of("record"):
         record = tf.gather(tf.cumsum(parsed.present, exclusive=True), record)
-    for field in wanted.fields:
+    for field in selection.fields:
         if field.is_ragged:
             columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)
-    edges_inside = [edge for field in wanted.of("row") for edge in field.rows_of(frame.length)]
+    edges_inside = [edge for field in selection.of("row") for edge in field.rows_of(frame.length)]
     piece = piece_rows(parsed.rows, frame, edges_inside)
     return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece)
 
@@ -83,49 +83,49 @@ def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int] = ()) -> 
     return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
-def locate_windows(rows: Rows, found: Round) -> tuple[tf.Tensor, tf.Tensor]:
+def locate_windows(rows: Rows, round_: Round) -> tuple[tf.Tensor, tf.Tensor]:
     """Which windows of the rows a round's are, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
       rows: of the round's blocks, as `find_windows` gives them.
-      found: the round.
+      round_: the round.
     """
-    there = found.there & (found.place < tf.gather(found.first + rows.windows, found.block))
-    return tf.where(there, found.place + tf.gather(rows.first - found.first, found.block), 0), there
+    present = round_.present & (round_.place < tf.gather(round_.first + rows.windows, round_.block))
+    return tf.where(present, round_.place + tf.gather(rows.first - round_.first, round_.block), 0), present
 
 
-def replace_missing(place: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+def replace_missing(place: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
     """Puts the windows that are there in the place of those that are not, in turn.
 
     Raises:
       tf.errors.InvalidArgumentError: if none is there.
     """
-    found = tf.boolean_mask(place, there)
-    count = tf.size(found, tf.int64)
+    present_places = tf.boolean_mask(place, present)
+    count = tf.size(present_places, tf.int64)
     with tf.control_dependencies([tf.debugging.assert_positive(count, MISMATCH)]):
-        others = tf.gather(found, tf.range(tf.size(place, tf.int64)) % count)
-    return tf.where(there, place, others)
+        others = tf.gather(present_places, tf.range(tf.size(place, tf.int64)) % count)
+    return tf.where(present, place, others)
 
 
-def places(rows: Rows, place: tf.Tensor, wanted: Wanted) -> Places:
+def places(rows: Rows, place: tf.Tensor, selection: FieldSelection) -> Places:
     """Where in the values each window's are, int64 `[windows]`, for fields of rows, windows and records.
 
     Args:
       rows: as `find_windows` gives them.
       place: which of their windows; 0 where there is none.
-      wanted: the fields.
+      selection: the fields.
     """
     of: Places = {"row": rows.starts, "record": rows.record}
     # One window more: where there is no window at all, the place 0 is looked up in it.
-    found = {per: tf.gather(tf.concat([values, [0]], 0), place) for per, values in of.items() if wanted.of(per)}
-    return {**found, "window": place} if wanted.of("window") else found
+    result = {per: tf.gather(tf.concat([values, [0]], 0), place) for per, values in of.items() if selection.of(per)}
+    return {**result, "window": place} if selection.of("window") else result
 
 
-def add_zeros(rows: Rows, wanted: Wanted) -> Rows:
+def add_zeros(rows: Rows, selection: FieldSelection) -> Rows:
     """The same with a window of zeros (empty strings, values without entries) behind all values."""
     columns = dict(rows.columns)
-    for field in wanted.fields:
-        more = _window_of_zeros(field, wanted)
+    for field in selection.fields:
+        more = _window_of_zeros(field, selection)
         if field.is_ragged:
             splits = columns[field.name + SPLITS]
             columns[field.name + SPLITS] = tf.concat([splits, tf.repeat(splits[-1:], more)], 0)
@@ -135,39 +135,39 @@ def add_zeros(rows: Rows, wanted: Wanted) -> Rows:
     return rows._replace(columns=columns, zeros=True)
 
 
-def point_to_zeros(rows: Rows, at: Places, there: tf.Tensor, wanted: Wanted) -> Places:
+def point_to_zeros(rows: Rows, at: Places, present: tf.Tensor, selection: FieldSelection) -> Places:
     """The places of windows, of those that are not there those of zeros.
 
     Args:
       rows: as `add_zeros` gives them.
       at: as `places` gives them.
-      there: bool `[windows]`; those that are not become zeros.
-      wanted: the fields.
+      present: bool `[windows]`; those that are not become zeros.
+      selection: the fields.
     """
-    found = {}
+    result = {}
     for per, place in at.items():
-        field = wanted.of(per)[0]
+        field = selection.of(per)[0]
         splits = rows.columns.get(field.name + SPLITS)
         end = tf.shape(rows.columns[field.name], tf.int64)[0] if splits is None else tf.size(splits, tf.int64) - 1
-        found[per] = tf.where(there, place, end - _window_of_zeros(field, wanted))
-    return found
+        result[per] = tf.where(present, place, end - _window_of_zeros(field, selection))
+    return result
 
 
-def _window_of_zeros(field: Field, wanted: Wanted) -> int:
-    return wanted.windows.length if field.per == "row" else 1
+def _window_of_zeros(field: Field, selection: FieldSelection) -> int:
+    return selection.windows.length if field.per == "row" else 1
 
 
-def gather(columns: Columns, at: Places, piece: tf.Tensor, wanted: Wanted) -> dict[str, tf.Tensor]:
+def gather(columns: Columns, at: Places, piece: tf.Tensor, selection: FieldSelection) -> dict[str, tf.Tensor]:
     """The windows at these places: for each field `[windows, length, *shape]`, or `[windows, *shape]`.
 
     Those of rows have the axis of time, unless windows are of one row.
     """
-    length = wanted.windows.length
+    length = selection.windows.length
     return {
         field.name: _gather_rows(columns, field, at["row"], piece, field.rows_of(length))
         if field.per == "row" and length > 1
         else tf.gather(_values(columns, field), at[field.per])
-        for field in wanted.fields
+        for field in selection.fields
     }
 
 

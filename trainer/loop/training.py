@@ -148,7 +148,8 @@ class Training:
         # NumPy takes null, which stands for no number.
         saved = {name: tf.constant(np.array(state.sums[name], np.float64)) for name in zero if name in state.sums}
         return {
-            name: saved[name] if name in saved and saved[name].shape == one.shape else one for name, one in zero.items()
+            name: saved[name] if name in saved and saved[name].shape == initial.shape else initial
+            for name, initial in zero.items()
         }
 
     def _pace(self, spent: float) -> None:
@@ -225,23 +226,23 @@ class Training:
         self.saving.close()
 
 
-def note_new_data(job: TrainingJob, manifest: Manifest, seen: FileStat | None) -> FileStat | None:
+def note_new_data(job: TrainingJob, manifest: Manifest, last_stat: FileStat | None) -> FileStat | None:
     """Tells that the dataset was preprocessed anew; this training run goes on with what it began with.
 
     Args:
       job: where the dataset is.
       manifest: that it had.
-      seen: what the file was at the last look, where that was the same manifest. A large one is not read again.
+      last_stat: what the file was at the last look, where that was the same manifest. A large one is not read again.
 
     Returns:
-      `seen` of the next look.
+      `last_stat` of the next look.
     """
     try:
         current = storage.stat(manifest_path(job.output.path))
     except OSError:
         current = None
-    if current is not None and current == seen:
-        return seen
+    if current is not None and current == last_stat:
+        return last_stat
     if find_fingerprint(job.output.path) != manifest.fingerprint:
         print(
             f"{job.output.path}: was preprocessed again while this training runs; it continues with the data "

@@ -46,7 +46,7 @@ def warm_start(model: keras.Model, init: Init) -> int:
 
 
 def choose(
-    own: Mapping[str, Shape], given: Mapping[str, Shape], layers: Sequence[str] | None, path: str
+    own: Mapping[str, Shape], saved: Mapping[str, Shape], layers: Sequence[str] | None, path: str
 ) -> dict[str, str]:
     """Which weight of theirs each of ours is to have, by name.
 
@@ -56,8 +56,8 @@ def choose(
     Raises:
       UserError: if one has no counterpart of its shape.
     """
-    if layers is None and list(own.values()) == list(given.values()) and set(own) != set(given):
-        return dict(zip(own, given, strict=True))
+    if layers is None and list(own.values()) == list(saved.values()) and set(own) != set(saved):
+        return dict(zip(own, saved, strict=True))
     chosen = []
     for pattern in ["*"] if layers is None else layers:
         matching = [name for name in own if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
@@ -66,8 +66,8 @@ def choose(
             raise UserError(f"{KEY}.layers: {pattern} names no layer (there: {_few(names)}){near_miss(pattern, names)}")
         chosen += matching
     for name in chosen:
-        if given.get(name) != own[name]:
-            fault = f"is {list(given[name])}" if name in given else f"is missing (there: {_few(_layers(given))})"
+        if saved.get(name) != own[name]:
+            fault = f"is {list(saved[name])}" if name in saved else f"is missing (there: {_few(_layers(saved))})"
             hint = "" if layers else f"; {KEY}.layers names those that are to be taken"
             raise UserError(f"{KEY}: {name} is {list(own[name])} in this model, and in {path} it {fault}{hint}")
     return {name: name for name in chosen}

@@ -23,14 +23,14 @@ class VectorSums:
         self._first: np.ndarray | None = None  # sums are of differences to it: small numbers, whatever the mean is
         self._sum = np.zeros(width)
         self._products = np.zeros((width, width)) if width <= WIDEST else None
-        self._kept: list[np.ndarray] = []
+        self._vectors: list[np.ndarray] = []
         self._left = min(MOST_KEPT, MOST_BYTES // (4 * width)) if width > WIDEST else 0  # that may still be kept
 
     def add(self, vectors: np.ndarray) -> None:
         """Adds vectors `[n, width]`, n above 0."""
         if self._left:
-            self._kept.append(vectors[: self._left].astype(np.float32))
-            self._left -= len(self._kept[-1])
+            self._vectors.append(vectors[: self._left].astype(np.float32))
+            self._left -= len(self._vectors[-1])
         vectors = vectors.astype(np.float64)
         if self._first is None:
             self._first = vectors[0]
@@ -49,7 +49,7 @@ class VectorSums:
     @property
     def most(self) -> int:
         """How many components there are."""
-        return min(len(self._sum), self.count if self._products is not None else sum(map(len, self._kept)))
+        return min(len(self._sum), self.count if self._products is not None else sum(map(len, self._vectors)))
 
     def components(self, count: int) -> np.ndarray:
         """The directions in which the vectors vary most: float64 `[width, count]`, of length 1 and at right angles.
@@ -63,7 +63,7 @@ class VectorSums:
             mean = self._sum / self.count
             _, directions = np.linalg.eigh(self._products / self.count - np.outer(mean, mean))
             return directions[:, ::-1][:, :count]
-        apart = np.concatenate(self._kept) - self.mean
+        apart = np.concatenate(self._vectors) - self.mean
         _, shares = np.linalg.eigh(apart @ apart.T)  # vectors are fewer than they are wide
         directions = apart.T @ shares[:, ::-1][:, :count]
         return np.linalg.qr(directions)[0]  # of length 1 also where vectors do not differ

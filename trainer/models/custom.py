@@ -148,4 +148,4 @@ def _check_logits(tensor: tf.Tensor, spec: Output, name: str, output: str) -> No
 
 
 def _shapes(output: Output) -> str:
-    return f"{' or '.join(str([TRIED, *shape]) for shape in output.shapes)}: {output.told}"
+    return f"{' or '.join(str([TRIED, *shape]) for shape in output.shapes)}: {output.description}"

@@ -84,7 +84,9 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
     def trained(x: Any) -> Any:
         """All that a step computes: regularizers and constraints of weights are functions of the user's, too."""
         output = model(x, training=True)
-        pairs = [(one.constraint, one) for one in model.trainable_variables if one.constraint is not None]
+        pairs = [
+            (variable.constraint, variable) for variable in model.trainable_variables if variable.constraint is not None
+        ]
         return output, model.losses, [constraint(keras.ops.convert_to_tensor(weight)) for constraint, weight in pairs]
 
     noise = signature.noise(2)

@@ -46,7 +46,7 @@ class Output:
 
     Attributes:
       shapes: that a window's may have, without the batch; the first is the rule.
-      told: what the numbers are, in a few words.
+      description: what the numbers are, in a few words.
       units: how many numbers a head has to give; None where an input is to be given back.
       scale: a head's numbers, times this and
       offset: plus this, are in the target's own units; of a forecast one each for its columns.
@@ -55,7 +55,7 @@ class Output:
     """
 
     shapes: tuple[Shape, ...]
-    told: str
+    description: str
     units: int | None = None
     scale: float | tuple[float, ...] = 1.0
     offset: float | tuple[float, ...] = 0.0
@@ -108,7 +108,7 @@ class Signature:
 
     def _batch(self, batch: int, make: Callable[[list[int], str], tf.Tensor]) -> Any:
         batches = {
-            name: make([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
+            name: make([batch, *(size or 1 for size in spec.shape)], spec.dtype) for name, spec in self.inputs.items()
         }
         return one_or_all(batches)
 

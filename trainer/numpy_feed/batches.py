@@ -69,7 +69,7 @@ class BatchReader:
         left = batching.left(self.steps)
         self.end = None if left is None else self.begin + left
         self.fingerprint = manifest.fingerprint
-        self._pads, self._wanted = batching.is_padded, setup.wanted
+        self._pads, self._selection = batching.is_padded, setup.selection
         self._features = features_of(manifest.fields)
         self._remedy = manifest.remedy
         self._shards = ShardReader(_shard_paths(manifest, path, split), self.order.index, manifest.remedy)
@@ -124,13 +124,13 @@ class BatchReader:
 
     def _load(self, line: Line, number: int, skip: int, stride: int) -> Loaded:
         index = self.order.index
-        found = self.order.round(line, number, skip, stride)
-        lists = find_lists(self._shards.read(found.blocks), self._features, self._remedy)
-        columns = read_columns(lists, self._wanted, self._remedy)
-        edges = columns.first[np.concatenate([[0], np.cumsum(index.records[found.blocks])])]
-        if (np.diff(edges) != index.windows[found.blocks]).any():
+        round_ = self.order.round(line, number, skip, stride)
+        lists = find_lists(self._shards.read(round_.blocks), self._features, self._remedy)
+        columns = read_columns(lists, self._selection, self._remedy)
+        edges = columns.first[np.concatenate([[0], np.cumsum(index.records[round_.blocks])])]
+        if (np.diff(edges) != index.windows[round_.blocks]).any():
             raise UserError(f"{MISMATCH}; {self._remedy}")
-        place = np.where(found.there, (edges[:-1] - found.first)[found.block] + found.place, -1)
+        place = np.where(round_.present, (edges[:-1] - round_.first)[round_.block] + round_.place, -1)
         return Loaded(columns, place.reshape(-1, self.order.share.size))
 
     def _cut(self, loaded: Loaded) -> Iterator[Batch]:
@@ -138,7 +138,7 @@ class BatchReader:
         rows = loaded.place.shape[1]
         for first in range(0, len(loaded.place), self._chunk):
             place = loaded.place[first : first + self._chunk]
-            windows = gather(loaded.columns, place.ravel(), self._wanted)
+            windows = gather(loaded.columns, place.ravel(), self._selection)
             for batch in range(len(place)):
                 part = slice(batch * rows, (batch + 1) * rows)
                 weights = (place[batch] >= 0).astype(np.float32) if self._pads else None

@@ -11,7 +11,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.records.entries import divided, entries_of
 from beamfeed.contract.records.examples import REMEDY, Lists
 from beamfeed.contract.records.pieces import Pieces, find_numbers
-from beamfeed.trainer.feed.fields import PLACE, Wanted
+from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 
 
 class Ragged(NamedTuple):
@@ -62,30 +62,30 @@ class Columns(NamedTuple):
     first: np.ndarray
 
 
-def read_columns(lists: Lists, wanted: Wanted, remedy: str = REMEDY) -> Columns:
+def read_columns(lists: Lists, selection: FieldSelection, remedy: str = REMEDY) -> Columns:
     """The values of the wanted fields, and where windows are.
 
     Raises:
       UserError: if a field has not a whole value for each row, window, or the record.
     """
-    found, counts = {}, {}
-    for field in wanted.parsed:
+    by_name, counts = {}, {}
+    for field in selection.parsed:
         try:
-            found[field.name], counts[field.name] = _column(lists, field)
+            by_name[field.name], counts[field.name] = _column(lists, field)
         except ValueError:
             raise UserError(f"{MISMATCH}: field {field.name}; {remedy}") from None
-    rows = counts[wanted.rows_of.name]
-    framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
+    rows = counts[selection.rows_of.name]
+    framed = count_windows(rows, selection.windows.length, selection.windows.stride)
     expected = {"row": rows, "window": framed, "record": np.ones_like(rows)}
-    for field in wanted.parsed:
+    for field in selection.parsed:
         if (counts[field.name] != expected[field.per]).any():
             raise UserError(f"{MISMATCH}: field {field.name}; {remedy}")
     record = np.repeat(np.arange(len(rows)), framed)
     first = np.concatenate([[0], np.cumsum(framed)])
     number = np.arange(len(record)) - first[record]
-    start = first_row(number, wanted.windows.stride)
-    values: dict[str, Column] = {field.name: found[field.name] for field in wanted.stored}
-    if PLACE in wanted.fields:
+    start = first_row(number, selection.windows.stride)
+    values: dict[str, Column] = {field.name: by_name[field.name] for field in selection.stored}
+    if PLACE in selection.fields:
         values[PLACE.name] = np.stack([start, rows[record]], axis=1)
     starts = start + (np.cumsum(rows) - rows)[record]
     return Columns(lists.buffer, values, starts, record, np.stack([start, number], axis=1), first)
@@ -104,8 +104,8 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
     if not field.is_ragged:
         return entries, divided(counts, field.listed_width)
     if field.stored != "rows":  # a record is a row, and its whole list is the value
-        lengths = divided(counts, field.width)[lists.there]
-        return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.there.astype(np.int64)
+        lengths = divided(counts, field.width)[lists.present]
+        return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.present.astype(np.int64)
     lengths, of_record = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
     edges = np.concatenate([[0], np.cumsum(lengths)])
     ends = np.cumsum(of_record)

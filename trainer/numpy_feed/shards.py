@@ -63,7 +63,7 @@ class ShardReader:
                 int(column[block]) for column in (self._index.shard, self._index.offset, self._index.bytes)
             )
             by_shard.setdefault(shard, []).append((offset, place, size))
-        tasks = [(self._paths[shard], sorted(wanted), memory, self._remedy) for shard, wanted in by_shard.items()]
+        tasks = [(self._paths[shard], sorted(parts), memory, self._remedy) for shard, parts in by_shard.items()]
         if len(tasks) > 1 and storage.is_remote(tasks[0][0]):
             with ThreadPoolExecutor(REMOTE_READS) as pool:
                 list(pool.map(lambda task: _read(*task), tasks))
@@ -72,11 +72,11 @@ class ShardReader:
             _read(*task)
 
 
-def _read(path: str, wanted: list[tuple[int, int, int]], memory: memoryview, remedy: str) -> None:
+def _read(path: str, parts: list[tuple[int, int, int]], memory: memoryview, remedy: str) -> None:
     """Reads parts of a file, each (bytes before it, place in memory, size), in order."""
     try:
         with storage.open_input(path) as file:
-            for offset, place, size in _joined(wanted):
+            for offset, place, size in _joined(parts):
                 file.seek(offset)
                 if file.readinto(memory[place : place + size]) != size:
                     raise UserError(f"{path}: damaged: ends before byte {offset + size}; {remedy}")
@@ -86,15 +86,15 @@ def _read(path: str, wanted: list[tuple[int, int, int]], memory: memoryview, rem
         raise JobFailed(f"{path}: cannot be read: {error}") from error
 
 
-def _joined(wanted: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _joined(parts: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """What follows each other in the file and in memory as one: a request less on gs://."""
-    found: list[tuple[int, int, int]] = []
-    for offset, place, size in wanted:
-        if found and (found[-1][0] + found[-1][2], found[-1][1] + found[-1][2]) == (offset, place):
-            found[-1] = (*found[-1][:2], found[-1][2] + size)
+    joined: list[tuple[int, int, int]] = []
+    for offset, place, size in parts:
+        if joined and (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]) == (offset, place):
+            joined[-1] = (*joined[-1][:2], joined[-1][2] + size)
         else:
-            found.append((offset, place, size))
-    return found
+            joined.append((offset, place, size))
+    return joined
 
 
 class BadBytes(ValueError):
@@ -117,9 +117,9 @@ def find_records(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Piec
       BadBytes: if a block holds something else, or a checksum differs.
     """
     total, most = int(counts.sum()), int(counts.max(initial=0))
-    found = _by_steps(buffer, blocks, counts) if most * STEP < total * LOOP else _by_loop(buffer, blocks, counts)
-    _check_sums(buffer, found)
-    return found
+    records = _by_steps(buffer, blocks, counts) if most * STEP < total * LOOP else _by_loop(buffer, blocks, counts)
+    _check_sums(buffer, records)
+    return records
 
 
 def _by_steps(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:

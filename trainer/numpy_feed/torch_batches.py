@@ -37,7 +37,7 @@ class TorchBatches(IterableDataset):
         self._reader, self._identity = reader, {**identity, "fingerprint": reader.fingerprint}
         # Shared memory: the workers of a DataLoader that stay from epoch to epoch see it change.
         self._epoch = torch.tensor(reader.first_epoch, dtype=torch.int64).share_memory_()
-        self._given = 0  # batches of this pass, by this process
+        self._batches = 0  # batches of this pass, by this process
         self._skip: int | None = None  # of the next pass, which a state says
 
     def __len__(self) -> int:
@@ -51,16 +51,16 @@ class TorchBatches(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        self._given, self._skip = self._skip or 0, None
+        self._batches, self._skip = self._skip or 0, None
         # PyTorch takes a batch of each worker in turn: so the order is that of one.
-        for batch in self._reader.read(number + self._given * workers, workers, int(self._epoch)):
-            self._given += 1
+        for batch in self._reader.read(number + self._batches * workers, workers, int(self._epoch)):
+            self._batches += 1
             fields = {name: to_torch(values) for name, values in batch.fields.items()}
             yield fields if batch.weights is None else (fields, torch.from_numpy(batch.weights))
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is in a pass, for `load_state_dict`."""
-        return {"given": self._given, "epoch": int(self._epoch), "workers": _workers(), "of": dict(self._identity)}
+        return {"given": self._batches, "epoch": int(self._epoch), "workers": _workers(), "of": dict(self._identity)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next pass go on where `state_dict` was asked for.
@@ -69,10 +69,10 @@ class TorchBatches(IterableDataset):
           UserError: if the state is of other arguments, another dataset, or another number of a loader's workers.
         """
         expected = {**self._identity, "workers": _workers()}
-        found = {**state["of"], "workers": state["workers"]}
+        actual = {**state["of"], "workers": state["workers"]}
         for name, value in expected.items():
-            if found.get(name) != value:
-                raise UserError(f"the state is of a dataset with {name} {found.get(name)!r}, this one has {value!r}")
+            if actual.get(name) != value:
+                raise UserError(f"the state is of a dataset with {name} {actual.get(name)!r}, this one has {value!r}")
         self._skip = int(state["given"])
         self._epoch.fill_(state["epoch"])
 

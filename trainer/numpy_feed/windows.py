@@ -7,7 +7,7 @@ import numpy as np
 
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.records.pieces import Pieces
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.numpy_feed.columns import Columns, InPlace, Ragged
 
 Strings: TypeAlias = list  # of bytes, or of such lists: an axis each
@@ -28,7 +28,7 @@ class Varying(NamedTuple):
 Values: TypeAlias = "np.ndarray | Strings | Varying"
 
 
-def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Values]:
+def gather(columns: Columns, place: np.ndarray, selection: FieldSelection) -> dict[str, Values]:
     """Some windows: for each field `[windows, time, *shape]`, or `[windows, *shape]`.
 
     Those of rows have the axis of time, unless windows are of one row. What is not there is zeros, empty strings and
@@ -37,45 +37,45 @@ def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Val
     Args:
       columns: the values.
       place: int64 `[windows]`, which of their windows; -1 where there is none.
-      wanted: the fields.
+      selection: the fields.
     """
-    there, length = place >= 0, wanted.windows.length
+    present, length = place >= 0, selection.windows.length
     known = np.maximum(place, 0)
     at = {"window": known}
     if len(columns.starts):
         at |= {"row": columns.starts[known], "record": columns.record[known]}
     else:  # nothing of this batch is there
         at |= {"row": known, "record": known}
-    found: dict[str, Values] = {}
-    for field in wanted.fields:
+    windows: dict[str, Values] = {}
+    for field in selection.fields:
         values = columns.values[field.name]
         if isinstance(values, InPlace):
-            found[field.name] = _take_in_place(columns, field, values, known, there, length)
+            windows[field.name] = _take_in_place(columns, field, values, known, present, length)
             continue
         rows = at[field.per]
         if field.per == "row" and length > 1:
             rows = rows[:, None] + np.arange(*field.rows_of(length))
-        found[field.name] = _take(columns, field, values, rows, there)
-    return found
+        windows[field.name] = _take(columns, field, values, rows, present)
+    return windows
 
 
 def _take(
-    columns: Columns, field: Field, values: np.ndarray | Pieces | Ragged, at: np.ndarray, there: np.ndarray
+    columns: Columns, field: Field, values: np.ndarray | Pieces | Ragged, at: np.ndarray, present: np.ndarray
 ) -> Values:
     if isinstance(values, Ragged):
-        return _take_ragged(columns, field, values, at, there)
+        return _take_ragged(columns, field, values, at, present)
     if isinstance(values, Pieces):
-        return _strings(columns.buffer, values, at, _fixed(field), there)
+        return _strings(columns.buffer, values, at, _fixed(field), present)
     if not len(values):
         return np.zeros((*at.shape, *values.shape[1:]), values.dtype)
-    found = _take_rows(values, at) if at.ndim > 1 else np.take(values, at, axis=0)
-    if not there.all():
-        found[~there] = 0
-    return found
+    taken = _take_rows(values, at) if at.ndim > 1 else np.take(values, at, axis=0)
+    if not present.all():
+        taken[~present] = 0
+    return taken
 
 
 def _take_in_place(
-    columns: Columns, field: Field, values: InPlace, window: np.ndarray, there: np.ndarray, length: int
+    columns: Columns, field: Field, values: InPlace, window: np.ndarray, present: np.ndarray, length: int
 ) -> np.ndarray:
     """The values of windows from where they were read: each window is copied as one element."""
     begin, end = field.rows_of(length)
@@ -88,10 +88,10 @@ def _take_in_place(
     if field.per != "record":
         first = first + (columns.in_record[window, 0 if field.per == "row" else 1] + begin) * values.bytes
     every = np.ndarray((len(columns.buffer) - size + 1,), f"V{size}", columns.buffer, strides=(1,))
-    found = every[first].view("<f4").reshape(shape)
-    if not there.all():
-        found[~there] = 0
-    return found.astype(np.float32, copy=False)
+    taken = every[first].view("<f4").reshape(shape)
+    if not present.all():
+        taken[~present] = 0
+    return taken.astype(np.float32, copy=False)
 
 
 def _take_rows(values: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -102,10 +102,10 @@ def _take_rows(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     return every[at[:, 0]].view(values.dtype).reshape(windows, length, *values.shape[1:])
 
 
-def _take_ragged(columns: Columns, field: Field, values: Ragged, at: np.ndarray, there: np.ndarray) -> Varying:
+def _take_ragged(columns: Columns, field: Field, values: Ragged, at: np.ndarray, present: np.ndarray) -> Varying:
     if len(values.splits) > 1:
         first, end = values.splits[at], values.splits[at + 1]
-        lengths = np.where(there.reshape(-1, *[1] * (at.ndim - 1)), end - first, 0)
+        lengths = np.where(present.reshape(-1, *[1] * (at.ndim - 1)), end - first, 0)
     else:
         first = lengths = np.zeros(at.shape, np.int64)
     sizes = lengths.ravel()
@@ -121,18 +121,20 @@ def _fixed(field: Field) -> tuple[int, ...]:
     return tuple(size for size in field.shape if size is not None)
 
 
-def _strings(buffer: np.ndarray, strings: Pieces, at: np.ndarray, shape: tuple[int, ...], there: np.ndarray) -> Strings:
+def _strings(
+    buffer: np.ndarray, strings: Pieces, at: np.ndarray, shape: tuple[int, ...], present: np.ndarray
+) -> Strings:
     """The strings of values of this shape at these places, as nested lists."""
     axes = (*at.shape[1:], *shape)
     places = at[..., None] * math.prod(shape) + np.arange(math.prod(shape))
     if len(strings.first):
-        inside = there.reshape(-1, *[1] * (places.ndim - 1))
+        inside = present.reshape(-1, *[1] * (places.ndim - 1))
         first, size = strings.first[places], np.where(inside, strings.sizes[places], 0)
         memory = buffer.data
         edges = zip(first.ravel().tolist(), (first + size).ravel().tolist(), strict=True)
-        found: Strings = [memory[one:end].tobytes() for one, end in edges]
+        texts: Strings = [memory[start:end].tobytes() for start, end in edges]
     else:
-        found = [b""] * places.size
+        texts = [b""] * places.size
     for size in reversed(axes):
-        found = [found[place : place + size] for place in range(0, len(found), size)]
-    return found
+        texts = [texts[place : place + size] for place in range(0, len(texts), size)]
+    return texts

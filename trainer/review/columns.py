@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.review.reading import Fields
 
-TOLD = 10  # columns
+MOST_COLUMNS = 10  # columns
 
 
 class Columns:
@@ -65,4 +65,4 @@ def drift(train: Columns, means: Mapping[str, float]) -> dict[str, float]:
         for name, mean in means.items()
         if deviations.get(name, 0.0) > 1e-6 * max(1.0, abs(before[name])) and math.isfinite(mean)
     }
-    return dict(sorted(away.items(), key=lambda item: -abs(item[1]))[:TOLD])
+    return dict(sorted(away.items(), key=lambda item: -abs(item[1]))[:MOST_COLUMNS])

@@ -16,7 +16,7 @@ SHOWN = 16  # images of a batch
 BATCH_PICTURE = "training_images"  # what the picture of a batch is called
 
 
-class Seen(NamedTuple):
+class TrainingInputs(NamedTuple):
     """Some inputs as training gets them.
 
     Attributes:
@@ -34,25 +34,25 @@ def images_of(objective: Objective) -> list[str]:
     return [name for name in decoded if is_image(objective.signature.inputs[name])]
 
 
-def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) -> Seen:
+def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) -> TrainingInputs:
     """The first images of a training run, as it gets them; none where inputs are no images."""
     names, preparation = images_of(objective), objective.preparation
     count = min(SHOWN, windows_in(manifest, "train") // 2 * 2)  # an even number: windows may be mixed in pairs
     if not names or preparation is None or not count:
-        return Seen({})
+        return TrainingInputs({})
     feed = job.train.feed
     batches = open_split(
         job, manifest, "train", batch_size=count, fields=objective.fields(), shuffle=feed.shuffle, seed=feed.seed,
         preparation=preparation.once.training,
     )  # fmt: skip
     fields = next(iter(batches.take(1)))
-    return Seen({name: fields[name].numpy() for name in names}, preparation.training.augments)
+    return TrainingInputs({name: fields[name].numpy() for name in names}, preparation.training.augments)
 
 
-def draw_seen(figure: Any, seen: Seen) -> None:
+def draw_inputs(figure: Any, inputs: TrainingInputs) -> None:
     """A batch of images, side by side; of several inputs the first."""
-    name, images = next(iter(seen.images.items()))
-    figure.suptitle(f"{name}, as training gets it{': augmented' if seen.is_changed else ''}", fontsize="medium")
+    name, images = next(iter(inputs.images.items()))
+    figure.suptitle(f"{name}, as training gets it{': augmented' if inputs.is_changed else ''}", fontsize="medium")
     draw_grid(figure, list(images))
 
 

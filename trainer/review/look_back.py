@@ -74,12 +74,12 @@ def look_back(
     def train_windows() -> Iterator[Fields]:
         return training_windows(job, manifest, objective, min(FITTED, most), batch)
 
-    def seen(name: str) -> Iterator[tuple[Any, np.ndarray]]:
+    def windows_of(name: str) -> Iterator[tuple[Any, np.ndarray]]:
         for fields in train_windows():
             train.add(fields)
             yield objective.inputs(fields), objective.tasks[name].truth(fields).numpy()
 
-    def more_seen() -> Iterator[tuple[Any, np.ndarray]]:
+    def more_windows() -> Iterator[tuple[Any, np.ndarray]]:
         ((_, task),) = objective.tasks.items()
         for fields in training_windows(job, manifest, objective, most_windows(job, objective, result, LEARNED)):
             yield objective.inputs(fields), task.truth(fields).numpy()
@@ -88,7 +88,7 @@ def look_back(
     guesses: Guessed = {}
     skipped: list[str] = []
     if job.train.review.baselines == "all":
-        guesses, skipped = make_guesses(objective, seen, latent_size(model, objective), more_seen)
+        guesses, skipped = make_guesses(objective, windows_of, latent_size(model, objective), more_windows)
         if last is not None:
             guesses = {**guesses, LAST: dict.fromkeys(objective.tasks, last)}
     for windows in train_windows() if train.is_empty else ():
@@ -150,29 +150,33 @@ def latent_size(model: keras.Model, objective: Objective) -> int | None:
 
 
 def make_guesses(
-    objective: Objective, seen: Any, latent: int | None, more_seen: TrainingWindows
+    objective: Objective, windows_of: Any, latent: int | None, more_windows: TrainingWindows
 ) -> tuple[Guessed, list[str]]:
     """What a model should beat, and what could not be had. With several outputs, the simplest guess of each together.
 
     Args:
       objective: what was learned.
-      seen: of the name of an output -> some training windows.
+      windows_of: of the name of an output -> some training windows.
       latent: see `Task.guesses`.
-      more_seen: training windows for models that are fitted, where there is one output.
+      more_windows: training windows for models that are fitted, where there is one output.
     """
     of_outputs = {
-        name: task.guesses(lambda name=name: seen(name), latent)  # type: ignore[misc]
+        name: task.guesses(lambda name=name: windows_of(name), latent)  # type: ignore[misc]
         for name, task in objective.tasks.items()
     }
     skipped = [
-        f"{name}: {line}" if objective.several else line for name, one in of_outputs.items() for line in one.skipped
+        f"{name}: {line}" if objective.several else line
+        for name, of_output in of_outputs.items()
+        for line in of_output.skipped
     ]
     if not objective.several:
-        ((name, one),) = of_outputs.items()
-        fitted = objective.tasks[name].baselines(more_seen)
-        by_name = {**one.by_name, **fitted.by_name}
+        ((name, guesses_of),) = of_outputs.items()
+        fitted = objective.tasks[name].baselines(more_windows)
+        by_name = {**guesses_of.by_name, **fitted.by_name}
         return {guess: {name: function} for guess, function in by_name.items()}, [*skipped, *fitted.skipped]
-    simplest = {name: next(iter(one.by_name.items())) for name, one in of_outputs.items() if one.by_name}
+    simplest = {
+        name: next(iter(of_output.by_name.items())) for name, of_output in of_outputs.items() if of_output.by_name
+    }
     if len(simplest) < len(of_outputs):
         return {}, skipped
     text = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
@@ -199,14 +203,14 @@ def describe(
 
 def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:
     """The best window, that with the median loss and the worst; none where no output shows windows."""
-    if not scores.kept:
+    if not scores.windows:
         return []
     order = np.argsort(scores.losses, kind="stable")
-    ends = np.cumsum([len(next(iter(fields.values()))) for fields in scores.kept])
+    ends = np.cumsum([len(next(iter(fields.values()))) for fields in scores.windows])
     chosen = []
     for name, number in (("best", order[0]), ("median", order[len(order) // 2]), ("worst", order[-1])):
         batch = int(np.searchsorted(ends, number, side="right"))
-        window = some_of(scores.kept[batch], [number - (ends[batch - 1] if batch else 0)])
+        window = some_of(scores.windows[batch], [number - (ends[batch - 1] if batch else 0)])
         images = {field: window[field][0].numpy() for field in scorer.images}
         loss = float(scores.losses[number])
         chosen.append(Chosen(name, keys.describe(window, 0), loss, scorer.outputs(window), images))

@@ -11,7 +11,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
-from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, Seen, draw_seen, training_inputs
+from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, TrainingInputs, draw_inputs, training_inputs
 from beamfeed.trainer.review.reading import open_split
 from beamfeed.trainer.tasks.base import Sample, Sampling
 from beamfeed.trainer.tasks.objective import Objective
@@ -36,7 +36,7 @@ class Pictures:
     def __init__(self, job: TrainingJob, manifest: Manifest, objective: Objective):
         self._job, self._manifest, self._objective = job, manifest, objective
         self._read: dict[Sampling, Fields] = {}
-        self._seen: Seen | None = None
+        self._inputs: TrainingInputs | None = None
 
     def samples(self, model: keras.Model) -> dict[str, Sample]:
         """For each output, by its name, some windows and what the model makes of them."""
@@ -63,11 +63,11 @@ class Pictures:
             task = self._objective.tasks[name]
             task.draw(figure, sample)
             pngs[self._objective.prefix(name) + task.picture] = figures.png(figure)
-        if self._seen is None:
-            self._seen = training_inputs(self._job, self._manifest, self._objective)
-            if self._seen.images:
+        if self._inputs is None:
+            self._inputs = training_inputs(self._job, self._manifest, self._objective)
+            if self._inputs.images:
                 figure = figures.figure(6, 6)
-                draw_seen(figure, self._seen)
+                draw_inputs(figure, self._inputs)
                 pngs[BATCH_PICTURE] = figures.png(figure)
         return pngs
 

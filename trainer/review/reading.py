@@ -83,7 +83,7 @@ class Keys:
       asset: the record's asset; None where records name none.
       times: of the first and the last row of a record; none where they are not known.
       columns: names of the parts of the inputs' last axis.
-      row: names each row, where windows are of one and are to be told of.
+      row: names each row, where windows are of one and are to be named.
     """
 
     asset: Field | None

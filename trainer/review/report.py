@@ -8,7 +8,7 @@ import numpy as np
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError
 from beamfeed.trainer import figures
-from beamfeed.trainer.review.inputs_seen import Seen, draw_image, draw_seen
+from beamfeed.trainer.review.inputs_seen import TrainingInputs, draw_image, draw_inputs
 from beamfeed.trainer.review.scores import Scores
 from beamfeed.trainer.tasks.base import Sample
 from beamfeed.trainer.tasks.objective import LOSS, Objective
@@ -47,7 +47,7 @@ def draw_report(
     scores: Scores,
     errors: Sequence[AssetError],
     chosen: Sequence[Chosen],
-    inputs: Seen = Seen({}),
+    inputs: TrainingInputs = TrainingInputs({}),
 ) -> bytes:
     """The report as a PNG: curves, what the outputs show, and errors; under them windows, a row for each output.
 
@@ -80,7 +80,7 @@ def draw_report(
     if len(errors) > 1:
         panels.append(lambda part: draw_assets(part.subplots(), errors))
     if inputs.images:
-        panels.append(lambda part: draw_seen(part, inputs))
+        panels.append(lambda part: draw_inputs(part, inputs))
     images = list(chosen[0].images) if chosen else []
     below = len(singles) + len(images)
     rows = in_rows(len(panels))
@@ -129,8 +129,12 @@ def _draw_images(part: Any, objective: Objective, name: str, chosen: Sequence[Ch
         place.set_title("\n".join([_caption(window), *lines]), fontsize="small")
 
 
-def _caption(one: Chosen) -> str:
-    return f"{one.name}: {one.place}\nerror {one.loss:.4g}" if one.place else f"{one.name}: error {one.loss:.4g}"
+def _caption(window: Chosen) -> str:
+    return (
+        f"{window.name}: {window.place}\nerror {window.loss:.4g}"
+        if window.place
+        else f"{window.name}: error {window.loss:.4g}"
+    )
 
 
 def best_step(epochs: Sequence[Mapping[str, Any]], result: TrainResult) -> int | None:

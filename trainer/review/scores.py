@@ -29,7 +29,7 @@ class Scores:
       model: its losses and metrics.
       guesses: the same of each guess.
       outputs: what the model makes of all of them, of outputs whose windows are not shown one by one.
-      kept: the windows themselves, where some output shows them.
+      windows: the windows themselves, where some output shows them.
       means: of the columns of the inputs.
     """
 
@@ -38,7 +38,7 @@ class Scores:
     model: Measured
     guesses: dict[str, Measured]
     outputs: dict[str, Sample]
-    kept: list[Fields]
+    windows: list[Fields]
     means: dict[str, float]
 
 

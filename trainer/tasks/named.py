@@ -170,7 +170,8 @@ class Measure:
     def value(self, sums: Sequence[Any]) -> float:
         """The metric, from its sums."""
         state = [
-            tf.cast(tf.constant(one), variable.dtype) for one, variable in zip(sums, self.metric.variables, strict=True)
+            tf.cast(tf.constant(total), variable.dtype)
+            for total, variable in zip(sums, self.metric.variables, strict=True)
         ]
         with keras.StatelessScope(state_mapping=list(zip(self.metric.variables, state, strict=True))):
             # In here: what is returned may be one of the variables, whose own value is 0.

@@ -174,7 +174,9 @@ class Objective:
         mixed = examples.mixed
         if mixed is not None:
             others = self._of_outputs(outputs, mixed.truth, mixed.weights)
-            by_output = {name: mixed.share * one + (1 - mixed.share) * others[name] for name, one in by_output.items()}
+            by_output = {
+                name: mixed.share * loss + (1 - mixed.share) * others[name] for name, loss in by_output.items()
+            }
         parts = [
             losses if self.tasks[name].goal.weight == 1 else self.tasks[name].goal.weight * losses
             for name, losses in by_output.items()

@@ -39,11 +39,11 @@ class Unusual:
         count = min(count or COMPONENTS, MOST_COMPONENTS, max(1, sums.most - 1))
         components = sums.components(count)
         variances = ((vectors - sums.mean) @ components).var(axis=0)
-        kept = variances > LEAST_VARIANCE * variances[0]
+        used = variances > LEAST_VARIANCE * variances[0]
         self.centers = MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_
         self._mean = tf.constant(sums.mean, tf.float32)
         self._components = tf.constant(components, tf.float32)
-        self._weights = tf.constant(np.where(kept, 1 / np.where(kept, variances, 1), 0), tf.float32)
+        self._weights = tf.constant(np.where(used, 1 / np.where(used, variances, 1), 0), tf.float32)
         self._centers = tf.constant(self.centers, tf.float32)
 
     def measure(self, windows: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -100,12 +100,13 @@ def rows_of(columns: Sequence[ColumnStatistics]) -> list[tuple[str, ...]]:
     """A table: the head, then a row for each column."""
     blocks = BLOCKS if _can_show(BLOCKS) else PLAIN
     rows: list[tuple[str, ...]] = [("column", "mean", "std", "min", "max", "from min to max")]
-    for one in columns[:LINES]:
-        if one.distinct is not None:
-            rows.append((one.name, f"{one.distinct:,} different", "", "", "", ""))
+    for column in columns[:LINES]:
+        if column.distinct is not None:
+            rows.append((column.name, f"{column.distinct:,} different", "", "", "", ""))
         else:
-            rows.append((one.name, *(_number(value, one) for value in (one.mean, one.std, one.min, one.max)),
-                         bars(one.histogram, blocks)))  # fmt: skip
+            numbers = (column.mean, column.std, column.min, column.max)
+            shown = (_number(value, column) for value in numbers)
+            rows.append((column.name, *shown, bars(column.histogram, blocks)))
     return rows
 
 

@@ -53,9 +53,9 @@ def _steps(steps: Any, field: Field) -> list[np.ndarray]:
 def _numbers(listed: Sequence[Any], field: Field) -> np.ndarray:
     if field.spelled:
         numbers = {name.encode(): number for number, name in enumerate(field.classes)}
-        if unknown := [one for one in listed if one not in numbers]:
+        if unknown := [name for name in listed if name not in numbers]:
             raise ValueError(f"not a record of this format: field {field.name} has no class {unknown[0]!r}")
-        return np.array([numbers[one] for one in listed], np.int64)
+        return np.array([numbers[name] for name in listed], np.int64)
     return np.array(listed, object if field.dtype == "bytes" else np.dtype(field.dtype))
 
 

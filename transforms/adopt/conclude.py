@@ -72,7 +72,7 @@ def conclude(
     rejects = [result for result in results if isinstance(result, Reject)]
     scans = sorted((result for result in results if isinstance(result, Scan)), key=lambda result: result.file.path)
     scans, odd, unreadable = _of_one_type(scans)
-    rejects = sorted([*rejects, *odd], key=lambda one: one.file)
+    rejects = sorted([*rejects, *odd], key=lambda reject: reject.file)
     scans = [scan for scan in scans if scan.rows]
     if not scans:
         why = f": {rejects[0].file}: {rejects[0].place}: {rejects[0].reason}" if rejects else ""

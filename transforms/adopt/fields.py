@@ -21,7 +21,7 @@ def identifiers(names: Sequence[Name]) -> dict[Name, str]:
       {Name(name='image/encoded', in_steps=False): 'image_encoded', Name(name='label', in_steps=False): 'label'}
     """
     called: dict[Name, str] = {}
-    for name in sorted(names, key=lambda one: (plain(one.name) != one.name, one)):
+    for name in sorted(names, key=lambda candidate: (plain(candidate.name) != candidate.name, candidate)):
         base = plain(name.name)
         number, used = 2, set(called.values())
         chosen = base
@@ -40,8 +40,8 @@ def plain(name: str) -> str:
 def check_names(request: Request, names: Sequence[str]) -> None:
     """Raises UserError if an option names a feature that there is not."""
     accepted = sorted({*names, *map(plain, names)})
-    for option, given in request.named().items():
-        for name in given:
+    for option, named in request.named().items():
+        for name in named:
             if name not in accepted:
                 listed = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
                 raise UserError(
@@ -159,21 +159,23 @@ def _shape(
     name: Name, called: str, known_as: str, stats: Stats, rows: int, request: Request, hint: Hint, has_default: bool
 ) -> tuple[Shape, str]:
     """The shape of a value, and how records store it."""
-    given = _option(request.shapes, known_as, called)
+    given_shape = _option(request.shapes, known_as, called)
     if name.in_steps:
         return ((None,) if stats.widths[0] == 1 else (None, stats.widths[0])), "steps"
     fixed = stats.shortest == stats.longest and (stats.records == rows or has_default)
-    shape = given if given is not None else hint.shape
+    shape = given_shape if given_shape is not None else hint.shape
     if shape is not None:
         width = math.prod(size or 1 for size in shape)
         ragged = None in shape
         fits = stats.divisor % width == 0 if ragged else fixed and stats.longest == width
         if fits and None not in shape[1:]:
             return shape, "list" if ragged else "rows"
-        if given is not None:
+        if given_shape is not None:
             lengths = f"{stats.shortest}" if fixed else f"from {stats.shortest} to {stats.longest}"
             lacking = "" if stats.records == rows else f", and {rows - stats.records:,} records have none"
-            raise UserError(f"--shape {called}={_shown(given)}: does not fit: its lists hold {lengths} values{lacking}")
+            raise UserError(
+                f"--shape {called}={_shown(given_shape)}: does not fit: its lists hold {lengths} values{lacking}"
+            )
     if fixed:
         return (() if stats.longest == 1 else (stats.longest,)), "rows"
     return (None,), "list"
@@ -201,17 +203,17 @@ def _classes(
     name: str, called: str, stats: Stats, request: Request, hint: Hint, default: Value | None = None
 ) -> list[str]:
     """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
-    given = _option(request.classes, name, called)
-    if given is None and not hint.classes:
+    given_classes = _option(request.classes, name, called)
+    if given_classes is None and not hint.classes:
         return []
     option = f"--classes {called}"
     if stats.listed == "bytes":
-        return _spelled(option, stats, given or hint.classes, default)
+        return _spelled(option, stats, given_classes or hint.classes, default)
     if stats.listed != "int64":
         raise UserError(f"{option}: the records hold {stats.listed}; classes are whole numbers (int64), or texts")
     low, high = _range(stats, default)
     note = "" if default is None else f", with --default {called}={default}"
-    names = list(given) if given else list(hint.classes)
+    names = list(given_classes) if given_classes else list(hint.classes)
     if not names:
         if low < 0 or high >= MOST_CATEGORIES:
             raise UserError(f"{option}=auto: its values are from {low} to {high}{note}; classes are counted from 0 on")

@@ -64,8 +64,8 @@ class Publish(beam.DoFn):
     """One element, and what was seen of each file as a side input -> the published manifest."""
 
     def __init__(self, request: Request, candidates: Candidates, described: Described, fingerprint: str):
-        self._what = request, candidates, described, fingerprint
+        self._arguments = request, candidates, described, fingerprint
 
     def process(self, _: Any, scanned: Iterable[Scan | Reject]) -> Iterator[Manifest]:
-        request, candidates, described, fingerprint = self._what
+        request, candidates, described, fingerprint = self._arguments
         yield publish(conclude(request, candidates, scanned, described, fingerprint), request.out)

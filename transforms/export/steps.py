@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from beamfeed.contract import storage
-from beamfeed.contract.dataset.layout import SUCCESS, TOLD
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.array_record import ArrayRecord
 from beamfeed.transforms.export.base import Export, Format, ShardExport, records_at_a_time
@@ -21,7 +21,7 @@ from beamfeed.transforms.export.parquet import Parquet
 from beamfeed.transforms.export.webdataset import WebDataset
 
 FORMATS: dict[str, type[Format]] = {form.name: form for form in (Parquet, WebDataset, ArrayRecord, NumpyFiles)}
-VERSION = 1  # of what TOLD holds
+VERSION = 1  # of what DESCRIPTION holds
 
 
 def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
@@ -43,7 +43,7 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
 
 
 class ExportDataset(beam.PTransform):
-    """A pipeline -> PCollection of one, what TOLD says of the export, when all of it is written.
+    """A pipeline -> PCollection of one, what DESCRIPTION says of the export, when all of it is written.
 
     Args:
       export: what is exported and where to.
@@ -105,7 +105,7 @@ def publish(_: None, export: Export, form: Format, written: list[ShardExport]) -
     shards = sorted(written, key=lambda shard: shard.path)
     files = form.finish(export, shards)
     content = {**describe(export, form), "complete": True, "items": _items(shards), "files": sorted(files)}
-    storage.write_text(storage.join(export.out, TOLD), json.dumps(content, indent=1) + "\n")
+    storage.write_text(storage.join(export.out, DESCRIPTION), json.dumps(content, indent=1) + "\n")
     storage.write_text(storage.join(export.out, SUCCESS), "")
     return content
 

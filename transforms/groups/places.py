@@ -1,4 +1,4 @@
-"""Where the records of each group are: found by a field of the records, or told by the partitions of the dataset."""
+"""Where the records of each group are: by a field of the records, or by the partitions of the dataset."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -74,7 +74,7 @@ def partitions(manifest: Manifest, column: str) -> list[Group] | None:
 
 
 def key_field(manifest: Manifest, name: str) -> Field:
-    """The field of this name, by which records can be told apart.
+    """The field of this name, by which records can be distinguished.
 
     Raises:
       UserError: if there is none.
@@ -127,7 +127,7 @@ class ByKey:
           JobFailed: if it is damaged.
           UserError: if a record holds rows of several groups.
         """
-        found: dict[str, list[np.ndarray]] = defaultdict(list)
+        by_group: dict[str, list[np.ndarray]] = defaultdict(list)
         offset = 0
         try:
             with storage.open_input(path) as file:
@@ -137,11 +137,11 @@ class ByKey:
                     names, of_record, rows = self._look_at(batch)
                     records = np.stack([ends - sizes, sizes, rows])
                     for number, name in enumerate(names):
-                        found[name].append(records[:, of_record == number])
+                        by_group[name].append(records[:, of_record == number])
                     offset = int(ends[-1])
         except (Damaged, ValueError) as error:
             raise JobFailed(f"{path}: damaged: {error}; {self._remedy}") from None
-        return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+        return {name: np.concatenate(parts, axis=1) for name, parts in by_group.items()}
 
     def _look_at(self, batch: Sequence[bytes]) -> tuple[list[str], np.ndarray, np.ndarray]:
         """The groups of some records; of each record int64 the number of its group, and its rows."""

@@ -46,7 +46,7 @@ def row_of(each: TrainEach, group: Group, result: TrainResult, model: str | None
     """A row of the results."""
     return {
         "group": group.name,
-        **told_windows(Outcome(group.name, group.windows)),
+        **window_counts(Outcome(group.name, group.windows)),
         "epochs": result.epochs,
         "steps": result.steps,
         "best_split": result.best_split,
@@ -79,7 +79,7 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def write_rejects(path: str, rejected: Sequence[Outcome]) -> None:
     """Writes why groups have no model, one JSON line each; no file where all have one."""
     lines = [
-        json.dumps({"group": outcome.group, **told_windows(outcome), "reason": outcome.reason}, ensure_ascii=False)
+        json.dumps({"group": outcome.group, **window_counts(outcome), "reason": outcome.reason}, ensure_ascii=False)
         for outcome in sorted(rejected, key=lambda outcome: outcome.group)
     ]
     if lines:
@@ -88,7 +88,7 @@ def write_rejects(path: str, rejected: Sequence[Outcome]) -> None:
         storage.remove_file(path)
 
 
-def told_windows(outcome: Outcome) -> dict[str, int]:
+def window_counts(outcome: Outcome) -> dict[str, int]:
     """`train_windows` and the like."""
     return {f"{split}_windows": outcome.windows.get(split, 0) for split in SPLITS}
 

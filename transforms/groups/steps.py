@@ -16,7 +16,7 @@ from apache_beam.utils.shared import Shared
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.layout import SUCCESS, TOLD, RunLayout
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
 from beamfeed.contract.records.frames import Counted, unpacked
 from beamfeed.contract.verbosity import note
 from beamfeed.transforms.export.parquet import write_batches
@@ -39,7 +39,7 @@ LEAST_FAILED = 10  # groups that one worker sees fail before it gives up early
 
 
 class TrainGroups(beam.PTransform):
-    """A pipeline -> PCollection of one, what TOLD says of the models, when all are there."""
+    """A pipeline -> PCollection of one, what DESCRIPTION says of the models, when all are there."""
 
     def __init__(self, each: TrainEach):
         super().__init__()
@@ -59,15 +59,17 @@ class TrainGroups(beam.PTransform):
             )
         else:
             groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
-        found = groups | "Describe" >> beam.Map(lambda group: Outcome(group.name, group.windows, small(each, group)))
-        judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(found))
+        described = groups | "Describe" >> beam.Map(
+            lambda group: Outcome(group.name, group.windows, small(each, group))
+        )
+        judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(described))
         trained = (
             groups
             | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
             | "SpreadGroups" >> beam.Reshuffle()
             | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
         )
-        rejected = found | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
+        rejected = described | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
         outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
         return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
 
@@ -90,7 +92,7 @@ class ScanShard(beam.DoFn):
             yield name, Place(split, number, records)
 
 
-def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> tuple[list[Outcome], int]:
+def judge(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], int]:
     """Ends the job before any model is trained, if too many groups have too little to train on.
 
     Returns:
@@ -99,10 +101,10 @@ def judge(_: None, each: TrainEach, found: Sequence[Outcome]) -> tuple[list[Outc
     Raises:
       JobFailed
     """
-    rejected = [outcome for outcome in found if outcome.reason]
+    rejected = [outcome for outcome in outcomes if outcome.reason]
     write_rejects(each.layout.rejects, rejected)
-    check_limits(rejected, len(found), each)
-    return rejected, len(found)
+    check_limits(rejected, len(outcomes), each)
+    return rejected, len(outcomes)
 
 
 class TrainGroup(beam.DoFn):
@@ -127,7 +129,7 @@ class TrainGroup(beam.DoFn):
         if row is not None:
             yield Outcome(group.name, group.windows, row=row)
             return
-        with self._trainers.one() as trainer:
+        with self._trainers.borrowed() as trainer:
             outcome = train_group(each, group, trainer)
         if outcome.reason:
             self._failed.inc()
@@ -187,13 +189,13 @@ def publish(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> dict[str, 
         table = results_table(rows)
         write_batches(layout.results, table.schema, table.to_batches())
     check_limits(rejected, len(outcomes), each)
-    told = {
+    description = {
         **each.content,
         "complete": True,
         "items": {"groups": len(rows)},
         "counts": {"rejected_groups": len(rejected)},
         "files": ["results.parquet"],
     }
-    storage.write_text(storage.join(each.out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(each.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
     storage.write_text(storage.join(each.out, SUCCESS), "")
-    return told
+    return description

@@ -41,10 +41,10 @@ class Trainer:
             return
         self.close()
         os.makedirs(self.folder, exist_ok=True)
-        with open(self._said, "a") as said:
+        with open(self._stderr_path, "a") as stderr:
             self._process = subprocess.Popen(  # a session of its own: who ends us ends it by the end of its stdin
                 [sys.executable, "-m", ONE_BY_ONE.module, self.folder],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
             )  # fmt: skip
         self._runs = 0
         if self._ask(self._process, None) is None:
@@ -66,7 +66,7 @@ class Trainer:
         assert self._process is not None
         request = TrainRequest(job=job, dataset=dataset, model=model, check=self._runs == 0)
         self._runs += 1
-        os.truncate(self._said, 0)
+        os.truncate(self._stderr_path, 0)
         answer = self._ask(self._process, request)
         if answer is None:
             answer = Answer(reason=self._describe_end(self._process))
@@ -76,7 +76,7 @@ class Trainer:
         return answer
 
     @property
-    def _said(self) -> str:
+    def _stderr_path(self) -> str:
         return os.path.join(self.folder, "said.txt")
 
     @staticmethod
@@ -93,8 +93,8 @@ class Trainer:
 
     def _describe_end(self, process: subprocess.Popen[str]) -> str:
         code = process.wait()
-        with open(self._said, "rb") as file:
-            file.seek(max(0, os.path.getsize(self._said) - TAIL_BYTES))
+        with open(self._stderr_path, "rb") as file:
+            file.seek(max(0, os.path.getsize(self._stderr_path) - TAIL_BYTES))
             lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
         by = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = ", as where memory runs out" if code == -signal.SIGKILL else ""
@@ -118,7 +118,7 @@ class Trainers:
         self._users = 0
 
     @contextmanager
-    def one(self) -> Iterator[Trainer]:
+    def borrowed(self) -> Iterator[Trainer]:
         """A trainer for this thread alone."""
         with self._slots:
             with self._lock:

@@ -99,14 +99,14 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def answer_columns(
-    answers: Mapping[str, np.ndarray], told: Mapping[str, np.ndarray], values: Mapping[str, Values],
+    answers: Mapping[str, np.ndarray], description: Mapping[str, np.ndarray], values: Mapping[str, Values],
     inputs: Sequence[Field],
 ) -> Columns:  # fmt: skip
     """The answers of a model, `[windows]` each.
 
     Args:
       answers: by the names of the model's outputs, `[windows, ...]`.
-      told: what the model tells of itself: classes, columns of forecasts.
+      description: what the model says of itself: classes, columns of forecasts.
       values: that it got.
       inputs: their fields.
     """
@@ -118,13 +118,13 @@ def answer_columns(
             if name.endswith(known):
                 kind, prefix = known, name.removesuffix(known)
         if kind == "probabilities":
-            classes = [one.decode(errors="replace") for one in told[f"{prefix}classes"].tolist()]
+            classes = [name.decode(errors="replace") for name in description[f"{prefix}classes"].tolist()]
             columns |= _parts(f"{prefix}probability", answer, classes, name)
         elif kind == "class":
             columns[name] = _text(pa.array(answer.astype(object), pa.binary()))
         elif kind == "forecast":
-            names = [one.decode(errors="replace") for one in told[f"{prefix}forecast_columns"].tolist()]
-            columns |= {f"{name}_{one}": _listed(answer[:, :, place]) for place, one in enumerate(names)}
+            names = [name.decode(errors="replace") for name in description[f"{prefix}forecast_columns"].tolist()]
+            columns |= {f"{name}_{column}": _listed(answer[:, :, place]) for place, column in enumerate(names)}
         elif kind == "reconstruction":
             columns |= _errors(answer, values, inputs)
         else:
@@ -135,10 +135,10 @@ def answer_columns(
 def _errors(reconstruction: np.ndarray, values: Mapping[str, Values], inputs: Sequence[Field]) -> Columns:
     """The mean squared error of each column of the one input, which is given back."""
     (field,) = inputs
-    given = values[field.name]
-    if not isinstance(given, np.ndarray) or not field.columns:
+    original = values[field.name]
+    if not isinstance(original, np.ndarray) or not field.columns:
         return {}
-    apart = given.astype(np.float32, copy=False) - reconstruction
+    apart = original.astype(np.float32, copy=False) - reconstruction
     apart = apart.reshape(len(apart), -1, len(field.columns))
     of_columns = np.einsum("nrc,nrc->nc", apart, apart) / apart.shape[1]
     return _parts("error", of_columns, field.columns, "errors")

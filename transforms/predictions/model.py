@@ -20,7 +20,11 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
-TOLD = ("features", "inputs", "columns")  # signatures by which a model tells of itself; each has one of them
+DESCRIBING = (
+    "features",
+    "inputs",
+    "columns",
+)  # signatures by which a model describes itself; each model has one of them
 ASSET = "asset"  # an argument where each asset has a scale of its own
 CALL_BYTES = 1 << 18, 1 << 20, 1 << 22  # of what a model is given at a time, decoded: the fastest is found
 CALL_WINDOWS = 16, 16_384  # at least and at most
@@ -83,18 +87,18 @@ class Model:
     """A loaded SavedModel of a training run.
 
     Attributes:
-      told: what it tells of itself, by name: classes, features.
+      description: what it says of itself, by name: classes, features.
       calls: how large they are.
     """
 
     def __init__(self, loaded: Any):
         self._loaded = loaded  # its tables go with it
         self._signatures = loaded.signatures
-        self.told = {
+        self.description = {
             name: value.numpy()
-            for told in TOLD
-            if told in self._signatures
-            for name, value in self._signatures[told]().items()
+            for signature in DESCRIBING
+            if signature in self._signatures
+            for name, value in self._signatures[signature]().items()
         }
         self.calls = CallSizes(self._input_bytes)
 
@@ -115,7 +119,7 @@ class Model:
         """Rows and features of a window of a series, as files have it; None where it takes something else."""
         specs = self._signatures["serving_default"].structured_input_signature[1]
         others = [spec for name, spec in specs.items() if name != ASSET]
-        if "stride" not in self.told or len(others) != 1 or others[0].shape.rank != 3:
+        if "stride" not in self.description or len(others) != 1 or others[0].shape.rank != 3:
             return None
         return int(others[0].shape[1]), int(others[0].shape[2])
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.layout import REJECTS, SUCCESS, TOLD, DataLayout, shard_name
+from beamfeed.contract.dataset.layout import DESCRIPTION, REJECTS, SUCCESS, DataLayout, shard_name
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.transforms.export.base import Export, Format, ShardExport, target
@@ -56,7 +56,7 @@ class Fields:
         return [field for field in self.fields if field.role == "input"]
 
     @property
-    def told(self) -> list[Field]:
+    def identifying(self) -> list[Field]:
         """Those that say whose answers they are."""
         return [field for field in self.fields if field.role != "input"]
 
@@ -85,8 +85,8 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
         began = time.perf_counter()
         answers = model.answer(values, fields.inputs)
         model.calls.took(some.count, time.perf_counter() - began)
-        keys = key_columns(fields.told, some, fields.length, values, place)
-        yield join(keys, answer_columns(answers, model.told, values, fields.inputs))
+        keys = key_columns(fields.identifying, some, fields.length, values, place)
+        yield join(keys, answer_columns(answers, model.description, values, fields.inputs))
 
 
 def _part(values: Values, part: slice, count: int) -> Values:
@@ -101,8 +101,8 @@ def _part(values: Values, part: slice, count: int) -> Values:
     return Ragged(values.values[first:end], values.lengths[some])
 
 
-def write_told(path: str, batches: Iterable[pa.RecordBatch], content: Mapping[str, object]) -> None:
-    """Writes a Parquet file that tells what its rows are; none where there is no row."""
+def write_described(path: str, batches: Iterable[pa.RecordBatch], content: Mapping[str, object]) -> None:
+    """Writes a Parquet file whose metadata says what its rows are; no file where there is no row."""
     batches = iter(batches)
     first = next(batches, None)
     if first is not None:
@@ -136,7 +136,7 @@ class Predictions(Format):
         named = [field for field in export.manifest.fields if field.name in export.names]
         fields = Fields.of(named, export.manifest.windows, targets=True)
         batches = (batch for part in items for batch in predict(model, part, fields, None))
-        write_told(target(export, shard, self.suffix), batches, self.content)
+        write_described(target(export, shard, self.suffix), batches, self.content)
 
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
         return [shard.file(self.suffix) for shard in shards if shard.items]
@@ -192,7 +192,7 @@ class FilePredictions:
                 counts[asset] += part.count
                 yield from predict(model, part, self.fields, place)
 
-        write_told(storage.join(self.out, name), batches(), self.content)
+        write_described(storage.join(self.out, name), batches(), self.content)
         return Written(name, counts)
 
     def _items(self, shard: ShardPlan, model: Model) -> Iterator[tuple[str, Items, pa.RecordBatch | None]]:
@@ -209,7 +209,7 @@ class FilePredictions:
 
 
 class FileLayout(DataLayout):
-    """What is needed on the way lies in a folder of its own; what is set aside is told beside the predictions."""
+    """What is needed on the way lies in a folder of its own; what is set aside is listed beside the predictions."""
 
     @property
     def rejects(self) -> str:
@@ -251,7 +251,7 @@ def publish(
     rejects = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
     checked = CheckedFleet(fleet, rejects, sum(rows for _, rows in empty), notes)
     check_limits(checked.final, rejects, predictions.source.job.limits, predictions.layout.rejects)
-    told = {
+    description = {
         **predictions.content,
         "complete": True,
         "counts": checked.final.counts.model_dump(),
@@ -259,5 +259,5 @@ def publish(
         "items": {"all": sum(count for _, count in written)},
         "files": sorted(name for name, count in written if count),
     }
-    storage.write_text(storage.join(predictions.out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(predictions.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
     storage.write_text(storage.join(predictions.out, SUCCESS), "")

@@ -106,7 +106,7 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
       JobFailed: if a shard is damaged or missing.
     """
     fields, windows = manifest.fields, manifest.windows
-    targets = [one for one in fields if is_target(one)] if rule is not None else []
+    targets = [field for field in fields if is_target(field)] if rule is not None else []
     for path in copied.paths:
         try:
             with storage.open_input(path) as file:
@@ -153,7 +153,7 @@ class CopyShards(beam.DoFn):
             if tally.records == copied.records:
                 yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset))
                 return
-        path = self._layout.shard(split, index, copied.count, copied.folder, kept=True)
+        path = self._layout.shard(split, index, copied.count, copied.folder, is_copy=True)
         tally = Tally()
         records = iter_left(copied, self._manifest, self._rule, tally)
         write_file(path, self._layout.attempt(split, index), records, self._manifest.compression)

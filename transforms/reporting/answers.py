@@ -86,7 +86,7 @@ def _numbers(batch: Batch, column: str) -> np.ndarray:
 
 def answers_of(task: Goal | Several, manifest: Manifest, schema: pa.Schema) -> list[Answer]:
     """The outputs of which the predictions hold what is needed."""
-    found = []
+    answers = []
     for output, goal in goals_of(task).items():
         prefix = f"{output}_" if isinstance(task, Several) else ""
         target = getattr(goal, "target", "")
@@ -105,8 +105,8 @@ def answers_of(task: Goal | Several, manifest: Manifest, schema: pa.Schema) -> l
             columns = [name for name in schema.names if name.startswith(f"{prefix}forecast_")]
         needed = [*columns, *([target] if target else [])]
         if columns and all(name in schema.names for name in needed):
-            found.append(Answer(output if prefix else "", goal, columns, target, classes))
-    return found
+            answers.append(Answer(output if prefix else "", goal, columns, target, classes))
+    return answers
 
 
 def answers_section(answer: Answer, predictions: Predictions) -> Chapter | None:
@@ -117,7 +117,7 @@ def answers_section(answer: Answer, predictions: Predictions) -> Chapter | None:
     says = f"{answer.name}_class" if answer.name else "class"
     by_threshold = isinstance(answer.goal, Classify) and says in predictions.schema().names
     table = predictions.some(split, [*answer.needs, *([says] if by_threshold else [])], ROWS)
-    total = predictions.told["items"][split]
+    total = predictions.description["items"][split]
     of = "" if table.num_rows == total else f", by chance, of {total:,}"
     title = f"Answers{f' of {answer.name}' if answer.name else ''} on {split}"
     section = Chapter(title, [Words(f"{table.num_rows:,} predictions{of}.")])
@@ -245,10 +245,10 @@ def _calibration(names: Sequence[str], truth: np.ndarray, probabilities: np.ndar
     from sklearn.calibration import calibration_curve
 
     def points(at: int) -> tuple[np.ndarray, np.ndarray]:
-        share, said = calibration_curve(
+        share, predicted = calibration_curve(
             truth == at, np.clip(probabilities[:, at], 0, 1), n_bins=BINS, strategy="quantile"
         )
-        return said, share
+        return predicted, share
 
     caption = "Calibration: of windows with this probability, how many are of the class"
     return _curves(names, curves, points, caption, "probability", "share", diagonal=True, mark="o")

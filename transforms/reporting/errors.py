@@ -44,12 +44,12 @@ def best_and_worst(
         title, [Pictures([draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")])]
     )
     try:
-        for which, found in (("largest", worst), ("smallest", best)):
-            rows = apart(found, -(-manifest.windows.length // manifest.windows.stride))[:LISTED]
+        for which, extremes in (("largest", worst), ("smallest", best)):
+            rows = apart(extremes, -(-manifest.windows.length // manifest.windows.stride))[:LISTED]
             windows = sample.windows(split, [(place.shard, place.number) for _, place, _ in rows])
             listed = [
-                (place_of(window, manifest), error, _parts(kept, parts))
-                for window, (error, _, kept) in zip(windows, rows, strict=True)
+                (place_of(window, manifest), error, _parts(part_errors, parts))
+                for window, (error, _, part_errors) in zip(windows, rows, strict=True)
             ]
             shown = shown_columns(windows, manifest)
             most = IMAGES if manifest.windows.length == 1 and any(map(is_image, manifest.fields)) else SHOWN
@@ -77,7 +77,7 @@ def apart(rows: list[Extreme], least: int) -> list[Extreme]:
     chosen: list[Extreme] = []
     for row in rows:
         place = row[1]
-        if all(place.shard != one.shard or abs(place.number - one.number) >= least for _, one, _ in chosen):
+        if all(place.shard != other.shard or abs(place.number - other.number) >= least for _, other, _ in chosen):
             chosen.append(row)
         if len(chosen) == LISTED:
             break

@@ -44,19 +44,19 @@ class Feature:
 
 def features_of(manifest: Manifest) -> list[Feature]:
     """The features of which numbers can be drawn; encoded images and strings have none."""
-    found = []
+    features = []
     for field in manifest.fields:
         if field.role != "input" or field.stored == "steps" or field.dtype == "bytes":
             continue
         width = field.width
         if field.is_ragged or (field.sizes and not field.columns) or (not field.columns and width > PARTS):
             of = "length" if field.sizes else "mean of each"  # numbers of words have no mean
-            found.append(Feature(f"{field.name}, {of}", field, None, False))
+            features.append(Feature(f"{field.name}, {of}", field, None, False))
             continue
         width = len(field.columns) or width
         names = field.columns or ([field.name] if width == 1 else [f"{field.name}[{at}]" for at in range(width)])
-        found += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(names)]
-    return found
+        features += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(names)]
+    return features
 
 
 def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
@@ -80,38 +80,42 @@ def values_of(block: RecordBlock, feature: Feature) -> np.ndarray:
 def summaries(
     sample: Sample, features: Sequence[Feature]
 ) -> tuple[dict[SplitName, Summary], dict[str, dict[str, Any]]]:
-    """Of some rows of each split the summary that drift is told of, and the values, float32, by feature and split.
+    """The summary of some rows of each split, from which drift is computed; and values, float32, by feature and split.
 
     Raises:
       UserError, JobFailed: if a shard is damaged.
     """
     manifest = sample.manifest
-    per_row = [one for one in features if one.field.per == "row"]
-    numbers = [one for one in per_row if not one.is_category]
-    texts = [one for one in per_row if one.is_category]
-    assets = next((one for one in manifest.fields if one.name == "asset" and one.per == "record"), None)
-    columns = Columns(tuple(one.name for one in numbers), tuple(one.name for one in texts), assets is not None)
-    found: dict[SplitName, Summary] = {}
-    drawn: dict[str, dict[str, list[np.ndarray]]] = {one.name: {} for one in features}
+    per_row = [feature for feature in features if feature.field.per == "row"]
+    numbers = [feature for feature in per_row if not feature.is_category]
+    texts = [feature for feature in per_row if feature.is_category]
+    assets = next((field for field in manifest.fields if field.name == "asset" and field.per == "record"), None)
+    columns = Columns(
+        tuple(feature.name for feature in numbers), tuple(feature.name for feature in texts), assets is not None
+    )
+    by_split: dict[SplitName, Summary] = {}
+    drawn: dict[str, dict[str, list[np.ndarray]]] = {feature.name: {} for feature in features}
     for split in [split for split, info in manifest.splits.items() if info.windows]:
         summary, rows_before = Summary.zero(columns), 0
         for block in sample.blocks(split):
-            values = {one.name: values_of(block, one) for one in features}
+            values = {feature.name: values_of(block, feature) for feature in features}
             for name, of_feature in values.items():
                 drawn[name].setdefault(split, []).append(of_feature)
-            rows = len(next((values[one.name] for one in per_row), np.empty(0)))
+            rows = len(next((values[feature.name] for feature in per_row), np.empty(0)))
             if not rows:
                 continue
             places, positions = _places(block, assets is not None, rows, rows_before)
             summary = summary.extend(
-                np.stack([values[one.name] for one in numbers], axis=1) if numbers else np.empty((rows, 0), np.float32),
-                {one.name: pa.array(values[one.name].astype(np.int64)).cast(pa.string()) for one in texts},
+                np.stack([values[feature.name] for feature in numbers], axis=1)
+                if numbers
+                else np.empty((rows, 0), np.float32),
+                {feature.name: pa.array(values[feature.name].astype(np.int64)).cast(pa.string()) for feature in texts},
                 places,
                 positions,
             )
             rows_before += rows
-        found[split] = summary
-    return found, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
+        by_split[split] = summary
+    return by_split, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
 
 
 def _places(block: RecordBlock, by_asset: bool, rows: int, before: int) -> tuple[pa.Array, np.ndarray]:
@@ -151,19 +155,19 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
                     drifts.setdefault(drift.name, {})[split] = drift
 
     def far(name: str) -> float:
-        return max((excess(one) for one in drifts.get(name, {}).values()), default=0.0)
+        return max((excess(drift) for drift in drifts.get(name, {}).values()), default=0.0)
 
-    ordered = sorted(features, key=lambda one: -far(one.name))
+    ordered = sorted(features, key=lambda feature: -far(feature.name))
     shown = ordered[:DRAWN]
     rows = ", ".join(f"{summary.rows:,} of {split}" for split, summary in of_splits.items())
     more = f" The {DRAWN} that differ most of {len(features):,} are drawn." if len(features) > DRAWN else ""
     more += f" {len(every) - len(features):,} more were not looked at." if len(every) > len(features) else ""
-    numbers = [one for one in features if not one.is_category and one.at is not None]
-    as_given = len([one for one in numbers if one.name not in scales])
+    numbers = [feature for feature in features if not feature.is_category and feature.at is not None]
+    as_given = len([feature for feature in numbers if feature.name not in scales])
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
     scaled = f" {of_all} numbers are drawn as the dataset holds them." if as_given else ""
     section = Chapter("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
-    alarms = [(name, split) for name, of in drifts.items() for split, one in of.items() if one.over(DRIFT)]
+    alarms = [(name, split) for name, of in drifts.items() for split, drift in of.items() if drift.over(DRIFT)]
     if drifts:
         section.parts.append(
             Words(
@@ -174,7 +178,9 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
             )
         )
     section.parts.append(
-        Pictures([_picture(one, values[one.name], drifts.get(one.name, {}), scales, names) for one in shown])
+        Pictures(
+            [_picture(feature, values[feature.name], drifts.get(feature.name, {}), scales, names) for feature in shown]
+        )
     )
     splits = [split for split in of_splits if split != "train"]
     if drifts:
@@ -183,9 +189,9 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
             *(f"{word} {split}" for split in splits for word in ("PSI", "chance", "KS", "mean moved by")),
         )
         table = [
-            (one.name, *(cell for split in splits for cell in _cells(drifts[one.name][split])))
-            for one in ordered
-            if one.name in drifts
+            (feature.name, *(cell for split in splits for cell in _cells(drifts[feature.name][split])))
+            for feature in ordered
+            if feature.name in drifts
         ]
         section.parts.append(Table(head, table, "Drift from train", folded=True))
     return section
@@ -199,7 +205,7 @@ def excess(drift: Drift) -> float:
 def _cells(drift: Drift) -> tuple[object, ...]:
     moved = (drift.current.mean - drift.reference.mean) / drift.reference.std if drift.reference.std else float("nan")
     numbers = (drift.psi, drift.noise, drift.distance)
-    return (*(float(one) if np.isfinite(one) else None for one in numbers),
+    return (*(float(number) if np.isfinite(number) else None for number in numbers),
             f"{moved:+.2f} deviations" if np.isfinite(moved) else "")  # fmt: skip
 
 
@@ -207,12 +213,12 @@ def _picture(
     feature: Feature, of_splits: Mapping[str, np.ndarray], drifts: Mapping[str, Drift], scales: Scales,
     names: Mapping[str, Sequence[str]],
 ) -> Picture:  # fmt: skip
-    told = "; ".join(
-        f"{split}: PSI {one.psi:.2f}" + (f" (chance {one.noise:.2f})" if one.noise > 0.1 else "")
-        for split, one in drifts.items()
-        if np.isfinite(one.psi)
+    psi_text = "; ".join(
+        f"{split}: PSI {drift.psi:.2f}" + (f" (chance {drift.noise:.2f})" if drift.noise > 0.1 else "")
+        for split, drift in drifts.items()
+        if np.isfinite(drift.psi)
     )
-    caption = f"{feature.name}\n{told}" if told else feature.name
+    caption = f"{feature.name}\n{psi_text}" if psi_text else feature.name
     if feature.is_category:
         return draw(lambda axes: _bars(axes, of_splits, names.get(feature.name, ())), caption, height=2.0)
     offset, divisor = scales.get(feature.name, (0.0, 1.0))
@@ -233,7 +239,7 @@ def _lines(axes: Any, of_splits: Mapping[str, np.ndarray]) -> None:
 def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
     counts = {split: np.bincount(values.astype(np.int64).clip(0)) for split, values in of_splits.items()}
     size = max(map(len, counts.values()))
-    parts = {split: np.pad(one, (0, size - len(one))) / max(1, one.sum()) for split, one in counts.items()}
+    parts = {split: np.pad(part, (0, size - len(part))) / max(1, part.sum()) for split, part in counts.items()}
     order = np.argsort(-sum(parts.values()), kind="stable")[:BARS]
     width = 0.8 / len(parts)
     for number, (split, part) in enumerate(parts.items()):

@@ -25,7 +25,7 @@ def overview(manifest: Manifest, facts: Facts) -> page.Facts:
         if count
     ]  # fmt: skip
     missing = sum(facts.missing.values())
-    found = [
+    numbers = [
         ("files", f"{counts.files:,}", ""),
         ("assets", f"{counts.assets:,}", ""),
         ("rows read", f"{counts.rows_read:,}", ""),
@@ -33,10 +33,10 @@ def overview(manifest: Manifest, facts: Facts) -> page.Facts:
     ]
     if facts.cells:
         share = f"{missing / facts.cells:.2%}" if missing else "none"
-        found.append(("missing values", share, "of the cells of training rows" if missing else ""))
+        numbers.append(("missing values", share, "of the cells of training rows" if missing else ""))
     if manifest.noun != "row" or windows != counts.rows_read:
-        found.append((f"{manifest.noun}s", f"{windows:,}", ""))
-    return page.Facts([*found, ("size", size_text(size), "of all shards")])
+        numbers.append((f"{manifest.noun}s", f"{windows:,}", ""))
+    return page.Facts([*numbers, ("size", size_text(size), "of all shards")])
 
 
 def went_in(
@@ -66,7 +66,7 @@ def went_in(
         section.parts.append(Words(f"Why something was set aside cannot be read; see {facts.rejects}"))
     else:
         section.parts.append(Words("Nothing was set aside."))
-    features = {name: one for name, one in (stats.get("features") or {}).items() if isinstance(one, dict)}
+    features = {name: entry for name, entry in (stats.get("features") or {}).items() if isinstance(entry, dict)}
     if facts.missing:
         rows = [
             (name, count, f"{count / max(1, count + features.get(name, {}).get('count', 0)):.2%}")
@@ -75,13 +75,13 @@ def went_in(
         section.parts.append(Table(("column", "missing", "share"), rows, "Missing values in training rows"))
     elif facts.cells:
         section.parts.append(Words("No value is missing in training rows."))
-    constant = [name for name, one in features.items() if one.get("constant")]
+    constant = [name for name, entry in features.items() if entry.get("constant")]
     if constant:
         section.parts.append(Words(f"Constant in training rows: {', '.join(constant)}"))
     numbers = [
-        (name, one["mean"], one["std"], one["min"], one["max"])
-        for name, one in features.items()
-        if all(isinstance(one.get(key), int | float) for key in ("mean", "std", "min", "max"))
+        (name, entry["mean"], entry["std"], entry["min"], entry["max"])
+        for name, entry in features.items()
+        if all(isinstance(entry.get(key), int | float) for key in ("mean", "std", "min", "max"))
     ]
     if numbers:
         of_numbers = ("column", "mean", "deviation", "least", "most")
@@ -90,11 +90,11 @@ def went_in(
         )
     other = {key: value for key, value in stats.items() if key != "features" and not isinstance(value, dict | list)}
     other |= {
-        f"{key} {name}": one
+        f"{key} {name}": entry
         for key, value in stats.items()
         if key != "features" and isinstance(value, dict)
-        for name, one in value.items()
-        if not isinstance(one, dict | list)
+        for name, entry in value.items()
+        if not isinstance(entry, dict | list)
     }
     if not features and other:
         section.parts.append(Table(("of the files", ""), list(other.items())))
@@ -123,12 +123,21 @@ def came_out(manifest: Manifest, drifts: Sequence[str]) -> Chapter:
     splits = [name for name, split in manifest.splits.items() if split.windows]
     for name in {name: None for split in manifest.splits.values() for name in split.targets}:
         classes = manifest.field(name).classes
-        told = {split: manifest.splits[split].targets.get(name) for split in splits}
-        counts = {split: target.counts for split, target in told.items() if target is not None and any(target.counts)}
+        targets = {split: manifest.splits[split].targets.get(name) for split in splits}
+        counts = {
+            split: target.counts for split, target in targets.items() if target is not None and any(target.counts)
+        }
         if classes and counts:
-            order = sorted(range(len(classes)), key=lambda at: -sum(one[at] for one in counts.values()))
+            order = sorted(range(len(classes)), key=lambda at: -sum(of_split[at] for of_split in counts.values()))
             shares = [
-                (classes[at], *(cell for one in counts.values() for cell in (one[at], f"{one[at] / sum(one):.2%}")))
+                (
+                    classes[at],
+                    *(
+                        cell
+                        for of_split in counts.values()
+                        for cell in (of_split[at], f"{of_split[at] / sum(of_split):.2%}")
+                    ),
+                )
                 for at in order
             ]
             shown = (name, *(cell for split in counts for cell in (split, "share")))
@@ -136,7 +145,7 @@ def came_out(manifest: Manifest, drifts: Sequence[str]) -> Chapter:
         else:
             numbers = [
                 (split, target.mean, target.std, target.min, target.max)
-                for split, target in told.items()
+                for split, target in targets.items()
                 if target is not None and target.mean is not None
             ]
             if numbers:

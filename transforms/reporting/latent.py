@@ -40,10 +40,10 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
     if LATENT not in schema.names:
         return None
     keys = [name for name in ("asset", "time") if name in schema.names]
-    total = sum(predictions.told["items"].values())
+    total = sum(predictions.description["items"].values())
     tables = [
         predictions.some(split, list(dict.fromkeys([LATENT, *keys, *columns])),
-                         max(200, POINTS * predictions.told["items"][split] // total))
+                         max(200, POINTS * predictions.description["items"][split] // total))
         for split in predictions.splits
     ]  # fmt: skip
     table = pa.concat_tables(tables)
@@ -60,9 +60,9 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
             "variance."
         )
     )
-    split = np.repeat(np.arange(len(tables)), [len(one) for one in tables])[whole]
+    split = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[whole]
     pictures = []
-    errors = None if error is None else np.concatenate([error[1](one) for one in tables])[whole]
+    errors = None if error is None else np.concatenate([error[1](table) for table in tables])[whole]
     if "asset" in keys:
         names = table["asset"].combine_chunks().dictionary_encode()
         of, count = np.asarray(names.indices)[whole], len(names.dictionary)

@@ -57,7 +57,7 @@ class Pictures:
     def html(self) -> str:
         """The element."""
         left_out = f'<p class="note">{self.left_out:,} more are left out to keep the file small.</p>'
-        inner = "".join(one.html() for one in self.pictures)
+        inner = "".join(picture.html() for picture in self.pictures)
         return f'<div class="grid">{inner}</div>' + (left_out if self.left_out else "")
 
 
@@ -237,7 +237,7 @@ def page(title: str, about: str, sections: Sequence[Chapter], most: int = MOST_B
     """
     groups = [part for section in sections for part in section.parts if isinstance(part, Pictures)]
     while len(whole := _render(title, about, sections).encode()) > most:
-        largest = max(groups, key=lambda group: sum(len(one.image) for one in group.pictures), default=None)
+        largest = max(groups, key=lambda group: sum(len(picture.image) for picture in group.pictures), default=None)
         if largest is None or not largest.pictures:
             raise ValueError(f"the page has {len(whole):,} bytes without a picture")
         count = max(1, len(largest.pictures) // 4)

@@ -133,28 +133,28 @@ class Sample:
             block = first + np.searchsorted(ends[first:end], before + number, "right")
             if block < end:
                 by_place.setdefault(Place(*places[block].tolist()), []).append(at)
-        found: dict[int, Window] = {}
+        windows: dict[int, Window] = {}
         for place, block in self.read(split, by_place):
-            wanted = {numbers[at][1] - place.first_window: at for at in by_place[place]}
-            found |= {wanted[number]: window for number, window in self.cut(block, wanted)}
-        return [found[at] for at in sorted(found)]
+            by_number = {numbers[at][1] - place.first_window: at for at in by_place[place]}
+            windows |= {by_number[number]: window for number, window in self.cut(block, by_number)}
+        return [windows[at] for at in sorted(windows)]
 
     def cut(self, block: RecordBlock, numbers: Iterable[int]) -> Iterator[tuple[int, "Window"]]:
         """Windows of a block, by their numbers in it."""
         fields = item_fields(self.fields, self.manifest.windows, "windows")
         keys = [field for field in self.fields if field.role == "key" and field.per == "record"]
         times = [field.name for field in keys if field.time is not None]
-        wanted, before = set(numbers), 0
+        chosen, before = set(numbers), 0
         for items in cut_items(block, fields, self.manifest.windows, "windows"):
             ends = [items.values[name] for name in times]
             ticks = ticks_of(items, 0, ends, None).tolist() if len(ends) == 2 else [None] * items.count
-            for number in sorted(wanted):
+            for number in sorted(chosen):
                 if 0 <= (at := number - before) < items.count:
-                    values = {name: _one(items, name, at) for name in items.values}
+                    values = {name: _value_of(items, name, at) for name in items.values}
                     row, rows = items.in_record[at].tolist()
                     yield number, Window(values, row if rows > self.manifest.windows.length else None, ticks[at])
             before += items.count
-            if wanted and max(wanted) < before:
+            if chosen and max(chosen) < before:
                 return
 
 
@@ -180,7 +180,7 @@ def _begins(shard: np.ndarray, values: np.ndarray) -> np.ndarray:
     return before - np.repeat(before[edges], np.diff(np.append(edges, len(shard))))
 
 
-def _one(items: Items, name: str, number: int) -> np.ndarray | list[bytes]:
+def _value_of(items: Items, name: str, number: int) -> np.ndarray | list[bytes]:
     values: Values = items.values[name]
     if isinstance(values, Ragged):
         of_one = len(values) // items.count

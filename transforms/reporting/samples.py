@@ -42,7 +42,9 @@ def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wor
     section = Chapter("Samples")
     if raw is not None:
         section.parts += _raw(raw)
-    has_images = manifest.windows.length == 1 and any(is_image(one) for one in manifest.fields if one.role == "input")
+    has_images = manifest.windows.length == 1 and any(
+        is_image(field) for field in manifest.fields if field.role == "input"
+    )
     count = IMAGES if has_images else SHOWN
     for split in [split for split, info in manifest.splits.items() if info.windows]:
         windows: list[Window] = []
@@ -109,11 +111,17 @@ class Wording:
         flat: Any = value if isinstance(value, list) else np.asarray(value).ravel()
         if name in self.names:
             terms = self.names[name]
-            said = [terms[int(one)] if 0 <= int(one) < len(terms) else "?" for one in np.trim_zeros(flat, "b")]
-            return " ".join(said[:LONG]) + " …" * (len(said) > LONG) if len(flat) > 1 else "".join(said) or terms[0]
+            terms_used = [
+                terms[int(number)] if 0 <= int(number) < len(terms) else "?" for number in np.trim_zeros(flat, "b")
+            ]
+            return (
+                " ".join(terms_used[:LONG]) + " …" * (len(terms_used) > LONG)
+                if len(flat) > 1
+                else "".join(terms_used) or terms[0]
+            )
         offset, divisor = self.scales.get(name, (0.0, 1.0))
-        shown = [one.decode(errors="replace") if isinstance(one, bytes) else f"{one * divisor + offset:.5g}"
-                 for one in flat[:12]]  # fmt: skip
+        shown = [entry.decode(errors="replace") if isinstance(entry, bytes) else f"{entry * divisor + offset:.5g}"
+                 for entry in flat[:12]]  # fmt: skip
         return " ".join(shown) + " …" * (len(flat) > 12)
 
 
@@ -134,7 +142,7 @@ def side_by_side(
 
 def place_of(window: Window, manifest: Manifest) -> str:
     """What names a window: its keys, its class, its time; where no time is known, its row in the record."""
-    said = []
+    parts = []
     for field in manifest.fields:
         if field.role not in ("key", "target") or field.name not in window.values:
             continue
@@ -143,16 +151,16 @@ def place_of(window: Window, manifest: Manifest) -> str:
         value = window.values[field.name]
         first = value[0] if isinstance(value, list) else np.asarray(value).ravel()[0] if np.size(value) else ""
         if isinstance(first, bytes):
-            said.append(first.decode(errors="replace"))
+            parts.append(first.decode(errors="replace"))
         elif field.classes and 0 <= int(first) < len(field.classes):
-            said.append(f"{field.name} {field.classes[int(first)]}")
+            parts.append(f"{field.name} {field.classes[int(first)]}")
         elif field.time is not None:
-            said.append(f"from {time_text(int(first) if window.time is None else window.time, field.time)}")
+            parts.append(f"from {time_text(int(first) if window.time is None else window.time, field.time)}")
         else:
-            said.append(f"{field.name} {first:.6g}" if field.name != "start" else "")
+            parts.append(f"{field.name} {first:.6g}" if field.name != "start" else "")
     if window.row is not None and window.time is None:
-        said.append(f"row {window.row:,} of its record")
-    return ", ".join(one for one in said if one)
+        parts.append(f"row {window.row:,} of its record")
+    return ", ".join(part for part in parts if part)
 
 
 def thumbnail(value: Any, field: Field) -> bytes | None:
@@ -223,11 +231,11 @@ def _draw_lines(axes: Any, lines: Sequence[tuple[str, np.ndarray]]) -> None:
 def _raw(raw: RawRows) -> list[Any]:
     """Rows of the files, and texts in them."""
     columns: Mapping[str, list[Any]] = {
-        name: [_plain(one) for one in values.to_pylist()]
+        name: [_plain(cell) for cell in values.to_pylist()]
         for name, values in raw.raw.items()
         if len(values) == len(raw.places)
     }
-    texts = {name for name, values in columns.items() if max((len(str(one)) for one in values), default=0) > WORDS}
+    texts = {name for name, values in columns.items() if max((len(str(cell)) for cell in values), default=0) > WORDS}
     quotes = [(f"{name}, {place}", value) for name in columns if name in texts
               for place, value in zip(raw.places[:SHOWN], columns[name], strict=False)]  # fmt: skip
     parts: list[Any] = [Quotes(quotes[: 2 * SHOWN])] if quotes else []

@@ -34,20 +34,22 @@ def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None,
     scale = job.prepare.scale
     if scale.per != "fleet" or scale.flags != "scale" or scale.how not in ("standard", "minmax", "none"):
         return {}
-    found = {}
-    for name, one in (stats.get("features") or {}).items():
+    by_column = {}
+    for name, entry in (stats.get("features") or {}).items():
         if scale.how == "none":
-            found[name] = (0.0, 1.0)
-        elif all(isinstance(one.get(key), int | float) for key in ("mean", "std", "min", "max")):
+            by_column[name] = (0.0, 1.0)
+        elif all(isinstance(entry.get(key), int | float) for key in ("mean", "std", "min", "max")):
             offset, divisor = (
-                (one["mean"], one["std"]) if scale.how == "standard" else (one["min"], one["max"] - one["min"])
+                (entry["mean"], entry["std"])
+                if scale.how == "standard"
+                else (entry["min"], entry["max"] - entry["min"])
             )
-            found[name] = (float(offset), float(divisor) or 1.0)
-    return {name: found[name] for name in manifest.features if name in found}
+            by_column[name] = (float(offset), float(divisor) or 1.0)
+    return {name: by_column[name] for name in manifest.features if name in by_column}
 
 
 def _of_rows(manifest: Manifest, raw: RawRows, features: Mapping[str, Any]) -> Scales:
-    rows, found = len(raw.places), {}
+    rows, by_column = len(raw.places), {}
     for field in manifest.fields:
         scaled = raw.fields.get(field.name)
         if field.role != "input" or field.sizes or not field.columns or scaled is None or field.dtype == "bytes":
@@ -57,11 +59,11 @@ def _of_rows(manifest: Manifest, raw: RawRows, features: Mapping[str, Any]) -> S
             texts = raw.raw.get(name)
             if texts is None or len(texts) != rows or values.shape[1] != len(field.columns):
                 continue
-            of_files = np.array([_number(one) for one in texts.to_pylist()])
+            of_files = np.array([_number(text) for text in texts.to_pylist()])
             line = known_line(values[:, at], of_files, features.get(name, {})) or line_of(values[:, at], of_files)
             if line is not None:
-                found[name] = line
-    return found
+                by_column[name] = line
+    return by_column
 
 
 def known_line(scaled: np.ndarray, values: np.ndarray, stats: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -97,7 +99,7 @@ def _number(value: Any) -> float:
 def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, list[str]]:
     """Of columns of categories what their numbers stand for, where the transform graph keeps their names as a file."""
     folder = storage.join(manifest.data_layout(dataset).transform_fn, "assets")
-    found = {}
+    by_column = {}
     for field in manifest.fields:
         for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
             try:
@@ -105,8 +107,8 @@ def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, list[str]
             except (OSError, ValueError):
                 continue
             if len(lines) <= size:  # 0 is no value, and before the terms come those for what was not seen
-                found[name] = [NOTHING, *[UNSEEN] * (size - len(lines)), *lines[1:]]
-    return found
+                by_column[name] = [NOTHING, *[UNSEEN] * (size - len(lines)), *lines[1:]]
+    return by_column
 
 
 def read_stats(dataset: str, manifest: Manifest) -> dict[str, Any]:

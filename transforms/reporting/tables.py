@@ -37,20 +37,20 @@ class Predictions:
 
     Attributes:
       folder: where they are.
-      told: what is told of them there.
+      description: what `_export.json` says of them.
     """
 
     folder: str
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
 
     @property
     def splits(self) -> list[SplitName]:
         """Those with a row."""
-        return [split for split in SPLITS if self.told["items"].get(split)]
+        return [split for split in SPLITS if self.description["items"].get(split)]
 
     def files(self, split: SplitName) -> list[str]:
         """The names of the files of a split, below the folder."""
-        return sorted(name for name in self.told["files"] if name.startswith(f"{split}/"))
+        return sorted(name for name in self.description["files"] if name.startswith(f"{split}/"))
 
     def schema(self) -> pa.Schema:
         """The columns."""
@@ -75,7 +75,7 @@ class Predictions:
         rng = np.random.default_rng(seed)
         names = self.files(split)
         chosen = [names[at] for at in sorted(rng.permutation(len(names))[:MOST_FILES])]
-        share = min(1.0, most / max(1, self.told["items"][split]) * len(names) / max(1, len(chosen)))
+        share = min(1.0, most / max(1, self.description["items"][split]) * len(names) / max(1, len(chosen)))
         parts = [
             batch if share == 1 else batch.filter(pa.array(rng.random(batch.num_rows) < share))
             for _, _, batch in self.batches(split, chosen, columns)
@@ -84,7 +84,7 @@ class Predictions:
 
     def extremes(
         self, split: SplitName, columns: Sequence[str], error: Callable[[pa.RecordBatch], np.ndarray], count: int,
-        kept: Sequence[str] = (),
+        details: Sequence[str] = (),
     ) -> tuple[list["Extreme"], list["Extreme"], np.ndarray]:  # fmt: skip
         """The rows with the largest errors, the largest first, and with the smallest; and errors, some thousands.
 
@@ -93,25 +93,25 @@ class Predictions:
           columns: that `error` needs.
           error: of rows, float64 `[rows]`; those that are no number are passed over.
           count: of each.
-          kept: columns of numbers that are told of each.
+          details: columns of numbers that are given for each row.
         """
-        found = np.empty(0, [("error", "f8"), ("shard", "i8"), ("number", "i8"), ("kept", "f4", (len(kept),))])
-        lowest, seen, rng = found.copy(), np.empty(0), np.random.default_rng(0)
-        share = min(1.0, 20_000 / max(1, self.told["items"][split]))
-        for shard, before, batch in self.batches(split, self.files(split), [*columns, *kept]):
+        highest = np.empty(0, [("error", "f8"), ("shard", "i8"), ("number", "i8"), ("details", "f4", (len(details),))])
+        lowest, sampled, rng = highest.copy(), np.empty(0), np.random.default_rng(0)
+        share = min(1.0, 20_000 / max(1, self.description["items"][split]))
+        for shard, before, batch in self.batches(split, self.files(split), [*columns, *details]):
             errors = error(batch)
-            rows = np.empty(len(errors), found.dtype)
+            rows = np.empty(len(errors), highest.dtype)
             rows["error"], rows["shard"], rows["number"] = errors, shard, before + np.arange(len(errors))
-            rows["kept"] = matrix(batch, kept)
+            rows["details"] = matrix(batch, details)
             rows = rows[np.isfinite(errors)]
-            found = np.sort(np.concatenate([found, rows]), order="error")[-count:]
+            highest = np.sort(np.concatenate([highest, rows]), order="error")[-count:]
             lowest = np.sort(np.concatenate([lowest, rows]), order="error")[:count]
-            seen = np.concatenate([seen, rows["error"][rng.random(len(rows)) < share]])
+            sampled = np.concatenate([sampled, rows["error"][rng.random(len(rows)) < share]])
         worst, best = (
-            [(float(row["error"]), Place(split, int(row["shard"]), int(row["number"])), row["kept"]) for row in rows]
-            for rows in (found[::-1], lowest)
+            [(float(row["error"]), Place(split, int(row["shard"]), int(row["number"])), row["details"]) for row in rows]
+            for rows in (highest[::-1], lowest)
         )
-        return worst, best, seen
+        return worst, best, sampled
 
 
 def matrix(batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> np.ndarray:

@@ -27,11 +27,11 @@ class Scores:
 
     Attributes:
       folder: where it is.
-      told: what is told of it there.
+      description: what `_export.json` says of it.
     """
 
     folder: str
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
 
     def intervals(self) -> pa.Table:
         """The flagged intervals, the most unusual first."""
@@ -41,7 +41,7 @@ class Scores:
     def lines(self, assets: list[str]) -> dict[str, "Line"]:
         """The scores of some assets over time."""
         named, lines = pa.array(assets, pa.string()), {asset: Line() for asset in assets}
-        for name in self.told["files"]:
+        for name in self.description["files"]:
             if not name.startswith("rows/"):
                 continue
             with storage.open_input(storage.join(self.folder, name)) as file:
@@ -67,7 +67,7 @@ class Line:
     """
 
     def __init__(self, points: int = POINTS):
-        self._points, self._stretch, self._kept = points, 1, np.empty(0, np.int64)
+        self._points, self._stretch, self._rows = points, 1, np.empty(0, np.int64)
         self.rows = self._longest = 0
         self.step: Any = None
         self.x, self.values = np.empty(0), np.empty(0)
@@ -76,7 +76,7 @@ class Line:
         """Adds the rows that follow: `x` `[n]`, rising, and their values `[n]`."""
         if len(x) > max(1, self._longest):
             self._longest, self.step = len(x), np.median(np.diff(x))
-        rows = np.concatenate([self._kept, self.rows + np.arange(len(x))])
+        rows = np.concatenate([self._rows, self.rows + np.arange(len(x))])
         times = np.concatenate([self.x, x]) if self.rows else x
         values = np.concatenate([self.values, values.astype(float)])
         self.rows += len(x)
@@ -86,13 +86,13 @@ class Line:
         order = np.lexsort((np.nan_to_num(values), stretch))
         edges = np.flatnonzero(np.diff(stretch, prepend=-1))
         chosen = np.unique(order[np.concatenate([edges, np.append(edges[1:], len(rows)) - 1])])
-        self._kept, self.x, self.values = rows[chosen], times[chosen], values[chosen]
+        self._rows, self.x, self.values = rows[chosen], times[chosen], values[chosen]
 
 
 def timelines(scores: Scores) -> Chapter:
     """The flagged intervals as a table, and a line of scores for each of the assets with the highest peaks."""
-    table, items = scores.intervals(), scores.told["items"]
-    threshold = scores.told["threshold_used"]
+    table, items = scores.intervals(), scores.description["items"]
+    threshold = scores.description["threshold_used"]
     section = Chapter("The oddest assets")
     section.parts.append(
         Words(
@@ -105,8 +105,16 @@ def timelines(scores: Scores) -> Chapter:
         return section
     oddest = list(dict.fromkeys(table["asset"].to_pylist()))[:ASSETS]
     rows: list[tuple[object, ...]] = [
-        (one["asset"], when(one["begin"]), when(one["end"]), one["rows"], one["peak"], one["by"], one["columns"])
-        for one in table.slice(0, INTERVALS).to_pylist()
+        (
+            interval["asset"],
+            when(interval["begin"]),
+            when(interval["end"]),
+            interval["rows"],
+            interval["peak"],
+            interval["by"],
+            interval["columns"],
+        )
+        for interval in table.slice(0, INTERVALS).to_pylist()
     ]
     head: tuple[str, ...] = ("asset", "begin", "end", "rows", "peak", "by", "columns whose errors rose most")
     if not any(row[-1] for row in rows):  # of many columns none is told

@@ -70,7 +70,7 @@ def training(run: Run) -> Chapter:
         names = list(review.model)
         reached = {"linear floor": run.floor} if run.floor else {}
         rows: list[tuple[object, ...]] = [("the model", *(review.model[name] for name in names))]
-        guesses = sorted(review.guesses.items(), key=lambda one: one[1].get(LOSS) or float("inf"))
+        guesses = sorted(review.guesses.items(), key=lambda item: item[1].get(LOSS) or float("inf"))
         rows += [(name, *(measured.get(key) for key in names)) for name, measured in guesses]
         for name, floor in reached.items():
             measured = {LOSS: floor.test_loss, **floor.test_metrics} if split == "test" else (
@@ -93,9 +93,9 @@ def curves(run: Run) -> Pictures:
     drawn = [LOSS, run.result.watched, *names]
     pictures: list[Picture] = []
     for name in dict.fromkeys(name for name in drawn if name in names):
-        told = [line for line in run.lines if line.get(name) is not None or line.get(f"eval_{name}") is not None]
-        if told and len(pictures) < MOST_CURVES:
-            pictures.append(_curve(run, name, told))
+        lines = [line for line in run.lines if line.get(name) is not None or line.get(f"eval_{name}") is not None]
+        if lines and len(pictures) < MOST_CURVES:
+            pictures.append(_curve(run, name, lines))
     return Pictures(pictures)
 
 

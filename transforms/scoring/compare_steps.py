@@ -7,44 +7,44 @@ import apache_beam as beam
 
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet
-from beamfeed.transforms.scoring.compared import compare_sides, seen_in, table_of
-from beamfeed.transforms.scoring.sides import Found, Part, Side, nothing
-from beamfeed.transforms.scoring.stored import Seen
+from beamfeed.transforms.scoring.compared import compare_sides, raw_counts_of, table_of
+from beamfeed.transforms.scoring.sides import Part, Side, SideSummary, nothing
+from beamfeed.transforms.scoring.stored import RawCounts
 
 
 class FindIn(beam.DoFn):
-    """A part of a side -> Found."""
+    """A part of a side -> SideSummary."""
 
     def __init__(self, side: Side):
         self._side = side
         self._parts = beam.metrics.Metrics.counter("beamfeed", "parts_compared")
 
-    def process(self, part: Part) -> Iterator[Found]:
+    def process(self, part: Part) -> Iterator[SideSummary]:
         yield self._side.read(part)
         self._parts.inc()
 
 
 class AddUp(beam.CombineFn):
-    """Found of parts -> Found of all."""
+    """SideSummary of parts -> SideSummary of all."""
 
     def __init__(self, side: Side):
         self._side = side
 
-    def create_accumulator(self) -> Found:
+    def create_accumulator(self) -> SideSummary:
         return nothing(self._side)
 
-    def add_input(self, accumulator: Found, element: Found) -> Found:
+    def add_input(self, accumulator: SideSummary, element: SideSummary) -> SideSummary:
         return accumulator + element
 
-    def merge_accumulators(self, accumulators: Iterable[Found]) -> Found:
+    def merge_accumulators(self, accumulators: Iterable[SideSummary]) -> SideSummary:
         return sum(accumulators, nothing(self._side))
 
-    def extract_output(self, accumulator: Found) -> Found:
+    def extract_output(self, accumulator: SideSummary) -> SideSummary:
         return accumulator
 
 
-class FoundInShards(beam.PTransform):
-    """PCollection of parts -> PCollection of one Found.
+class SummarizeShards(beam.PTransform):
+    """PCollection of parts -> PCollection of one SideSummary.
 
     Args:
       side: that they are parts of.
@@ -58,8 +58,8 @@ class FoundInShards(beam.PTransform):
         return parts | "FindIn" >> beam.ParDo(FindIn(self._side)) | "AddUp" >> beam.CombineGlobally(AddUp(self._side))
 
 
-class FoundInParts(beam.PTransform):
-    """A pipeline -> PCollection of one Found.
+class SummarizeParts(beam.PTransform):
+    """A pipeline -> PCollection of one SideSummary.
 
     Args:
       side: that is read.
@@ -72,25 +72,28 @@ class FoundInParts(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         parts = pipeline | "Parts" >> beam.Create(self._parts) | "Spread" >> beam.Reshuffle()
-        return parts | FoundInShards(self._side)
+        return parts | SummarizeShards(self._side)
 
 
 def finish(
-    _: None, reference: Found, current: Found, seen: Sequence[Mapping[str, Seen] | None], threshold: float,
-    alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
+    _: None, reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts] | None],
+    threshold: float, alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
 ) -> None:  # fmt: skip
     """Writes the table of the comparison.
 
     Args:
       reference: what was, and
       current: what is.
-      seen: of both, see `compare_sides`; None where it is counted with them.
+      raw: of both, see `compare_sides`; None where it is counted with them.
       threshold: from which on a column drifts.
       alone: columns that one side has alone, and which.
       out: the file, local or gs://.
       fleet: what was set aside of new files.
     """
-    counted = [seen_in(found) if one is None else one for one, found in zip(seen, (reference, current), strict=True)]
+    counted = [
+        raw_counts_of(summary) if counts is None else counts
+        for counts, summary in zip(raw, (reference, current), strict=True)
+    ]
     table = table_of(compare_sides(reference, current, counted), threshold, alone)
     aside = {} if fleet is None else {"file": fleet.rejected_files, "row": fleet.rejected_rows}
     table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from beamfeed.transforms.scoring.drift import Drift, Side, compare, with_missing
-from beamfeed.transforms.scoring.sides import Found
-from beamfeed.transforms.scoring.stored import Seen
+from beamfeed.transforms.scoring.sides import SideSummary
+from beamfeed.transforms.scoring.stored import RawCounts
 
-TOLD_VALUES = 20  # of those that one side alone has
+MOST_VALUES = 20  # of those that one side alone has
 _NEAR = 1e-5  # of a range: by so much an end of it may be off
 _VALUES = pa.list_(pa.struct([("value", pa.string()), ("share", pa.float64())]))
 _SIDE = {"rows": pa.int64()} | dict.fromkeys(("missing", "mean", "std", "low", "high"), pa.float64())
@@ -34,70 +34,75 @@ SCHEMA = pa.schema(
 )
 
 
-def compare_sides(reference: Found, current: Found, seen: Sequence[Mapping[str, Seen]]) -> list[Drift]:
+def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts]]) -> list[Drift]:
     """The drift of all columns that both have.
 
     Args:
       reference: what was, and
       current: what is.
-      seen: of both, by column the rows with their missing values, where these were filled in later.
+      raw: of both, by column the rows with their missing values, where these were filled in later.
     """
     drifts = []
-    for one, other in _pairs(reference, current):
-        for drift in compare(one, other):
-            told = [side.get(drift.name) for side in seen]
-            if drift.name in one.columns.numbers and told[0] is not None and told[1] is not None:
-                drift = with_missing(drift, (told[0].rows, told[1].rows), (told[0].missing, told[1].missing))
+    for before, now in _pairs(reference, current):
+        for drift in compare(before, now):
+            counts = [side.get(drift.name) for side in raw]
+            if drift.name in before.columns.numbers and counts[0] is not None and counts[1] is not None:
+                drift = with_missing(drift, (counts[0].rows, counts[1].rows), (counts[0].missing, counts[1].missing))
             drifts.append(drift)
     return drifts
 
 
-def _pairs(reference: Found, current: Found) -> Iterator[tuple[Any, Any]]:
+def _pairs(reference: SideSummary, current: SideSummary) -> Iterator[tuple[Any, Any]]:
     """Summaries that have columns in common, each with the one it has most in common with."""
-    for one in reference.summaries:
-        others = [(len({*one.columns.names} & {*two.columns.names}), two) for two in current.summaries]
+    for summary in reference.summaries:
+        others = [(len({*summary.columns.names} & {*two.columns.names}), two) for two in current.summaries]
         most, best = max(others, key=lambda pair: pair[0], default=(0, None))
         if most:
-            yield one, best
+            yield summary, best
 
 
-def seen_in(found: Found) -> dict[str, Seen]:
+def raw_counts_of(summary: SideSummary) -> dict[str, RawCounts]:
     """By column the rows of new files with their missing values."""
-    moments = found.seen
+    moments = summary.raw
     if moments is None:
         return {}
-    names = found.summaries[0].columns.numbers
+    names = summary.summaries[0].columns.numbers
     return {
-        name: Seen(moments.rows, moments.rows - moments.count[at], moments.low[at], moments.high[at])
+        name: RawCounts(moments.rows, moments.rows - moments.count[at], moments.low[at], moments.high[at])
         for at, name in enumerate(names)
     }
 
 
 def changes(drift: Drift) -> list[str]:
     """What is not as it was, as people read it; the most telling first."""
-    one, other = drift.reference, drift.current
-    told = []
-    if not other.rows or not one.rows:
+    reference, current = drift.reference, drift.current
+    lines = []
+    if not current.rows or not reference.rows:
         return ["no rows to compare"]
     if drift.kinds is not None:
         return ["{} in the reference, {} now".format(*drift.kinds)]
     if math.isnan(drift.psi):
         return ["too many different values to compare"]
-    if not math.isnan(one.mean) and not math.isnan(other.mean):
-        step = one.std or abs(one.mean) or 1.0
-        if abs(other.mean - one.mean) >= 0.1 * step:
-            deviations = f" ({(other.mean - one.mean) / one.std:+.2g} deviations)" if one.std else ""
-            told.append(f"mean {_figure(one.mean, step)} -> {_figure(other.mean, step)}{deviations}")
-        if one.std and not 0.8 <= other.std / one.std <= 1.25:
-            told.append(f"deviation {one.std:.3g} -> {other.std:.3g}")
-    if abs(other.missing - one.missing) >= 0.005:
-        told.append(f"missing {one.missing:.3g} -> {other.missing:.3g}")
-    told += _of_values(drift)
-    span = max(one.high - one.low, abs(one.high), abs(one.low))
-    if other.low < one.low - _NEAR * span or other.high > one.high + _NEAR * span:
-        ends = (0.0 if abs(end) < _NEAR * span else end for end in (one.low, one.high, other.low, other.high))
-        told.append("range {:.4g}..{:.4g} -> {:.4g}..{:.4g}".format(*ends))
-    return told
+    if not math.isnan(reference.mean) and not math.isnan(current.mean):
+        step = reference.std or abs(reference.mean) or 1.0
+        if abs(current.mean - reference.mean) >= 0.1 * step:
+            deviations = (
+                f" ({(current.mean - reference.mean) / reference.std:+.2g} deviations)" if reference.std else ""
+            )
+            lines.append(f"mean {_figure(reference.mean, step)} -> {_figure(current.mean, step)}{deviations}")
+        if reference.std and not 0.8 <= current.std / reference.std <= 1.25:
+            lines.append(f"deviation {reference.std:.3g} -> {current.std:.3g}")
+    if abs(current.missing - reference.missing) >= 0.005:
+        lines.append(f"missing {reference.missing:.3g} -> {current.missing:.3g}")
+    lines += _of_values(drift)
+    span = max(reference.high - reference.low, abs(reference.high), abs(reference.low))
+    if current.low < reference.low - _NEAR * span or current.high > reference.high + _NEAR * span:
+        ends = (
+            0.0 if abs(end) < _NEAR * span else end
+            for end in (reference.low, reference.high, current.low, current.high)
+        )
+        lines.append("range {:.4g}..{:.4g} -> {:.4g}..{:.4g}".format(*ends))
+    return lines
 
 
 def _figure(value: float, step: float) -> str:
@@ -107,17 +112,17 @@ def _figure(value: float, step: float) -> str:
 
 
 def _of_values(drift: Drift) -> list[str]:
-    told = []
-    for what, values in (("new", drift.new), ("gone", drift.gone)):
+    lines = []
+    for kind, values in (("new", drift.new), ("gone", drift.gone)):
         if values:
             first = ", ".join(f"{value[:40]!r} {share:.2g}" for value, share in values[:2])
-            told.append(f"{what} {first}" + (f" and {len(values) - 2:,} more" if len(values) > 2 else ""))
+            lines.append(f"{kind} {first}" + (f" and {len(values) - 2:,} more" if len(values) > 2 else ""))
     moved = [abs(b - a) for a, b in drift.shares.T[: len(drift.labels)]]
     if moved and max(moved) >= 0.02:
         at = moved.index(max(moved))
         if drift.labels[at] not in {value for value, _ in (*drift.new[:2], *drift.gone[:2])}:
-            told.append(f"{drift.labels[at][:40]!r} {drift.shares[0, at]:.2g} -> {drift.shares[1, at]:.2g}")
-    return told
+            lines.append(f"{drift.labels[at][:40]!r} {drift.shares[0, at]:.2g} -> {drift.shares[1, at]:.2g}")
+    return lines
 
 
 def table_of(drifts: Sequence[Drift], threshold: float, alone: Sequence[tuple[str, str]]) -> pa.Table:
@@ -128,23 +133,23 @@ def table_of(drifts: Sequence[Drift], threshold: float, alone: Sequence[tuple[st
       threshold: from which on one drifts.
       alone: columns on one side, and on which.
     """
-    ordered = sorted(drifts, key=lambda one: (not one.over(threshold), -_sortable(one.psi), one.name))
+    ordered = sorted(drifts, key=lambda drift: (not drift.over(threshold), -_sortable(drift.psi), drift.name))
     rows = [
         {
-            "column": one.name,
-            "drift": one.over(threshold),
-            **{name: _known(getattr(one, name)) for name in ("psi", "noise", "distance")},
-            "changes": changes(one),
-            **{f"reference_{name}": value for name, value in _side(one.reference).items()},
-            **{f"current_{name}": value for name, value in _side(one.current).items()},
-            **{name: [dict(zip(("value", "share"), item, strict=True)) for item in getattr(one, name)[:TOLD_VALUES]]
+            "column": drift.name,
+            "drift": drift.over(threshold),
+            **{name: _known(getattr(drift, name)) for name in ("psi", "noise", "distance")},
+            "changes": changes(drift),
+            **{f"reference_{name}": value for name, value in _side(drift.reference).items()},
+            **{f"current_{name}": value for name, value in _side(drift.current).items()},
+            **{name: [dict(zip(("value", "share"), item, strict=True)) for item in getattr(drift, name)[:MOST_VALUES]]
                for name in ("new", "gone")},
-            "edges": one.edges.tolist(),
-            "labels": list(one.labels),
-            "reference_shares": one.shares[0].tolist(),
-            "current_shares": one.shares[1].tolist(),
+            "edges": drift.edges.tolist(),
+            "labels": list(drift.labels),
+            "reference_shares": drift.shares[0].tolist(),
+            "current_shares": drift.shares[1].tolist(),
         }
-        for one in ordered
+        for drift in ordered
     ]  # fmt: skip
     rows += [{"column": name, "drift": False, "changes": [where]} for name, where in alone]
     return pa.Table.from_pylist(rows, SCHEMA)

@@ -19,8 +19,8 @@ def deal_rows(counts: np.ndarray) -> np.ndarray:
     """
     random = np.random.default_rng(0)
     total, first = counts.sum(axis=0), int(counts[0].sum())
-    one = random.multivariate_hypergeometric(total, first, size=DEALS, method="marginals")
-    return np.stack([one, total - one], axis=1)
+    dealt = random.multivariate_hypergeometric(total, first, size=DEALS, method="marginals")
+    return np.stack([dealt, total - dealt], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

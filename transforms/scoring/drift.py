@@ -92,8 +92,8 @@ def psi(counts: np.ndarray) -> np.ndarray:
     smooth = np.where(filled, counts + _EMPTY, 0)
     shares = smooth / np.maximum(smooth.sum(axis=-1, keepdims=True), _EMPTY)
     p, q = np.where(filled, shares, 1)[..., 0, :], np.where(filled, shares, 1)[..., 1, :]
-    found: np.ndarray = ((q - p) * np.log(q / p)).sum(axis=-1)
-    return found
+    index: np.ndarray = ((q - p) * np.log(q / p)).sum(axis=-1)
+    return index
 
 
 def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
@@ -137,14 +137,14 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     both = [name for name in reference.columns.names if name in current.columns.names]
     kinds = {name: (_kind(reference, name), _kind(current, name)) for name in both}
     same = [name for name in both if len({*kinds[name]}) == 1]
-    found = {name: _of_kinds(name, reference, current, kinds[name]) for name in both if name not in same}
+    drifts = {name: _of_kinds(name, reference, current, kinds[name]) for name in both if name not in same}
 
     def group(name: str) -> tuple[int, int]:
         return reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER
 
     for _, names in groupby(sorted(same, key=group), group):  # one after the other, as the deals of each take memory
-        found |= {drift.name: drift for drift in _compare_group(list(names), reference, current, len(same))}
-    return [found[name] for name in both]
+        drifts |= {drift.name: drift for drift in _compare_group(list(names), reference, current, len(same))}
+    return [drifts[name] for name in both]
 
 
 def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
@@ -164,11 +164,11 @@ def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) 
         replace(side, missing=lacking / count)
         for side, count, lacking in zip((drift.reference, drift.current), rows, missing, strict=True)
     ]
-    found = replace(drift, reference=sides[0], current=sides[1])
+    result = replace(drift, reference=sides[0], current=sides[1])
     alone = float(psi(counts))
     if math.isnan(drift.psi) or alone <= drift.psi:
-        return found
-    return replace(found, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
+        return result
+    return replace(result, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
 
 
 def _kind(summary: Summary, name: str) -> str:
@@ -222,8 +222,8 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
     if not compared:
         return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
     dealt = deal_rows(exact) if deals is None else deals.counts(codes, exact.shape[1])
-    found, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
-    return Drift(name, found, noise, distance, before, now, edges, labels, both, new, gone)
+    index, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
+    return Drift(name, index, noise, distance, before, now, edges, labels, both, new, gone)
 
 
 def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -275,7 +275,7 @@ def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tup
     """Values that the other side has not, nor can have among its OTHER."""
     least = others.get(OTHER, 0.0)
     only = ((value, share) for value, share in shares.items() if value not in others and share > least)
-    return tuple(sorted((one for one in only if one[0] != OTHER), key=lambda item: (-item[1], item[0])))
+    return tuple(sorted((item for item in only if item[0] != OTHER), key=lambda item: (-item[1], item[0])))
 
 
 def _side(summary: Summary, name: str) -> Side:

@@ -61,8 +61,8 @@ def _ticks(times: pa.ChunkedArray, kind: pa.DataType, place: str) -> np.ndarray:
         ticks = _cast(times, to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = next(row for row in range(len(times)) if not _can_cast(times[row : row + 1], to))
-        what = "a time, such as 2024-03-01 12:00:00" if pa.types.is_timestamp(to) else "a number"
-        raise UserError(f"{place}: must be {what}, and is {times[row].as_py()!r} in row {row + 1}") from None
+        expected = "a time, such as 2024-03-01 12:00:00" if pa.types.is_timestamp(to) else "a number"
+        raise UserError(f"{place}: must be {expected}, and is {times[row].as_py()!r} in row {row + 1}") from None
     if ticks.null_count:
         raise UserError(f"{place}: is missing in row {pc.index(ticks.is_null(), True).as_py() + 1}")
     return np.asarray(ticks.to_numpy(), np.float64)

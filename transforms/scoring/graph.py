@@ -32,15 +32,18 @@ class Graph:
     @cached_property
     def constants(self) -> list[np.ndarray]:
         """Its constants of one and of two axes, of numbers and truth values."""
-        found = []
+        arrays = []
         for part in self._model.meta_graphs:
-            nodes = [*part.graph_def.node, *(node for one in part.graph_def.library.function for node in one.node_def)]
+            nodes = [
+                *part.graph_def.node,
+                *(node for function in part.graph_def.library.function for node in function.node_def),
+            ]
             for node in nodes:
                 tensor = node.attr["value"].tensor
                 is_row = len(tensor.tensor_shape.dim) in (1, 2) and tensor.dtype in (tf.float32, tf.bool)
                 if node.op == "Const" and is_row:
-                    found.append(tf.make_ndarray(tensor))
-        return found
+                    arrays.append(tf.make_ndarray(tensor))
+        return arrays
 
     @cached_property
     def _loaded(self) -> Any:

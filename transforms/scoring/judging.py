@@ -20,12 +20,12 @@ class Counts:
     Attributes:
       inside, outside: rows of events, and others.
       adjusted: rows of events, each with the highest score of its event.
-      found: events, with their highest score.
+      events: each at its highest score.
       alarms: runs of rows that touch no event; the scores at which there is one more, less those with one fewer.
     """
 
     def __init__(self) -> None:
-        self.inside, self.outside, self.adjusted, self.found, self.alarms = np.zeros((5, BINS), np.int64)
+        self.inside, self.outside, self.adjusted, self.events, self.alarms = np.zeros((5, BINS), np.int64)
 
     def add(self, scores: np.ndarray, unusual: np.ndarray) -> np.ndarray:
         """Rows that follow each other, `[n]`: their scores and which are of events; returns the places in counts."""
@@ -46,7 +46,7 @@ class Counts:
 
     def add_event(self, highest: int, rows: int) -> None:
         """An event of so many rows, and the place of its highest score."""
-        self.found[highest] += 1
+        self.events[highest] += 1
         self.adjusted[highest] += rows
 
 
@@ -86,7 +86,7 @@ class Judge:
         self._counts, self._random = Counts(), Counts()
         self._rng = np.random.default_rng(0)
         self._vus: list[tuple[float, int]] = []
-        self._seen: defaultdict[tuple[str, int], Event] = defaultdict(Event)
+        self._by_event: defaultdict[tuple[str, int], Event] = defaultdict(Event)
         self._flags = np.zeros(3, np.int64)  # flagged rows of events and others, flagged intervals that touch no event
 
     def add(self, asset: str, time: np.ndarray, scores: np.ndarray, flagged: np.ndarray) -> None:
@@ -104,7 +104,7 @@ class Judge:
         for number, (first, end) in enumerate(parts):
             if first == end:
                 continue
-            event = self._seen[asset, number]
+            event = self._by_event[asset, number]
             event.highest = max(event.highest, int(bins[first:end].max()))
             event.of_random = max(event.of_random, int(of_random[first:end].max()))
             if event.delay is None and flagged[first:end].any():
@@ -124,35 +124,35 @@ class Judge:
         that was used, and (`best_...`) at the one that suits best. `best_adjusted_f1` takes all rows of an event as
         found if one is; `random_adjusted_f1` is the same of the same scores in random order.
         """
-        for event in self._seen.values():
+        for event in self._by_event.values():
             self._counts.add_event(event.highest, event.rows)
             self._random.add_event(event.of_random, event.rows)
-        delays = [event.delay for event in self._seen.values() if event.delay is not None]
+        delays = [event.delay for event in self._by_event.values() if event.delay is not None]
         hits, misses, alarms = self._flags.tolist()
         of = {name: at_or_over(counts) for name, counts in vars(self._counts).items()}
         of_random = {name: at_or_over(counts) for name, counts in vars(self._random).items()}
-        rows, events, found = int(of["inside"][0]), int(of["found"][0]), len(delays)
+        rows, events, detected = int(of["inside"][0]), int(of["events"][0]), len(delays)
         if not events:
             return {"events": 0}
         recall, false_rate = of["inside"] / rows, of["outside"] / max(1, int(of["outside"][0]))
         return {
             "events": events,
-            "found": found,
+            "found": detected,
             "alarms": alarms,
             "unusual": rows / (rows + int(of["outside"][0])),
-            "delay_rows": float(np.median(delays)) if found else None,
+            "delay_rows": float(np.median(delays)) if detected else None,
             "vus_pr": sum(value * weight for value, weight in self._vus) / sum(weight for _, weight in self._vus),
             "auc_pr": float(-np.diff(recall, append=0) @ (of["inside"] / np.maximum(1, of["inside"] + of["outside"]))),
             "auc_roc": float(np.trapezoid(np.append(recall, 0)[::-1], np.append(false_rate, 0)[::-1])),
             "f1": _f1(hits, rows, hits + misses),
             "best_f1": _f1(of["inside"], rows, of["inside"] + of["outside"]),
-            "event_f1": _f1(found, events, found + alarms),
-            "best_event_f1": _f1(of["found"], events, of["found"] + of["alarms"]),
+            "event_f1": _f1(detected, events, detected + alarms),
+            "best_event_f1": _f1(of["events"], events, of["events"] + of["alarms"]),
             "best_adjusted_f1": _f1(of["adjusted"], rows, of["adjusted"] + of["outside"]),
             "random_adjusted_f1": _f1(of_random["adjusted"], rows, of_random["adjusted"] + of_random["outside"]),
         }
 
 
-def _f1(hits: np.ndarray | int, positives: int, said: np.ndarray | int) -> float:
-    """The harmonic mean of hits / said and hits / positives; of several thresholds, the highest."""
-    return float(np.max(2 * np.asarray(hits) / (positives + np.asarray(said))))
+def _f1(hits: np.ndarray | int, positives: int, predicted: np.ndarray | int) -> float:
+    """The harmonic mean of hits / predicted and hits / positives; of several thresholds, the highest."""
+    return float(np.max(2 * np.asarray(hits) / (positives + np.asarray(predicted))))

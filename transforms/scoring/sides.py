@@ -41,22 +41,22 @@ Part = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What is found of one side, or of a part of it; `a + b` is that of both.
+class SideSummary:
+    """The summaries of one side, or of a part of it; `a + b` is that of both.
 
     Attributes:
       summaries: of its rows; of a dataset of series also of its windows.
-      seen: of new files, the numbers of the first summary's columns before missing ones are filled in.
+      raw: of new files, the numbers of the first summary's columns before missing ones are filled in.
     """
 
     summaries: tuple[Summary, ...]
-    seen: Moments | None = None
+    raw: Moments | None = None
 
-    def __add__(self, other: "Found") -> "Found":
-        seen = self.seen if other.seen is None else other.seen
-        if self.seen is not None and other.seen is not None:
-            seen = self.seen + other.seen
-        return Found(tuple(a + b for a, b in zip(self.summaries, other.summaries, strict=True)), seen)
+    def __add__(self, other: "SideSummary") -> "SideSummary":
+        raw = self.raw if other.raw is None else other.raw
+        if self.raw is not None and other.raw is not None:
+            raw = self.raw + other.raw
+        return SideSummary(tuple(a + b for a, b in zip(self.summaries, other.summaries, strict=True)), raw)
 
 
 class Side(Protocol):
@@ -64,8 +64,8 @@ class Side(Protocol):
 
     columns: tuple[Columns, ...]
 
-    def read(self, part: Part) -> Found:
-        """What is found in a part of it.
+    def read(self, part: Part) -> SideSummary:
+        """The summaries of a part of it.
 
         Raises:
           JobFailed: if it cannot be read.
@@ -73,9 +73,9 @@ class Side(Protocol):
         ...
 
 
-def nothing(side: Side) -> Found:
-    """What is found in no part."""
-    return Found(tuple(map(Summary.zero, side.columns)))
+def nothing(side: Side) -> SideSummary:
+    """The summaries of no part."""
+    return SideSummary(tuple(map(Summary.zero, side.columns)))
 
 
 class Fields:
@@ -153,7 +153,9 @@ class KeyNames:
         if sum(field.time is not None for field in keys) != 2:
             return cls(None, None)
         plain = [field for field in keys if field.time is None]
-        texts, numbers = ([one.name for one in plain if (one.dtype == "bytes") == is_text] for is_text in (True, False))
+        texts, numbers = (
+            [field.name for field in plain if (field.dtype == "bytes") == is_text] for is_text in (True, False)
+        )
         return cls(texts[0], numbers[0]) if texts and numbers else cls(None, None)
 
 
@@ -173,7 +175,7 @@ class DatasetSide:
         self._groups = {per: group for per, group in self._groups.items() if group.fields}
         self.columns = tuple(group.columns(by_asset=by_asset) for group in self._groups.values())
 
-    def read(self, part: ShardExport) -> Found:
+    def read(self, part: ShardExport) -> SideSummary:
         manifest, keys = self._manifest, self._keys
         taken = [field for group in self._groups.values() for field in group.fields]
         taken += [field for field in manifest.fields if field.name in (keys.asset, keys.start)]
@@ -188,7 +190,7 @@ class DatasetSide:
                 summaries[at] = summaries[at].extend(
                     numbers[once], texts, named.filter(pa.array(once)), positions[once]
                 )
-        return Found(tuple(summaries))
+        return SideSummary(tuple(summaries))
 
 
 class Places:
@@ -241,7 +243,7 @@ class Unchanged:
     def __init__(self, inputs: Iterable[str], numbers: Sequence[str]):
         self.inputs = frozenset(inputs)
         self._numbers = numbers
-        self.seen: Moments | None = None
+        self.raw: Moments | None = None
 
     def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
         plain: dict[str, Values] = {name: _unpacked(column) for name, column in columns.items()}
@@ -249,8 +251,8 @@ class Unchanged:
         matrices = [part.reshape(len(part), -1) for part in parts if isinstance(part, np.ndarray)]
         matrix = np.concatenate(matrices, axis=1) if matrices else np.empty((0, 0), np.float32)
         if matrix.dtype == np.float32 and matrix.shape[1] == len(self._numbers):
-            found = Moments.of(np.where(np.isfinite(matrix), matrix, np.float32(np.nan)))
-            self.seen = found if self.seen is None else self.seen + found
+            moments = Moments.of(np.where(np.isfinite(matrix), matrix, np.float32(np.nan)))
+            self.raw = moments if self.raw is None else self.raw + moments
         return plain
 
 
@@ -308,7 +310,7 @@ class FilesSide:
             self._ends = np.array(rows, np.float32).reshape(-1, 2).T
         self.columns: tuple[Columns, ...] = (plain,)
 
-    def read(self, part: ShardPlan) -> Found:
+    def read(self, part: ShardPlan) -> SideSummary:
         (columns,) = self.columns
         summary = Summary.zero(columns)
         counted = [self._columns_of.get(name, name) for name in columns.numbers]
@@ -324,7 +326,7 @@ class FilesSide:
             except BadInput as bad:
                 raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
             check_unchanged(piece.file for piece in work.unit.asset.pieces)
-        return Found((summary,), unchanged.seen)
+        return SideSummary((summary,), unchanged.raw)
 
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """The rows of a block, record after record, clipped as those of the dataset are."""
@@ -381,7 +383,7 @@ class PredictionsSide:
         dimensions = [f"{name}[{at}]" for name, size in self._lists.items() for at in range(size)]
         self.columns: tuple[Columns, ...] = (Columns((*numbers, *dimensions), tuple(texts), self._by_asset),)
 
-    def read(self, part: str) -> Found:
+    def read(self, part: str) -> SideSummary:
         (columns,) = self.columns
         summary, row = Summary.zero(columns), 0
         places = ["asset", "start"] if self._by_asset else []
@@ -394,7 +396,7 @@ class PredictionsSide:
             names = batch.column("asset").cast(pa.string()) if self._by_asset else pa.repeat(part, count)
             positions = batch.column("start").to_numpy() if self._by_asset else np.arange(row, row + count)
             summary, row = summary.extend(numbers, texts, names, positions), row + count
-        return Found((summary,))
+        return SideSummary((summary,))
 
 
 def _column(column: pa.Array) -> np.ndarray:

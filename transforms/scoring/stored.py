@@ -81,17 +81,17 @@ def unlogged(values: np.ndarray, logs: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=2)
 def _rows_by_asset(path: str) -> dict[bytes, np.ndarray]:
-    found = {}
+    by_asset = {}
     for line in storage.read_bytes(path).splitlines():
         name, _, packed = line.partition(b"\t")
         if packed:
             rows = base64.urlsafe_b64decode(packed + b"=" * (-len(packed) % 4))
-            found[name] = np.frombuffer(rows, "<f4").reshape(2, -1)
-    return found
+            by_asset[name] = np.frombuffer(rows, "<f4").reshape(2, -1)
+    return by_asset
 
 
 @dataclass(frozen=True)
-class Seen:
+class RawCounts:
     """Of a column, the training rows as files had them.
 
     Attributes:
@@ -114,14 +114,14 @@ class Stored:
       fields: that are compared.
       scales: by field.
       terms: by column of categories: the value of each number; None of a missing one, OTHER of a rare one.
-      seen: by column.
+      raw: by column.
       skipped: fields and columns that are not compared.
     """
 
     fields: tuple[Field, ...]
     scales: Mapping[str, Scale]
     terms: Mapping[str, tuple[str | None, ...]]
-    seen: Mapping[str, Seen]
+    raw: Mapping[str, RawCounts]
     skipped: tuple[str, ...]
 
 
@@ -139,9 +139,9 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
         if not _is_plain(field):
             skipped.append(field.name)
         elif field.sizes:
-            found = {name: _terms(layout, name, size) for name, size in zip(field.columns, field.sizes, strict=True)}
-            terms |= {name: values for name, values in found.items() if values}
-            skipped += [name for name, values in found.items() if not values]
+            terms_of = {name: _terms(layout, name, size) for name, size in zip(field.columns, field.sizes, strict=True)}
+            terms |= {name: values for name, values in terms_of.items() if values}
+            skipped += [name for name, values in terms_of.items() if not values]
             fields.append(field)
         else:
             fields.append(field)
@@ -151,16 +151,18 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
                     skipped.append(fields.pop().name)
                 else:
                     scales[field.name] = scale
-    seen = {
-        name: Seen(told["count"] + told["missing"], told["missing"], _number(told, "min"), _number(told, "max"))
-        for name, told in features.items()
-        if {"count", "missing"} <= told.keys()
+    raw = {
+        name: RawCounts(
+            entry["count"] + entry["missing"], entry["missing"], _number(entry, "min"), _number(entry, "max")
+        )
+        for name, entry in features.items()
+        if {"count", "missing"} <= entry.keys()
     }
-    return Stored(tuple(fields), scales, terms, seen, tuple(skipped))
+    return Stored(tuple(fields), scales, terms, raw, tuple(skipped))
 
 
-def _number(told: Mapping[str, Any], key: str) -> float:
-    return np.nan if told.get(key) is None else float(told[key])
+def _number(entry: Mapping[str, Any], key: str) -> float:
+    return np.nan if entry.get(key) is None else float(entry[key])
 
 
 def _is_plain(field: Field) -> bool:
@@ -201,11 +203,15 @@ def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[s
         return Scale(np.stack([-zero * divisor, divisor]).astype(np.float32), np.zeros(field.width, bool))
     names = [name for name in field.columns if "mean" in features.get(name, {})]
     count = len(names)
-    found = [one for one in graph.constants if one.dtype == np.float32 and one.shape in ((2, count), (3, count))]
-    if len(found) != 1 or names != field.columns[:count]:
+    constants = [
+        constant
+        for constant in graph.constants
+        if constant.dtype == np.float32 and constant.shape in ((2, count), (3, count))
+    ]
+    if len(constants) != 1 or names != field.columns[:count]:
         return None
-    (rows,) = found
-    flags = [one for one in graph.constants if one.dtype == bool and one.shape == (count,)]
+    (rows,) = constants
+    flags = [constant for constant in graph.constants if constant.dtype == bool and constant.shape == (count,)]
     logs = flags[0] if flags else np.zeros(count, bool)
     path = layout.transform_fn + ASSETS + SCALE_FILE
     fill = unlogged(rows[2], logs) if len(rows) == 3 else None

@@ -21,26 +21,26 @@ def vus_pr(unusual: np.ndarray, scores: np.ndarray, most: int) -> float:
     """
     ordered = np.sort(scores)[::-1]
     cuts = np.unique(ordered[np.linspace(0, len(ordered) - 1, THRESHOLDS).astype(int)])[::-1]
-    said_from = np.searchsorted(-cuts, -scores)  # the first cut at which a row is said to be unusual
+    said_from = np.searchsorted(-cuts, -scores)  # the first cut at which a row is flagged
     return float(np.mean([_area(unusual, scores, cuts, said_from, buffer) for buffer in range(most + 1)]))
 
 
-def _area(unusual: np.ndarray, scores: np.ndarray, cuts: np.ndarray, said_from: np.ndarray, buffer: int) -> float:
+def _area(unusual: np.ndarray, scores: np.ndarray, cuts: np.ndarray, flagged_from: np.ndarray, buffer: int) -> float:
     weights = buffered(unusual, buffer)
 
-    def said(some: np.ndarray | None = None) -> np.ndarray:
-        """The sum of some weights, or the number, of the rows that are said to be unusual, `[cuts]`."""
-        return np.bincount(said_from, some, len(cuts)).cumsum()
+    def flagged(some: np.ndarray | None = None) -> np.ndarray:
+        """The sum of some weights, or the number, of the rows that are flagged, `[cuts]`."""
+        return np.bincount(flagged_from, some, len(cuts)).cumsum()
 
-    found = said(weights)  # of what is anomalous or near
+    weighted = flagged(weights)  # of what is anomalous or near
     inside = float(unusual.sum())
-    # As many positives as there are rows of ranges and, half of it, what was said of their buffers.
-    positives = (inside + inside + found - said(unusual)) / 2
+    # As many positives as there are rows of ranges and, half of it, the flagged weights of their buffers.
+    positives = (inside + inside + weighted - flagged(unusual)) / 2
     edges = np.flatnonzero(np.diff(np.concatenate([[0], (weights > 0).astype(np.int8), [0]])))
     highest = np.maximum.reduceat(np.append(scores, -np.inf), edges)[::2]
     exists = (highest >= cuts[:, None]).mean(axis=1)
-    recall = np.minimum(found / positives, 1) * exists
-    precision = found / said()
+    recall = np.minimum(weighted / positives, 1) * exists
+    precision = weighted / flagged()
     return float(np.sum(np.diff(recall, prepend=0) * precision))
 
 
@@ -53,6 +53,6 @@ def buffered(unusual: np.ndarray, buffer: int) -> np.ndarray:
     falling = np.sqrt(1 - apart / buffer) if half else np.zeros(0)
     for first, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         for places in (first - apart, end - 1 + apart):
-            there = (places >= 0) & (places < len(weights))
-            np.maximum.at(weights, places[there], falling[there])
+            inside = (places >= 0) & (places < len(weights))
+            np.maximum.at(weights, places[inside], falling[inside])
     return weights

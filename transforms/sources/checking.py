@@ -41,8 +41,10 @@ def check_unchanged(files: Iterable[FileStat | None]) -> None:
         except FileNotFoundError:
             raise JobFailed(f"{file.path} was removed while the job ran; run it again") from None
         if now != file:
-            what = f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
-            raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is complete")
+            difference = (
+                f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
+            )
+            raise JobFailed(f"{file.path} changed while the job ran ({difference}); run it again when it is complete")
 
 
 def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
@@ -118,11 +120,13 @@ class PlanAsset(beam.DoFn):
     def __init__(self, source: Source, *, is_mixed: bool = False, again: str = ""):
         self._source, self._is_mixed, self._again = source, is_mixed, again
 
-    def process(self, gathered: tuple[int, Packed], kept: frozenset[str] | None, lost: list[Reject]) -> Iterator[Any]:
+    def process(
+        self, gathered: tuple[int, Packed], taking_part: frozenset[str] | None, lost: list[Reject]
+    ) -> Iterator[Any]:
         bucket, named = gathered
         assets = Packed()
         for name, parts in by_name(named).items():
-            if kept is not None and name not in kept:
+            if taking_part is not None and name not in taking_part:
                 continue
             with adding(self._again):
                 planned = plan_any(self._source, name, parts, lost, is_mixed=self._is_mixed)

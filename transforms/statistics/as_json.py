@@ -32,27 +32,27 @@ def to_json(value: Any) -> Any:
             return {KIND: kind, "value": write(value)}
     if is_dataclass(value) and type(value).__module__.startswith(PACKAGE):
         named = f"{type(value).__module__.removeprefix(PACKAGE)}:{type(value).__name__}"
-        return {KIND: named, "value": {one.name: to_json(getattr(value, one.name)) for one in fields(value)}}
+        return {KIND: named, "value": {entry.name: to_json(getattr(value, entry.name)) for entry in fields(value)}}
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def from_json(told: Any) -> Any:
-    """The value that `to_json` told of.
+def from_json(encoded: Any) -> Any:
+    """The value that `to_json` encoded.
 
     Raises:
       ValueError: if it is not what that gives.
     """
-    if told is None or isinstance(told, (bool, int, float, str)):
-        return told
-    if not isinstance(told, dict) or set(told) != {KIND, "value"}:
-        raise ValueError(f"{told!r} stands for nothing")
-    if told[KIND] in _KINDS:
-        return _KINDS[told[KIND]][2](told["value"])
-    module, _, name = told[KIND].partition(":")
+    if encoded is None or isinstance(encoded, (bool, int, float, str)):
+        return encoded
+    if not isinstance(encoded, dict) or set(encoded) != {KIND, "value"}:
+        raise ValueError(f"{encoded!r} stands for nothing")
+    if encoded[KIND] in _KINDS:
+        return _KINDS[encoded[KIND]][2](encoded["value"])
+    module, _, name = encoded[KIND].partition(":")
     type_ = getattr(import_module(PACKAGE + module), name, None)
     if not (isinstance(type_, type) and is_dataclass(type_) and type_.__module__ == PACKAGE + module):
-        raise ValueError(f"{told[KIND]!r} is no dataclass")
-    return type_(**{key: from_json(value) for key, value in told["value"].items()})
+        raise ValueError(f"{encoded[KIND]!r} is no dataclass")
+    return type_(**{key: from_json(value) for key, value in encoded["value"].items()})
 
 
 def _bytes(array: np.ndarray) -> str:
@@ -70,21 +70,21 @@ def _listed(values: Any) -> list[Any]:
     return [to_json(value) for value in values]
 
 
-def _strings(told: dict[str, Any]) -> pa.Array:
-    type_ = {"string": pa.string(), "large_string": pa.large_string()}[told["type"]]
-    return pa.array(told["values"], type_)
+def _strings(encoded: dict[str, Any]) -> pa.Array:
+    type_ = {"string": pa.string(), "large_string": pa.large_string()}[encoded["type"]]
+    return pa.array(encoded["values"], type_)
 
 
 _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "fraction": (Fraction, str, Fraction),
     "array": (np.ndarray, _bytes, _array),
     "strings": (pa.Array, lambda column: {"type": str(column.type), "values": column.to_pylist()}, _strings),
-    "tuple": (tuple, _listed, lambda told: tuple(map(from_json, told))),
-    "list": (list, _listed, lambda told: list(map(from_json, told))),
-    "set": (frozenset, lambda value: _listed(sorted(value)), lambda told: frozenset(map(from_json, told))),
+    "tuple": (tuple, _listed, lambda encoded: tuple(map(from_json, encoded))),
+    "list": (list, _listed, lambda encoded: list(map(from_json, encoded))),
+    "set": (frozenset, lambda value: _listed(sorted(value)), lambda encoded: frozenset(map(from_json, encoded))),
     "dict": (
         dict,
-        lambda value: {key: to_json(one) for key, one in value.items()},
-        lambda told: {key: from_json(one) for key, one in told.items()},
+        lambda value: {key: to_json(item) for key, item in value.items()},
+        lambda encoded: {key: from_json(item) for key, item in encoded.items()},
     ),
 }

@@ -116,12 +116,12 @@ class RowSample:
     def quantiles(self, q: tuple[float, ...]) -> np.ndarray:
         """float64 [q, features], between the two nearest values on a straight line; NaN where no value is present."""
         values = self.values.astype(np.float64)
-        found = np.full((len(q), values.shape[1]), np.nan)
+        result = np.full((len(q), values.shape[1]), np.nan)
         has_values = ~np.isnan(values).all(axis=0)
         if has_values.any():
             take = np.nanquantile if np.isnan(values).any() else np.quantile
-            found[:, has_values] = take(values[:, has_values], q, axis=0)
-        return found
+            result[:, has_values] = take(values[:, has_values], q, axis=0)
+        return result
 
     def settle(self, q: tuple[float, ...], part: float) -> "RowSample":
         """Takes the quantiles now, and keeps of the rows only those in a part of the hashes.

@@ -65,7 +65,7 @@ def find_outlook(
     is_varying = label.kind == "number" and not label.constant and not label.identity and not classifies(label)
     if not is_varying or regular < REGULAR or _LIFE & {*tokens(label.name)} or _counts_down(values):
         return None
-    period = Traits(tuple((one,) for one in assets)).period
+    period = Traits(tuple((rows,) for rows in assets)).period
     usual = _usual(runs)
     rows = min(period or ROWS, int(_PART / 4 * usual))
     return Outlook(rows, period or None, usual) if rows >= 1 else None
@@ -82,6 +82,6 @@ def _usual(runs: Sequence[int]) -> int:
 
 
 def _counts_down(values: Sequence[np.ndarray]) -> bool:
-    steps = np.concatenate([np.diff(one) for one in values] or [np.zeros(0)])
+    steps = np.concatenate([np.diff(rows) for rows in values] or [np.zeros(0)])
     steps = steps[np.isfinite(steps) & (steps != 0)]
     return bool(len(steps)) and float((steps == -1).mean()) >= _COUNTED

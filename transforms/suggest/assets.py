@@ -42,7 +42,7 @@ _PARTS = re.compile(r"(?i)(part|data|chunk|file|log)?[-_ .]*\d*|\d{4}-?\d\d(-?\d
 
 @dataclass(frozen=True)
 class Assets:
-    """How rows are told apart.
+    """How the rows of assets are distinguished.
 
     Attributes:
       section: `source.asset` of the job file.

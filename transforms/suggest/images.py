@@ -160,10 +160,10 @@ def _train(images: ImageFolder, places: Places) -> list[Part]:
     ]
 
 
-def _split(found: ImageFolder) -> list[Part]:
-    if found.parts:
-        return [Key("split", {"by": "column", "column": "top_folder", **found.parts}, tail="as the folders say")]
-    few = len(found.files) < _SPLIT
+def _split(folder: ImageFolder) -> list[Part]:
+    if folder.parts:
+        return [Key("split", {"by": "column", "column": "top_folder", **folder.parts}, tail="as the folders say")]
+    few = len(folder.files) < _SPLIT
     parts = {"train": 1.0, "eval": 0.0, "test": 0.0} if few else {"train": 0.8, "eval": 0.1, "test": 0.1}
-    tail = f"too few images to hold some out: {len(found.files)}" if few else "each image by a hash of its path"
+    tail = f"too few images to hold some out: {len(folder.files)}" if few else "each image by a hash of its path"
     return [Key("split", {"by": "row", **parts}, tail=tail)]

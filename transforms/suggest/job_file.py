@@ -74,8 +74,10 @@ class Suggestion:
         """The job with a category in the place of each text, whose words TensorFlow would count."""
         job: dict[str, Any] = parse_document(self.text, self.name, list(Job.model_fields)).data
         features = {
-            name: {"type": "categorical", "column": one.get("column", name), "hash": 2} if _is_text(one) else one
-            for name, one in job.get("features", {}).items()
+            name: {"type": "categorical", "column": section.get("column", name), "hash": 2}
+            if _is_text(section)
+            else section
+            for name, section in job.get("features", {}).items()
         }
         if any(map(_is_text, job.get("features", {}).values())):
             train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
@@ -139,7 +141,7 @@ def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
     wide = find_wide(sample, options)
     if wide is not None:
         columns = describe([sampled.table for sampled in wide.sample.tables])
-        series = find_series(wide.sample, columns, wide.times, wide.asked)
+        series = find_series(wide.sample, columns, wide.times, wide.options)
         if series is not None:
             why = series.assets.why if options.asset else "a row holds the series of one"
             return wide.sample, replace(series, assets=replace(series.assets, why=why))

@@ -13,7 +13,7 @@ _WORD_CLASSES, _OF_WORD = 100, 50  # more of words, where each has so many rows 
 _MANY_NUMBERS = 8  # columns, beside which classes alone, in the first column, are what the numbers tell
 _OF_CLASS = 5  # rows of a class, on average, without which values are no classes
 _SURE = 2.0
-_TOLD = 6  # candidates in a comment
+_MOST_CANDIDATES = 6  # candidates in a comment
 
 # Words that say what is to be learned, where one is the last of a name or the name; and how surely. Where a column
 # stands adds to it: 2 for the last, 1 for the first.
@@ -136,7 +136,7 @@ def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
         return Choice(best, "the only column beside a text", ())
     likely = [column for column in order if scores[column.name]]
     likely += [column for column in (able[-1], able[0]) if not scores[column.name]]
-    return Choice(None, "", tuple({column.name: column for column in likely}.values())[:_TOLD])
+    return Choice(None, "", tuple({column.name: column for column in likely}.values())[:_MOST_CANDIDATES])
 
 
 def _able(column: Column) -> bool:
@@ -163,7 +163,9 @@ def _score(column: Column, able: Sequence[Column], ends: _Ends) -> float:
         spoken = bool({*words} & (_AMOUNTS | _LAST_AMOUNTS)) if _is_amount(column) else _odd_one_out(column, able)
         strength = 0.5 if spoken and not _is_axis(words, able) else 0.0  # such as `Chance of Admit`
     if not strength and column is ends.first and column.kind == "text" and len(able) > _MANY_NUMBERS:
-        numbers = all(one.kind == "number" and not _said_by_name(one, able) for one in able if one is not column)
+        numbers = all(
+            other.kind == "number" and not _said_by_name(other, able) for other in able if other is not column
+        )
         strength = 1.0 if numbers and not {*words} & _TRAITS else 0.0
     place = 2.0 if column is ends.last else 1.0 if column is ends.first else 0.0
     if column is ends.first and column.distinct == 2 and len(words) == 1:

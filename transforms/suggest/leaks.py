@@ -26,7 +26,7 @@ def find_leaks(tables: Sequence[pa.Table], label: Column, features: Mapping[str,
     """
     if classifies(label):
         classes = _codes(tables, label.name)
-        return {name: told for name, column in features.items() if (told := _fixes_classes(tables, column, classes))}
+        return {name: how for name, column in features.items() if (how := _fixes_classes(tables, column, classes))}
     amounts = np.concatenate(numbers_of(tables, label.name))
     return {
         name: f"it rises or falls with {label.name} in every row"
@@ -97,7 +97,9 @@ def _codes(tables: Sequence[pa.Table], name: str) -> np.ndarray:
 def numbers_of(tables: Sequence[pa.Table], name: str) -> list[np.ndarray]:
     """The numbers of a column, float64 [rows] of each table; NaN where one is missing."""
     parts = [plain(table.column(name).combine_chunks()) for table in tables]
-    return [to_float32(one).astype(np.float64) if is_number(one.type) else np.full(len(one), np.nan) for one in parts]
+    return [
+        to_float32(part).astype(np.float64) if is_number(part.type) else np.full(len(part), np.nan) for part in parts
+    ]
 
 
 def rarest_class(tables: Sequence[pa.Table], label: Column) -> float:

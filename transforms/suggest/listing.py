@@ -44,15 +44,19 @@ def of_one_kind(folder: str, files: list[FileStat]) -> tuple[list[FileStat], set
     (usual, most), *rest = endings.most_common()
     if not rest or (storage.has_glob(folder) and not storage.exists(folder)):
         return files, set()
-    seen = {}
+    columns_of = {}
     for ending in endings:
         first_files = [file for file in files if _ending(file.path) == ending][:3]
         with suppress(UserError):
             looks, _ = look_at_files(folder, first_files, find_keys(first_files)[0])
-            seen[ending] = {name for look in looks.values() for name in look.schema.names}
-    strange = {one for one, _ in rest if usual in seen and not _are_one_kind(seen.get(one, set()), seen[usual])}
-    rare = {one for one in strange if endings[one] < most}
-    return [file for file in files if _ending(file.path) not in rare], {f"*{one}" for one in rare}
+            columns_of[ending] = {name for look in looks.values() for name in look.schema.names}
+    strange = {
+        ending
+        for ending, _ in rest
+        if usual in columns_of and not _are_one_kind(columns_of.get(ending, set()), columns_of[usual])
+    }
+    rare = {ending for ending in strange if endings[ending] < most}
+    return [file for file in files if _ending(file.path) not in rare], {f"*{ending}" for ending in rare}
 
 
 def _are_one_kind(left: Collection[str], right: Collection[str]) -> bool:

@@ -82,7 +82,7 @@ def look_at_files(
     looks, text = look_at_sample(files, options, folder)
     if any(is_csv(path) for path in looks):  # once more as a job looks at them, which knows the names
         names = column_types([look.schema for look in looks.values()])
-        looks, text = look_at_sample(files, replace(options, wanted=tuple(names)), folder)
+        looks, text = look_at_sample(files, replace(options, needed=tuple(names)), folder)
     return looks, text
 
 
@@ -106,16 +106,18 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
     rows, counted = 0, False
     with suppress(BadInput, Unsure):
         rows_read = iter_batches(path, Every(types, text), [*types, BAD])
-        while sum(map(len, batches)) < most and (one := next(rows_read, None)) is not None:
-            batches.append(one[2])
+        while sum(map(len, batches)) < most and (piece := next(rows_read, None)) is not None:
+            batches.append(piece[2])
         rows = sum(map(len, batches))
         # A block is parsed as a whole, and comes in batches of which the last alone is smaller than the first.
         last = batches[-1:]
-        while last and len(last[0]) == len(batches[0]) and (one := next(rows_read, None)) is not None:
-            last = [one[2]]
-            rows += len(one[2])
+        while last and len(last[0]) == len(batches[0]) and (piece := next(rows_read, None)) is not None:
+            last = [piece[2]]
+            rows += len(piece[2])
         counted = next(rows_read, None) is None
     if not batches:
         return None
-    table = pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, names=one.schema.names) for one in batches])
+    table = pa.Table.from_batches(
+        [pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names) for batch in batches]
+    )
     return SampledFile(path, table, counted and rows == table.num_rows, max(rows, table.num_rows), counted)

@@ -108,8 +108,12 @@ def with_footer(sample: Sample, lines: int) -> Sample:
     csv = {**sample.csv, "skip_last": lines}
     remark = f"The last {'line is' if lines == 1 else f'{lines} lines are'} no {'row' if lines == 1 else 'rows'}."
     text = replace(sample.text, keys=Csv.model_validate(csv))
-    tables = tuple(replace(one, table=one.table.slice(0, one.table.num_rows - lines)) if one.whole and is_csv(one.path)
-                   else one for one in sample.tables)  # fmt: skip
+    tables = tuple(
+        replace(sampled, table=sampled.table.slice(0, sampled.table.num_rows - lines))
+        if sampled.whole and is_csv(sampled.path)
+        else sampled
+        for sampled in sample.tables
+    )
     rows = {path: count - lines if is_csv(path) else count for path, count in sample.rows.items()}
     return replace(sample, rows=rows, csv=csv, text=text, tables=tables, remarks=(*sample.remarks, remark))
 

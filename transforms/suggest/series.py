@@ -102,8 +102,10 @@ def find_series(
                 return None
     # Without a time, columns of numbers in several files are taken for series; in one file for a table, unless dates
     # that are too far off say that its rows follow each other.
-    counted = {name for name, one in columns.items() if counted_times(sample, one)}
-    numbers = all(one.kind in ("number", "bool", "nothing") for name, one in columns.items() if name not in counted)
+    counted = {name for name, column in columns.items() if counted_times(sample, column)}
+    numbers = all(
+        column.kind in ("number", "bool", "nothing") for name, column in columns.items() if name not in counted
+    )
     labels = options.label is not None or any(map(named_label, columns.values()))
     if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
@@ -124,8 +126,12 @@ def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
         return False
     if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and series.label):
         return True
-    words = [one for one in columns.values() if one.kind == "text" and one.name in series.others and not one.constant]
-    ids = [one for one in columns.values() if one.identity and one.name in series.others]
+    words = [
+        column
+        for column in columns.values()
+        if column.kind == "text" and column.name in series.others and not column.constant
+    ]
+    ids = [column for column in columns.values() if column.identity and column.name in series.others]
     if line.disordered and (series.label or words or ids):
         return False
     return line.steady >= STEADY or not (2 * len(words) > len(series.features) or len(ids) > 1)
@@ -192,7 +198,9 @@ def _outlook(
     line = survey(time, assets.groups)
     if not line.assets or label.missing > MOSTLY_MISSING:
         return None
-    numbers = [name for name, one in columns.items() if one.kind == "number" and not (one.constant or one.identity)]
+    numbers = [
+        name for name, column in columns.items() if column.kind == "number" and not (column.constant or column.identity)
+    ]
     by_table = [
         np.stack([numbers_of([table], name)[0] for name in numbers], axis=1) if numbers else np.zeros((len(table), 0))
         for table in tables

@@ -91,7 +91,9 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         raise UserError(f"--time {options.time}: a table is divided by a column of dates or times, which this is not")
     tables = [sampled.table for sampled in sample.tables]
     parted = _find_parts(tables, columns, options)
-    choice = choose_label({name: one for name, one in columns.items() if not (parted and name == parted[0])}, options)
+    choice = choose_label(
+        {name: column for name, column in columns.items() if not (parted and name == parted[0])}, options
+    )
     label = choice.label
     features: dict[str, Any] = {}
     unused: dict[str, str] = {}
@@ -112,8 +114,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     if label is not None:
         inputs = {
             name: columns[name]
-            for name, one in features.items()
-            if isinstance(one, str) or one["type"] == "categorical"
+            for name, feature in features.items()
+            if isinstance(feature, str) or feature["type"] == "categorical"
         }
         for name, reason in find_leaks(tables, label, inputs).items():
             unused[name] = f"it tells {label.name} by itself: {reason}"
@@ -128,7 +130,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     for key in key_columns(sample.files[0].path):
         unused.setdefault(key, "given by the folders")
     return Table(
-        {_feature_name(name, one): _with_column(name, one) for name, one in features.items()},
+        {_feature_name(name, feature): _with_column(name, feature) for name, feature in features.items()},
         unused, choice, rarest,
         {name: time for name, time in dates.items() if name in features or name == options.time},
         options.asset, options.time, options.label == NO_LABEL, parted,

@@ -68,11 +68,13 @@ def survey(
     steps = np.concatenate(steps_of)
     total = sum(len(group) if time is None else int(time.valid[place][group].sum()) for place, group in groups)
     step = int(np.median(steps)) if len(steps) else 0
-    usual = [np.median(one) if len(one) >= _STEPS else step for one in steps_of]
+    usual = [np.median(steps) if len(steps) >= _STEPS else step for steps in steps_of]
     widest = max(step, int(np.quantile(usual, 0.99, method="higher"))) if usual else 0
     gap = GAP * widest
     gaps = steps[steps > gap] if time is not None else steps[:0]
-    steady = sum(int(((one >= mid / 2) & (one <= 2 * mid)).sum()) for one, mid in zip(steps_of, usual, strict=True))
+    steady = sum(
+        int(((steps >= mid / 2) & (steps <= 2 * mid)).sum()) for steps, mid in zip(steps_of, usual, strict=True)
+    )
     return Timeline(
         step=step,
         widest=widest,

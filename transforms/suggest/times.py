@@ -98,7 +98,9 @@ def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) 
       UserError: if the user names one that holds no times.
     """
     times = []
-    for section, why, sure in _asked(sample, columns, options.time) if options.time else _candidates(sample, columns):
+    for section, why, sure in (
+        _named_candidates(sample, columns, options.time) if options.time else _candidates(sample, columns)
+    ):
         try:
             times.append(_time(sample, section, why, sure))
         except OpenDate:
@@ -114,7 +116,9 @@ def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) 
     return times
 
 
-def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator[tuple[dict[str, Any], str, bool]]:
+def _named_candidates(
+    sample: Sample, columns: Mapping[str, Column], name: str
+) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """The candidates of a column that the user names; a number that is none of them counts something."""
     candidates = [candidate for candidate in _candidates(sample, columns) if candidate[0]["column"] == name]
     yield from candidates

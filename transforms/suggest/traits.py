@@ -163,11 +163,11 @@ class Traits:
             mean, directions, explained = _components(
                 _windows([run for part in parts[half::2] for run in part[0]], length, _WINDOWS)
             )
-            kept = directions[:, : int(np.searchsorted(explained, _SOLID)) + 1]
-            errors = [_error(windows, mean, kept) for windows in near]
+            principal = directions[:, : int(np.searchsorted(explained, _SOLID)) + 1]
+            errors = [_error(windows, mean, principal) for windows in near]
             same += sum(errors[half::2])
             other += sum(errors[1 - half :: 2])
-            later += sum(_error(windows, mean, kept) for windows in late[half::2])
+            later += sum(_error(windows, mean, principal) for windows in late[half::2])
         return Likeness(other / same, later / same) if same > 0 else Likeness(1.0, 1.0)
 
 

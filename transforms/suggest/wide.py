@@ -46,12 +46,12 @@ class WideSample:
 
     Attributes:
       sample: as if each row was one for each time.
-      asked: of these rows.
+      options: of these rows.
       times: of them.
     """
 
     sample: Sample
-    asked: Options
+    options: Options
     times: tuple[Time, ...]
 
 
@@ -175,7 +175,7 @@ def _as_rows(
         )  # fmt: skip
     ticks = tuple(sampled.table.column(time).combine_chunks().cast(pa.int64()).to_numpy() for sampled in tables)
     counted = f"names of {len(names):,} columns are times, such as {names[0]}; a row holds a whole series"
-    time_found = Time(
+    column_of_times = Time(
         dict(section), "what the names of these columns become", TimeUnits("timestamp", aware=False), ticks,
         tuple(np.ones(len(sampled), bool) for sampled in ticks), True,
     )  # fmt: skip
@@ -188,7 +188,7 @@ def _as_rows(
     types = {options.asset: sample.types[options.asset], time: pa.timestamp("ns"), value: pa.float32()}
     rows_of = {path: count * len(names) for path, count in sample.rows.items()}
     sample = replace(sample, tables=tuple(tables), types=types, rows=rows_of, wide=(tuple(patterns), text))
-    return WideSample(sample, options, (time_found,))
+    return WideSample(sample, options, (column_of_times,))
 
 
 def _globs(names: Sequence[str], every: Sequence[str]) -> list[str]:

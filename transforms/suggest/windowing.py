@@ -97,8 +97,8 @@ def choose_shape(
     median = sorted(assets)[len(assets) // 2]
     usual = round(median / share)
     least = 4 if len(names) >= FLEET else _EACH
-    lengths = (one for one in _lengths(period, features) if one <= longest)
-    fits = (one for one in lengths if least * one <= usual and _covered(runs, one) >= 0.7)
+    lengths = (size for size in _lengths(period, features) if size <= longest)
+    fits = (size for size in lengths if least * size <= usual and _covered(runs, size) >= 0.7)
     length = next(fits, LENGTHS[-1])
     split, why, part = _choose_split(names, usual, length, likeness)
     stride = max(1, min(length // 2, round(part * rows / _WINDOWS)))

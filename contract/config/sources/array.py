@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from beamfeed.contract import storage
-from beamfeed.contract.arrays.catalog import Wanted
+from beamfeed.contract.arrays.catalog import ArraySpec
 from beamfeed.contract.arrays.stored import HDF5, NPY, NPZ, SUFFIXES, ZARR_FILE, ZARR_FOLDER
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.section import FieldName, FilePath, Section, class_name
@@ -145,7 +145,7 @@ class ArraySource(SourceSection):
             storage.join(path, ZARR_FILE) if path.rstrip("/").endswith(ZARR_FOLDER) else path for path in placed
         )
 
-    def wanted(self, files: Sequence[FileStat], prefix: str = "source.") -> list[Wanted]:
+    def array_specs(self, files: Sequence[FileStat], prefix: str = "source.") -> list[ArraySpec]:
         """Each array with those of the listed files that are its own, in the order of `arrays`.
 
         Args:
@@ -163,7 +163,7 @@ class ArraySource(SourceSection):
             key = f"{prefix}{group}.{name}"
             if not matching:
                 raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.suffix_text()})")
-            specs.append(Wanted(name, key, tuple(matching.values()), section.array))
+            specs.append(ArraySpec(name, key, tuple(matching.values()), section.array))
         return specs
 
     @property

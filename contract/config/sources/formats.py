@@ -34,9 +34,9 @@ FORMATS = {
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # with Arrow's names of them
 ZIP = ".zip"
 
-_SUFFIXES = tuple(suffix for one in FORMATS.values() for suffix in one.suffixes)
-_NAMED = tuple(suffix for one in FORMATS.values() for suffix in one.named)
-_TEXTS = tuple(suffix for one in FORMATS.values() if one.is_text for suffix in one.suffixes)
+_SUFFIXES = tuple(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+_NAMED = tuple(suffix for format_ in FORMATS.values() for suffix in format_.named)
+_TEXTS = tuple(suffix for format_ in FORMATS.values() if format_.is_text for suffix in format_.suffixes)
 
 
 class FilesOfRows(SourceSection):

@@ -68,9 +68,11 @@ class DataflowService:
             answer = self._get(
                 f"/{job_id}/messages", minimumImportance="JOB_MESSAGE_WARNING", startTime=since or "", pageToken=page
             )
-            for one in answer.get("jobMessages", ()):
-                text = one.get("messageText", "")
-                read.append(Message(one.get("id", ""), one.get("time", ""), one.get("messageImportance", ""), text))
+            for entry in answer.get("jobMessages", ()):
+                text = entry.get("messageText", "")
+                read.append(
+                    Message(entry.get("id", ""), entry.get("time", ""), entry.get("messageImportance", ""), text)
+                )
             page = answer.get("nextPageToken", "")
             if not page:
                 return sorted(read, key=lambda message: message.time)
@@ -101,7 +103,7 @@ class DataflowService:
             ) from None
         if response.ok:
             return dict(response.json())
-        reason = f"{response.status_code} {_told(response.text)}"
+        reason = f"{response.status_code} {_error_text(response.text)}"
         if response.status_code in TEMPORARY or response.status_code >= 500:
             raise Unreachable(reason)
         raise UserError(f"Dataflow in {self.project}, {self.region}: {reason}{_advice(response.status_code)}")
@@ -125,7 +127,7 @@ def _session(anonymous: bool) -> Any:
     return AuthorizedSession(credentials)
 
 
-def _told(body: str) -> str:
+def _error_text(body: str) -> str:
     """What an error of the API says, in one line."""
     try:
         message = json.loads(body)["error"]["message"]

@@ -125,8 +125,8 @@ def failure(messages: Sequence[Message]) -> Failure:
     """Why a job failed, in one line with the next step where there is one, and the exit code."""
     errors = [message.text for message in messages if message.importance == ERROR]
     for text in errors:
-        if failure_found := find_failure(text):
-            return failure_found
+        if known_failure := find_failure(text):
+            return known_failure
     return Failure(_guess(messages, errors), JOB_FAILED)
 
 

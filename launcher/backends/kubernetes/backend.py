@@ -70,10 +70,10 @@ class KubernetesBackend(Backend):
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         section = _section((job.launch.preprocess if name == PREPROCESS else job.launch.train).section("kubernetes"))
         program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
-        given = vars(program.parse(arguments or ("--job", "")))
-        beam_options = given.pop("beam_options")
-        given |= {"job": f"{JOB_FOLDER}/{JOB_FILE}", "set": []}  # which are in that file
-        return (section.python, "-m", program.module, *program.arguments(given, beam_options))
+        parsed = vars(program.parse(arguments or ("--job", "")))
+        beam_options = parsed.pop("beam_options")
+        parsed |= {"job": f"{JOB_FOLDER}/{JOB_FILE}", "set": []}  # which are in that file
+        return (section.python, "-m", program.module, *program.arguments(parsed, beam_options))
 
     def describe(self, stage: Stage) -> list[str]:
         documents = yaml.safe_dump_all(_manifests(stage, ()), sort_keys=False, width=1000)
@@ -86,13 +86,13 @@ class KubernetesBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
         run = KubernetesRun(stage, display)
-        found = run.find()
-        if found and (stage.starts_anew or found["metadata"].get("annotations", {}).get(WORK) != _work(stage)):
+        existing = run.find()
+        if existing and (stage.starts_anew or existing["metadata"].get("annotations", {}).get(WORK) != _work(stage)):
             raise UserError(
                 f"{stage.output}: {run.title} of Kubernetes is writing there with other input, settings or options; "
                 "wait for it, choose another folder, or stop it with `beamfeed cancel`"
             )
-        if found:
+        if existing:
             display.say(f"{stage.name}: {run.title} is running already; following it")
         else:
             run.start()
@@ -205,10 +205,10 @@ class KubernetesRun(Submission):
         with _answered():
             known = self._kubectl.known([*RESOURCES.values(), *beside])
             try:
-                found = self._kubectl.listed(",".join(known), self._selector)
+                objects = self._kubectl.listed(",".join(known), self._selector)
             except UserError:  # who may start jobs may not see all the others
-                found = self._kubectl.listed(",".join(own), self._selector)
-        return [item for item in found if "ownerReferences" not in item["metadata"]]
+                objects = self._kubectl.listed(",".join(own), self._selector)
+        return [item for item in objects if "ownerReferences" not in item["metadata"]]
 
     def start(self) -> None:
         """Makes the object, in the place of one that has ended."""

@@ -57,21 +57,23 @@ def manifests(
       work: what it makes, with which options.
     """
     pod = _pod(section, command, job_text, name, workers)
-    made = {"annotations": {WORK: work}}
+    extra_metadata = {"annotations": {WORK: work}}
     if section.kind == "jobset":
-        return [_jobset(pod, name, workers, restarts, made)]
+        return [_jobset(pod, name, workers, restarts, extra_metadata)]
     if section.kind == "job":
-        return [_service(name), _job_object(pod, name, workers, restarts, made)]
+        return [_service(name), _job_object(pod, name, workers, restarts, extra_metadata)]
     if section.kind == "trainjob":
-        return _trainjob(pod, name, workers, restarts, made)
-    return [_tfjob(pod, name, workers, restarts, made)]
+        return _trainjob(pod, name, workers, restarts, extra_metadata)
+    return [_tfjob(pod, name, workers, restarts, extra_metadata)]
 
 
-def _jobset(pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]) -> dict[str, Any]:
+def _jobset(
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": _metadata(name, made),
+        "metadata": _metadata(name, extra_metadata),
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": name, "publishNotReadyAddresses": True},
             "failurePolicy": _failure_policy(restarts),
@@ -87,12 +89,12 @@ def _failure_policy(restarts: int | None) -> dict[str, Any]:
 
 
 def _job_object(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
 ) -> dict[str, Any]:
     pod["spec"]["subdomain"] = name
     # A worker that is lost takes all with it, each of which counts.
     spec = {**_job_spec(pod, workers, (restarts or 0) * workers), "ttlSecondsAfterFinished": KEEP_SECONDS}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(name, made), "spec": spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(name, extra_metadata), "spec": spec}
 
 
 def _job_spec(pod: dict[str, Any], workers: int, again: int) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _service(name: str) -> dict[str, Any]:
 
 
 def _trainjob(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Kubeflow Trainer has no runtime for TensorFlow, so the job brings its own."""
     job = {
@@ -141,13 +143,15 @@ def _trainjob(
     train = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": _metadata(name, made),
+        "metadata": _metadata(name, extra_metadata),
         "spec": {"runtimeRef": reference, "trainer": {"numNodes": workers}},
     }
     return [runtime, train]
 
 
-def _tfjob(pod: dict[str, Any], name: str, workers: int, restarts: int | None, made: dict[str, Any]) -> dict[str, Any]:
+def _tfjob(
+    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
+) -> dict[str, Any]:
     again = {"restartPolicy": "ExitCode" if restarts else "Never", "replicas": workers, "template": pod}
     policy = {
         "backoffLimit": (restarts or 0) * workers,
@@ -157,7 +161,7 @@ def _tfjob(pod: dict[str, Any], name: str, workers: int, restarts: int | None, m
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": _metadata(name, made),
+        "metadata": _metadata(name, extra_metadata),
         "spec": {"runPolicy": policy, "tfReplicaSpecs": {"Worker": again}},
     }
 
@@ -210,13 +214,13 @@ def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name
             *({"name": key, **_source(volume)} for key, volume in volumes.items()),
         ],
     }
-    asked = {
+    optional = {
         "serviceAccountName": section.service_account,
         "nodeSelector": section.node_selector,
         "tolerations": section.tolerations,
         "priorityClassName": section.priority_class,
     }
-    spec |= {key: value for key, value in asked.items() if value}
+    spec |= {key: value for key, value in optional.items() if value}
     return {"metadata": {"labels": {**OURS, RUN: name}, "annotations": {JOB_TEXT: job_text}}, "spec": spec}
 
 

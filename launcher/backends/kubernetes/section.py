@@ -4,21 +4,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Duration, Section, Told
+from beamfeed.contract.config.section import Described, Duration, Section
 from beamfeed.launcher.backends.remote import VariableName
 
 # Of an object of Kubernetes, also of a namespace.
 Name = Annotated[
     str,
     Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
-    Told("small letters, digits and -, such as fleet-data"),
+    Described("small letters, digits and -, such as fleet-data"),
 ]
 Quantity = Annotated[
     str,
     Field(pattern=r"^[0-9]+(\.[0-9]+)?[KMGT]i?$"),
-    Told("an amount of memory, such as 16Gi"),
+    Described("an amount of memory, such as 16Gi"),
 ]
-MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), Told("an absolute path, such as /data")]
+MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), Described("an absolute path, such as /data")]
 
 # By these the workers find each other.
 RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX")
@@ -38,9 +38,9 @@ class Volume(Section):
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "Volume":
-        given = [name for name in ("claim", "secret", "source") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"{' and '.join(given) or 'nothing beside path'}: give one of claim, secret and source")
+        keys = [name for name in ("claim", "secret", "source") if getattr(self, name) is not None]
+        if len(keys) != 1:
+            raise ValueError(f"{' and '.join(keys) or 'nothing beside path'}: give one of claim, secret and source")
         return self
 
 

@@ -69,7 +69,7 @@ def read_pod(item: dict[str, Any], container: str) -> Pod:
     metadata, status = item["metadata"], item.get("status", {})
     marks = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
     index = next((marks[key] for key in RANKS if key in marks), "0")
-    containers = [one for one in status.get("containerStatuses") or [] if one["name"] == container]
+    containers = [entry for entry in status.get("containerStatuses") or [] if entry["name"] == container]
     state: dict[str, Any] = containers[0].get("state", {}) if containers else {}
     waiting, terminated = state.get("waiting", {}), state.get("terminated", {})
     why, hopeless = "", False

@@ -54,7 +54,7 @@ class LocalBackend(Backend):
         if name == TRAIN and job.train is not None and _is_chief():
             check_writers(job.train.writers, os.environ)
             check_init(job.train)
-        if name == TRAIN and job.launch.train.workers > 1 and (peers := workers_told()):
+        if name == TRAIN and job.launch.train.workers > 1 and (peers := workers_of_environment()):
             raise UserError(
                 f"launch.train.workers: is {job.launch.train.workers}, but {peers}; set it to 1, and the process that "
                 "is started here is that worker"
@@ -68,7 +68,7 @@ class LocalBackend(Backend):
         return [shell_command(process) for process in processes]
 
     def submit(self, stage: Stage, display: Display) -> "LocalRun":
-        cluster = workers_told(strict=stage.name != PREPROCESS)
+        cluster = workers_of_environment(strict=stage.name != PREPROCESS)
         if cluster and stage.name == PREPROCESS:
             raise UserError(
                 f"{stage.output}: is not preprocessed, and {cluster}, each of which would do it; "
@@ -133,7 +133,7 @@ class LocalRun(Submission):
         """As `leave`."""
 
 
-def workers_told(strict: bool = True) -> str:
+def workers_of_environment(strict: bool = True) -> str:
     """What the environment of this process says about workers that train together; empty if there is one.
 
     Raises:
@@ -159,8 +159,8 @@ def newest(stage: Stage) -> int | None:
 def what_is_left(stage: Stage) -> str:
     """What an interrupted stage leaves behind, in words."""
     if stage.checkpoints:
-        found = find_progress(stage.checkpoints)
-        return f"the same command continues from {f'step {found[0]:,}' if found else 'the start'}"
+        progress = find_progress(stage.checkpoints)
+        return f"the same command continues from {f'step {progress[0]:,}' if progress else 'the start'}"
     try:
         manifest = find_manifest(stage.output)
     except (OSError, UserError):

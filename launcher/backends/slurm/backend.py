@@ -66,8 +66,8 @@ class SlurmBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "SlurmRun":
         name = _name(stage)
-        for job_id in _asked(queue.active_jobs, name):
-            known = _asked(queue.job_state, job_id)
+        for job_id in _ask(queue.active_jobs, name):
+            known = _ask(queue.job_state, job_id)
             if stage.starts_anew or (known and known.comment != work_of(stage)):
                 raise UserError(
                     f"{stage.output}: job {job_id} of Slurm is writing there with other input, settings or "
@@ -94,18 +94,18 @@ class SlurmBackend(Backend):
         # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
         if stage.starts_anew or not isinstance(before, SlurmRun) or before.is_of(FLOOR):
             return None
-        if _asked(queue.active_jobs, _name(stage)):
+        if _ask(queue.active_jobs, _name(stage)):
             return None
         return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
     def find(self, stage: Stage) -> "SlurmRun | None":
-        active = _asked(queue.active_jobs, _name(stage))
+        active = _ask(queue.active_jobs, _name(stage))
         return SlurmRun(stage, active[0], Lines()) if active else None
 
 
-def _asked(ask: Callable[[str], T], what: str) -> T:
+def _ask(ask: Callable[[str], T], argument: str) -> T:
     try:
-        return ask(what)
+        return ask(argument)
     except queue.Unreachable as error:
         raise UserError(f"Slurm does not answer: {error}") from None
 
@@ -126,8 +126,8 @@ def _log(stage: Stage, job_id: str) -> str:
 
 def _progress_folder(stage: Stage) -> str | None:
     """Where the processes tell how far they are, also who follows them later; None where no folder is shared."""
-    made = stage.name == PREPROCESS
-    folder = DataLayout.of(stage.output, stage.fingerprint).temporary if made else stage.logs
+    is_preprocessing = stage.name == PREPROCESS
+    folder = DataLayout.of(stage.output, stage.fingerprint).temporary if is_preprocessing else stage.logs
     return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{work_of(stage)}"))
 
 
@@ -193,7 +193,7 @@ class SlurmRun(Submission):
             time.sleep(POLL_SECONDS)
 
     def state(self) -> str:
-        known = _asked(queue.job_state, self._job_id)
+        known = _ask(queue.job_state, self._job_id)
         return f"{self.title} is {_words(known)}" if known else ""
 
     def _judge(self, state: queue.JobState | None) -> int:
@@ -222,8 +222,8 @@ class SlurmRun(Submission):
         self._say(f"  scancel {self._job_id}")
 
     def cancel(self) -> None:
-        for job_id in _asked(queue.active_jobs, _name(self._stage)):
-            _asked(queue.cancel, job_id)
+        for job_id in _ask(queue.active_jobs, _name(self._stage)):
+            _ask(queue.cancel, job_id)
             self._say(f"job {job_id} of Slurm is asked to stop")
 
     def _say(self, line: str) -> None:

@@ -13,7 +13,7 @@ ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"
          "OUT_OF_MEMORY", "REVOKED")  # fmt: skip
 # What the commands take from the environment in the place of what they are told: also of a job that this runs in.
 TAKEN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_")
-KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 
 class Unreachable(Exception):
@@ -96,7 +96,9 @@ def cancel(job_id: str) -> None:
 
 
 def _call(command: Sequence[str], text: str | None = None) -> str:
-    environment = {key: value for key, value in os.environ.items() if key in KEPT or not key.startswith(TAKEN)}
+    environment = {
+        key: value for key, value in os.environ.items() if key in KEPT_VARIABLES or not key.startswith(TAKEN)
+    }
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environment

@@ -80,7 +80,7 @@ def script(
       comment: kept with the job; says what it makes.
       after: on which job it waits, such as `afterok:12`; where that fails, it never begins.
     """
-    asked = {
+    directives = {
         "job-name": name,
         "comment": comment,
         "nodes": nodes,
@@ -101,7 +101,7 @@ def script(
         **section.options,
     }
     lines = ["#!/bin/bash"]
-    for key, value in asked.items():
+    for key, value in directives.items():
         if value is True:
             lines.append(f"#SBATCH --{key}")
         elif value is not None and value is not False:

@@ -46,10 +46,10 @@ class VertexBackend(Backend):
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         section = _section(job.launch.train.section("vertex"))
-        given = vars(options.TRAIN.parse(arguments or ("--job", "")))
+        parsed = vars(options.TRAIN.parse(arguments or ("--job", "")))
         job_path = RunLayout(job.train.workdir).job if job.train is not None else ""
-        given |= {"job": job_path, "set": []}  # which are in that file
-        return (section.python, "-m", options.TRAIN.module, *options.TRAIN.arguments(given))
+        parsed |= {"job": job_path, "set": []}  # which are in that file
+        return (section.python, "-m", options.TRAIN.module, *options.TRAIN.arguments(parsed))
 
     def describe(self, stage: Stage) -> list[str]:
         request = yaml.safe_dump(_camel(_request(stage, ())["job_spec"]), sort_keys=False, width=1000)
@@ -64,7 +64,7 @@ class VertexBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "VertexRun":
         service = _service(stage)
-        job = _asked(lambda: service.active(_name(stage)))
+        job = _ask(lambda: service.active(_name(stage)))
         if job is not None and (stage.starts_anew or job.work != work_of(stage)):
             raise UserError(
                 f"{stage.output}: job {job.id} of Vertex AI is writing there with other input, settings or options; "
@@ -77,7 +77,7 @@ class VertexBackend(Backend):
         assert stage.job is not None
         values = stage.job.model_dump(mode="json", by_alias=True, exclude_unset=True)
         storage.write_text(RunLayout(stage.output).job, job_text(values, redact_secrets=True))
-        job = _asked(lambda: service.create(_request(stage, more)))
+        job = _ask(lambda: service.create(_request(stage, more)))
         section = _section(stage.section)
         link = f"{CONSOLE}/{section.region}/training/{job.id}?project={section.project}"
         display.say(f"{stage.name}: job {job.id} of Vertex AI, {link}")
@@ -85,7 +85,7 @@ class VertexBackend(Backend):
 
     def find(self, stage: Stage) -> "VertexRun | None":
         service = _service(stage)
-        job = _asked(lambda: service.active(_name(stage)))
+        job = _ask(lambda: service.active(_name(stage)))
         return None if job is None else VertexRun(stage, service, job, Lines())
 
 
@@ -136,7 +136,7 @@ class VertexRun(Submission):
         self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
 
     def cancel(self) -> None:
-        _asked(lambda: self._service.cancel(self._job.name))
+        _ask(lambda: self._service.cancel(self._job.name))
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
@@ -175,7 +175,7 @@ def _camel(value: Any) -> Any:
     return {re.sub(r"_(.)", lambda match: match[1].upper(), key): _camel(item) for key, item in value.items()}
 
 
-def _asked(ask: Callable[[], T]) -> T:
+def _ask(ask: Callable[[], T]) -> T:
     try:
         return ask()
     except Unreachable as error:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from beamfeed.contract.config.section import Duration, Section
 from beamfeed.launcher.backends.remote import Account, LabelKey, Project, Region, VariableName
 
-GIVEN = ("TF_CONFIG", "CLUSTER_SPEC")  # by the service; by these the workers find each other
+SERVICE_VARIABLES = ("TF_CONFIG", "CLUSTER_SPEC")  # by the service; by these the workers find each other
 
 
 class VertexSection(Section):
@@ -40,6 +40,6 @@ class VertexSection(Section):
     def _fits(self) -> "VertexSection":
         if (self.gpus is None) != (self.gpu_type is None):
             raise ValueError("gpus and gpu_type: give both, or none")
-        if taken := set(GIVEN) & self.env.keys():
+        if taken := set(SERVICE_VARIABLES) & self.env.keys():
             raise ValueError(f"env: {min(taken)} is set by the service")
         return self

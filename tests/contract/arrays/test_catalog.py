@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beamfeed.contract import storage
-from beamfeed.contract.arrays.catalog import Wanted, find_arrays
+from beamfeed.contract.arrays.catalog import ArraySpec, find_arrays
 from beamfeed.contract.errors import UserError
 
 
@@ -20,7 +20,7 @@ def find(tmp_path):
         for name, files in wanted.items():
             files, member = files if isinstance(files, tuple) else (files, None)
             stats = tuple(storage.stat(str(tmp_path / one)) for one in files.split())
-            asked.append(Wanted(name, f"source.inputs.{name}", stats, member))
+            asked.append(ArraySpec(name, f"source.inputs.{name}", stats, member))
         return find_arrays(asked)
 
     return found

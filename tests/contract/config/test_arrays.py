@@ -28,7 +28,7 @@ train:
 def test_the_current_folder_holds_the_files_of_an_array():
     source = ArraySource.model_validate({"kind": "array", "inputs": {"x": "."}})
     files = [FileStat(name, 1, 1) for name in ("x-0.npy", "deep/x-1.npy")]
-    (wanted,) = source.wanted(files)
+    (wanted,) = source.array_specs(files)
     assert wanted.files == tuple(files)
 
 

@@ -110,7 +110,7 @@ def test_very_many_shards_of_others_in_a_bucket_are_listed_once(written, monkeyp
         assert (folder, suffixes) == ("gs://bucket/lake", ("",))
         return [storage.FileStat(f"{folder}/{name}", 1, 0) for name in ("train/0", "eval/0", "notes")]
 
-    for name, one in (("MOST_ASKED", most), ("stat", stat), ("match", match)):
+    for name, one in (("MOST_STATS", most), ("stat", stat), ("match", match)):
         monkeypatch.setattr(f"beamfeed.contract.storage.files.{name}", one)
     found = manifest.list_shards("out", "train", "eval")
     assert {"gs://bucket/lake/train/0", "gs://bucket/lake/eval/0"} == set(found) - {"gs://bucket/lake/notes"}

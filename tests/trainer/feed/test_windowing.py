@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.parsing import Parsed
 from beamfeed.trainer.feed.windowing import find_windows, gather
 
@@ -19,7 +19,7 @@ from beamfeed.trainer.feed.windowing import find_windows, gather
 )
 def test_windows_are_copied_in_the_largest_pieces_that_all_records_keep_to(counts, length, stride, piece):
     field = Field(name="values", dtype="float32", shape=(2,), role="input")
-    wanted = Wanted((field,), field, Windows(length=length, stride=stride))
+    wanted = FieldSelection((field,), field, Windows(length=length, stride=stride))
     rows = np.arange(2 * sum(counts), dtype="f4").reshape(-1, 2)
     lengths = tf.constant(counts, tf.int64)
     ones = tf.ones_like(lengths)

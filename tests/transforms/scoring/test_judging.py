@@ -33,7 +33,7 @@ def test_counts_at_every_threshold(rows):
             "inside": sum(flag and said for flag, said in zip(unusual, over, strict=True)),
             "outside": sum(said and not flag for flag, said in zip(unusual, over, strict=True)),
             "adjusted": sum(len(event) for event in events if any(over[row] for row in event)),
-            "found": sum(any(over[row] for row in event) for event in events),
+            "events": sum(any(over[row] for row in event) for event in events),
             "alarms": sum(not any(unusual[row] for row in run) for run in runs(over)),
         }
         assert {name: at_or_over(value)[cut] for name, value in vars(counts).items()} == expected

@@ -14,7 +14,7 @@ from beamfeed.transforms.splits import cut_rows
 from beamfeed.transforms.statistics.hashes import mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
-MOST_TOLD = 1000  # rows of a chunk that are set aside are told one by one; all are counted
+MOST_REPORTED = 1000  # rows of a chunk that are set aside are told one by one; all are counted
 NONE = -1  # the place of a row that is in no split
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -49,7 +49,7 @@ class ArrayRows:
 
     def set_aside(self, mask: np.ndarray, array: str, why: Callable[[int], str]) -> None:
         """Sets rows aside, bool `[n]`, for what is in an array; `why` tells of one of them."""
-        for at in np.flatnonzero(mask & ~self.bad)[: MOST_TOLD - len(self.wrong)].tolist():
+        for at in np.flatnonzero(mask & ~self.bad)[: MOST_REPORTED - len(self.wrong)].tolist():
             self.wrong[at] = array, why(at)
         self.bad |= mask
 
@@ -69,7 +69,9 @@ def iter_rows(
     Raises:
       BadInput: if a file no longer holds its rows.
     """
-    read = [one for one in schema.columns if one.is_checked or one.name in names or one.name == schema.split]
+    read = [
+        column for column in schema.columns if column.is_checked or column.name in names or column.name == schema.split
+    ]
     pieces = {column.name: block.pieces_of(column.name) for column in read}
     size = max(1, CHUNK_BYTES // schema.row_bytes // rows_per_record) * rows_per_record
     for first in range(block.first, block.first + block.count, size):
@@ -77,9 +79,11 @@ def iter_rows(
         values = {}
         for name, pieces_of in pieces.items():
             parts = [
-                read_rows(one.stored, one.at + max(first, one.first) - one.first, one.at + until - one.first)
-                for one in pieces_of
-                if (until := min(end, one.first + one.rows)) > max(first, one.first)
+                read_rows(
+                    piece.stored, piece.at + max(first, piece.first) - piece.first, piece.at + until - piece.first
+                )
+                for piece in pieces_of
+                if (until := min(end, piece.first + piece.rows)) > max(first, piece.first)
             ]
             values[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
         places = split_places(first, end - first, schema, split, values)

@@ -135,7 +135,7 @@ def resolve_schema(source: ArraySource, split: str | None, files: Sequence[FileS
     Raises:
       UserError: if an array cannot be used as the job says, or they do not go together.
     """
-    specs = source.wanted(files)
+    specs = source.array_specs(files)
     arrays = find_arrays(specs)
     columns = []
     for (group, _, section), spec, array in zip(source.arrays(), specs, arrays, strict=True):

@@ -53,7 +53,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def __init__(self, job: Job, schema: ArraySchema, blocks: frozenset[int] | None = None):
         super().__init__(job)
-        self._schema, self._kept = schema, blocks
+        self._schema, self._blocks = schema, blocks
         self._parts = parts_by_path(schema)
         self._rows_per_record = job.output.rows_per_record or rows_of_record(schema)
         self._rows = rows_of_block(schema, self._rows_per_record)
@@ -95,7 +95,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ArrayPiece]:
         for array, part in self._parts.get(file.path, ()):
-            pieces = list(cut_part(array, part, self._rows, self._schema.rows, self._kept))
+            pieces = list(cut_part(array, part, self._rows, self._schema.rows, self._blocks))
             if pieces and is_packed(part.stored):
                 stored = unpack(part.stored, scratch, max(piece.at + piece.rows for piece in pieces))
                 pieces = [replace(piece, stored=stored) for piece in pieces]

@@ -8,7 +8,7 @@ from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.array.plan import ArrayBlock
-from beamfeed.transforms.sources.array.rows import MOST_TOLD, NONE, ArrayRows, iter_rows, unique_texts
+from beamfeed.transforms.sources.array.rows import MOST_REPORTED, NONE, ArrayRows, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, statistics_of
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
@@ -69,7 +69,7 @@ def _with(report: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: Array
     usable = rows.usable
     rejects = [
         Reject(block.name, block.file_of(array, rows.first + at), f"row {rows.first + at}", why, of_row=True)
-        for at, (array, why) in sorted(rows.wrong.items())[: MOST_TOLD - len(report.wrong)]
+        for at, (array, why) in sorted(rows.wrong.items())[: MOST_REPORTED - len(report.wrong)]
     ]
     counts: Counter[str] = Counter()
     for place, name in enumerate(SPLITS):
@@ -103,7 +103,7 @@ def judge(block: ArrayBlock, reports: Iterable[ArrayReport], schema: ArraySchema
     zero = ArrayStatistics.zero(schema)
     if report.reject is not None:
         return ArrayVerdict(block, zero, rejects=(report.reject,), split_values=report.values)
-    notes = tuple(Note(what, block.name, count) for what, count in sorted(report.left_out.items()) if count)
+    notes = tuple(Note(text, block.name, count) for text, count in sorted(report.left_out.items()) if count)
     return ArrayVerdict(
         block, report.statistics, left_out=not report.usable.total(), notes=notes, split_values=report.values,
         row_rejects=report.wrong, rejected_rows=report.rejected_rows, usable=report.usable,

@@ -188,7 +188,7 @@ class TimeUnits:
         text, plain = self, "%" not in self.text
         if plain and not is_text(date.type):
             text = replace(self, text="ymd")
-        parts = (one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in (date, clock))
+        parts = (part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in (date, clock))
         return text._nanoseconds(pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), " "))
 
     def _in_utc(self, local: np.ndarray, *, aware: bool, rows: np.ndarray | None = None) -> np.ndarray:
@@ -231,7 +231,7 @@ class TimeUnits:
         try:
             return int(self._in_utc(np.array([ticks]), aware=aware)[0])
         except BadTime as bad:
-            raise UserError(f"{key}: {bad.what}") from None
+            raise UserError(f"{key}: {bad.fault}") from None
 
     def format(self, tick: int) -> str:
         """A time in ticks as a person writes it; of a column with times, in UTC where they say their zone."""

@@ -135,8 +135,13 @@ def _jpeg(data: bytes) -> Header:
         tagged |= marker == _APP1  # EXIF or XMP
         scans += marker == _START_OF_SCAN
         has_end = marker == _END
-        if marker == _START_OF_SCAN and scans == 1 and frame is not None and (found := _tables(data, before, frame[0])):
-            return Header("jpeg", frame[3], frame[2], True, tagged, found)
+        if (
+            marker == _START_OF_SCAN
+            and scans == 1
+            and frame is not None
+            and (tables := _tables(data, before, frame[0]))
+        ):
+            return Header("jpeg", frame[3], frame[2], True, tagged, tables)
     if not scans:
         raise BadImage("header", "ends before its pixels")
     if frame is None:

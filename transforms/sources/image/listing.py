@@ -124,8 +124,10 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
     for at in [] if key is None else np.flatnonzero(is_missing(key) & listed).tolist():
         wrong[at] = wrong[at] or f"{schema.key} is missing"
     column = None if schema.split is None else class_names(columns[schema.split])
-    bad = np.array([one is not None for one in wrong])
-    labelled = np.all([~is_missing(one) for one in labels.values()], axis=0) if labels else np.ones(len(paths), bool)
+    bad = np.array([reason is not None for reason in wrong])
+    labelled = (
+        np.all([~is_missing(values) for values in labels.values()], axis=0) if labels else np.ones(len(paths), bool)
+    )
     part = listed & (labelled | bad)
     rows_in, rows_of_labels = pa.array(np.flatnonzero(part)), next(iter(labels.values()), None)
     place = np.full(len(paths), NONE, np.int8)

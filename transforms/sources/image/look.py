@@ -98,8 +98,10 @@ def _check_unchanged(file: Listed, size: int, stat: storage.FileStat | None) -> 
     """Of an object of a bucket, which is read as it was at one time, the size alone is compared."""
     current = (size, file.mtime) if stat is None else (stat.size, stat.mtime)
     if current != (file.size, file.mtime) or size != file.size:
-        what = f"{file.size:,} bytes, now {current[0]:,}" if current[0] != file.size else "the same size, written later"
-        raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is complete")
+        difference = (
+            f"{file.size:,} bytes, now {current[0]:,}" if current[0] != file.size else "the same size, written later"
+        )
+        raise JobFailed(f"{file.path} changed while the job ran ({difference}); run it again when it is complete")
 
 
 def _tasks(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -46,14 +46,14 @@ class Picture:
       data: encoded, or of format raw uint8 [height, width, channels] in row-major order.
       format: of the file.
       width, height: of the upright image in the file.
-      kept: whether `data` are the file's bytes.
+      is_original: whether `data` are the file's bytes.
     """
 
     data: bytes
     format: Format
     width: int
     height: int
-    kept: bool
+    is_original: bool
 
 
 def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
@@ -74,9 +74,9 @@ def decoded_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
         width, height = (header.height, header.width) if turn >= 5 else (header.width, header.height)
         if store.format == "original" and header.plain and turn == 1:
             _check(image)
-            return Picture(data, header.format, width, height, kept=True)
+            return Picture(data, header.format, width, height, is_original=True)
         encoded = _encode(_to_size(_upright(image, turn, store), store), store)
-        return Picture(encoded, header.format, width, height, kept=False)
+        return Picture(encoded, header.format, width, height, is_original=False)
 
 
 def quick_picture(data: bytes, store: Store, max_pixels: int) -> Picture | None:
@@ -96,7 +96,7 @@ def quick_picture(data: bytes, store: Store, max_pixels: int) -> Picture | None:
         with _broken_bytes():
             if _turn(_open(data, header)) != 1:
                 return None
-    return Picture(data, header.format, header.width, header.height, kept=True)
+    return Picture(data, header.format, header.width, header.height, is_original=True)
 
 
 def _header(data: bytes, max_pixels: int) -> Header:

@@ -136,11 +136,15 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
                 f"{place}: {name!r} is not a column{near_miss(name, columns)} (there are: {', '.join(columns)})"
             )
     labels = resolve_labels(job.label, types)
-    names_needed = list(dict.fromkeys([*(one.column for one in labels), *(one for one in (key, split.column) if one)]))
+    names_needed = list(
+        dict.fromkeys([*(label.column for label in labels), *(column for column in (key, split.column) if column)])
+    )
     listed = None
     if source.list is not None:
         names = list(dict.fromkeys([source.list.path, *(name for name in names_needed if name in of_list)]))
-        csv_types = dict.fromkeys(names, pa.string()) | {one.column: one.type for one in labels if one.column in names}
+        csv_types = dict.fromkeys(names, pa.string()) | {
+            label.column: label.type for label in labels if label.column in names
+        }
         listed = ListSchema(names, csv_types | {source.list.path: pa.string()}, text)
     of_path = tuple(name for name in names_needed if name in of_paths and (listed is None or name not in listed.names))
     return ImageSchema(labels, of_path, listed, split.column, key, tuple(f"source.list: {line}" for line in remarks))

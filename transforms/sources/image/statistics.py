@@ -51,7 +51,7 @@ class ImageStatistics:
             labels,
             elsewhere,
             len(pictures),
-            sum(picture.kept for picture in pictures),
+            sum(picture.is_original for picture in pictures),
             Counter(picture.format for picture in pictures),
             _ends(tuple(picture.width for picture in pictures)),
             _ends(tuple(picture.height for picture in pictures)),

@@ -18,7 +18,7 @@ from beamfeed.transforms.sources.image.schema import ImageSchema, image_source
 from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_labels
 
 BATCH_BYTES = 8 << 20  # of images that are kept at a time
-MADE = "images re-encoded as PNG, as TensorFlow would not decode the file upright and in 8 bits"
+REENCODED = "images re-encoded as PNG, as TensorFlow would not decode the file upright and in 8 bits"
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class ImageReport(Report):
       staged: the file of what is kept.
       images: how many.
       size: bytes of them.
-      made: how many are not the bytes of their files, though the job asks for these.
+      reencoded: how many are not the bytes of their files, though the job asks for these.
       wrong: the images that were set aside.
     """
 
     staged: str = field(kw_only=True)
     images: int = field(kw_only=True)
     size: int = field(kw_only=True)
-    made: int = field(kw_only=True)
+    reencoded: int = field(kw_only=True)
     wrong: tuple[Reject, ...] = field(kw_only=True)
 
 
@@ -122,14 +122,17 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     statistics = ImageStatistics.of(list(pictures.values()), *of_split)
     reencoded = statistics.images - statistics.kept if source.store.format == "original" else 0
     return ImageReport(
-        unit.index, statistics, staged=target, images=len(pictures), size=size, made=reencoded, wrong=tuple(wrong)
+        unit.index, statistics, staged=target, images=len(pictures), size=size, reencoded=reencoded, wrong=tuple(wrong)
     )
 
 
 def _batch(table: pa.Table, images: Sequence[tuple[int, bytes]], fields: pa.Schema) -> pa.RecordBatch:
     rows = table.take(pa.array([row for row, _ in images], pa.int64())).combine_chunks()
-    found = {"name": rows["name"].cast(pa.binary()), "image": pa.array([data for _, data in images], pa.large_binary())}
-    columns = [found[name] if name in found else rows[name] for name in fields.names]
+    by_name = {
+        "name": rows["name"].cast(pa.binary()),
+        "image": pa.array([data for _, data in images], pa.large_binary()),
+    }
+    columns = [by_name[name] if name in by_name else rows[name] for name in fields.names]
     flat = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     return pa.RecordBatch.from_arrays(flat, schema=fields)
 
@@ -137,10 +140,10 @@ def _batch(table: pa.Table, images: Sequence[tuple[int, bytes]], fields: pa.Sche
 def judge_run(asset: ImageAsset, report: ImageReport) -> ImageVerdict:
     """Decides from the report on a run; one without an image that can be used takes no part, and its images count."""
     facts = read_facts(asset.piece.path)
-    notes = [Note(what, asset.name, count) for what, count in sorted(facts.left_out.items())]
+    notes = [Note(text, asset.name, count) for text, count in sorted(facts.left_out.items())]
     values = frozenset(facts.values)
-    if report.made:
-        notes.append(Note(MADE, asset.name, report.made))
+    if report.reencoded:
+        notes.append(Note(REENCODED, asset.name, report.reencoded))
     return ImageVerdict(
         asset, report.statistics, left_out=not report.images, notes=tuple(notes), split_values=values,
         row_rejects=report.wrong, rejected_rows=len(report.wrong), staged=report.staged, size=report.size,

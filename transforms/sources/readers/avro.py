@@ -300,10 +300,10 @@ class _Types:
         arrows = {type_.arrow for type_ in types if not pa.types.is_null(type_.arrow)}
         if len(arrows) <= 1:
             arrow = next(iter(arrows), pa.null())
-        elif all(pa.types.is_integer(one) or pa.types.is_floating(one) for one in arrows):
+        elif all(pa.types.is_integer(type_) or pa.types.is_floating(type_) for type_ in arrows):
             arrow = pa.int64() if all(map(pa.types.is_integer, arrows)) else pa.float64()
         else:
-            arrow = pa.dense_union([pa.field(str(place), one) for place, one in enumerate(sorted(arrows, key=str))])
+            arrow = pa.dense_union([pa.field(str(place), type_) for place, type_ in enumerate(sorted(arrows, key=str))])
         least = 1 + min((type_.least for type_ in types), default=0)
         return _Type([type_.plain for type_ in types], arrow, least, 1 + sum(type_.values for type_ in types))
 

@@ -67,7 +67,7 @@ class TextOptions:
 
     Attributes:
       keys: what the user says.
-      wanted: names of columns that the job needs; a line with some of them names the columns.
+      needed: names of columns that the job needs; a line with some of them names the columns.
       features: names and globs of the columns whose numbers tell how numbers are written; without any, all do.
       numbers: how they are written in the other files, for a file that does not tell.
       texts: names of columns whose values are names, also where these look like numbers in quotes.
@@ -76,7 +76,7 @@ class TextOptions:
     """
 
     keys: Csv = field(default_factory=Csv)
-    wanted: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     numbers: Numbers | None = None
     texts: tuple[str, ...] = ()
@@ -84,11 +84,11 @@ class TextOptions:
     number_columns: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
-        return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers, self.texts))
+        return hash((self.keys.model_dump_json(), self.needed, self.features, self.numbers, self.texts))
 
     def is_feature(self, name: str) -> bool:
         """Whether the numbers of a column tell how numbers are written."""
-        return not self.features or any(name == one or fnmatch.fnmatchcase(name, one) for one in self.features)
+        return not self.features or any(name == glob or fnmatch.fnmatchcase(name, glob) for glob in self.features)
 
 
 class Checks(Protocol):

@@ -31,9 +31,13 @@ def check_suffix(path: str) -> None:
     """Raises BadInput for a file whose suffix no format has; one without any, or with a number for one, may be text."""
     name = _unpacked(path).rpartition("/")[2]
     suffix = re.search(r"[^.](\.[a-z]+)$", name)
-    if suffix is None or any(suffix[1] in (*one.suffixes, *one.named, *one.aliases) for one in FORMATS.values()):
+    if suffix is None or any(
+        suffix[1] in (*format_.suffixes, *format_.named, *format_.aliases) for format_ in FORMATS.values()
+    ):
         return
-    known = " ".join(suffix for one in FORMATS.values() for suffix in (*one.suffixes, *one.named, *one.aliases))
+    known = " ".join(
+        suffix for format_ in FORMATS.values() for suffix in (*format_.suffixes, *format_.named, *format_.aliases)
+    )
     raise BadInput(path, "file", f"ends in {suffix[1]}, which no format is known by; a text may end in .txt: {known}")
 
 

@@ -63,7 +63,7 @@ def _sniff(path: str, start: bytes, complete: bool, options: TextOptions) -> Dia
         return sniff(
             start,
             options.keys,
-            options.wanted,
+            options.needed,
             complete=complete,
             is_feature=options.is_feature,
             numbers=options.numbers,

@@ -39,7 +39,7 @@ _LETTERS = {
 _SHORT = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 
 
-_MOST_TOLD = 1000  # times that one reading tells of: each reading more takes as long as the column is
+_MOST_FAULTS = 1000  # times that one reading tells of: each reading more takes as long as the column is
 NO_ZONE = "has no zone, other times of the files have one; source.time.zone says which it is in"
 A_ZONE = "has a zone, other times of the files have none; source.time.zone says which those are in"
 
@@ -59,12 +59,12 @@ class BadTime(ValueError):
         self.row, self.reason, self.value, self.others = row, reason, value, tuple(others)
 
     @property
-    def what(self) -> str:
+    def fault(self) -> str:
         """What is wrong, without the place."""
         return self.reason if self.value is None else f"{self.value!r} {self.reason}"
 
     def __str__(self) -> str:
-        return f"row {self.row}: {self.what}"
+        return f"row {self.row}: {self.fault}"
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def bad_times(column: pa.Array, wrong: np.ndarray, why: Callable[[int, str], str
       wrong: bool [n], which are bad.
       why: the reason, by row and value; None where the time is missing.
     """
-    rows = np.flatnonzero(wrong)[:_MOST_TOLD]
+    rows = np.flatnonzero(wrong)[:_MOST_FAULTS]
     bad: list[BadTime] = []
     for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
         reason = why(row, value)
@@ -241,13 +241,13 @@ def _bad(column: pa.Array, wrong: np.ndarray, format_: str, outside: np.ndarray 
         if outside is not None and outside[row]:
             return f"is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
         if format_ in ORDERS:
-            return f"is not a time with {_SAID[format_]}; source.time.format says how times are written"
+            return f"is not a time with {_ORDER_WORDS[format_]}; source.time.format says how times are written"
         return f"is not a time of source.time.format: {format_!r}"
 
     return bad_times(column, wrong, why)
 
 
-_SAID = {
+_ORDER_WORDS = {
     "ym": "year-month",
     "my": "month year",
     "ymd": "year-month-day",

@@ -78,6 +78,6 @@ def _advice_text(path: str, suffix: str) -> str:
     name = path.rpartition("/")[2]
     stem = re.sub(rf"(?i){re.escape(suffix)}$", "", name)
     if suffix in _BY_PANDAS:
-        what, function = _BY_PANDAS[suffix]
-        return f"is {what}; save it as CSV or Parquet: pandas.{function}({name!r}).to_parquet({stem + '.parquet'!r})"
+        kind, function = _BY_PANDAS[suffix]
+        return f"is {kind}; save it as CSV or Parquet: pandas.{function}({name!r}).to_parquet({stem + '.parquet'!r})"
     return _ADVICE[suffix].format(name=name, stem=stem)

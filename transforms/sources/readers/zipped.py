@@ -26,7 +26,11 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-_UNPACKED = (*(suffix for one in FORMATS.values() if not one.is_text for suffix in one.suffixes), *PACKED, ZIP)
+_UNPACKED = (
+    *(suffix for format_ in FORMATS.values() if not format_.is_text for suffix in format_.suffixes),
+    *PACKED,
+    ZIP,
+)
 
 
 def member_of(path: str) -> str:

@@ -93,9 +93,9 @@ class Arrays:
     def padded(self, ids: np.ndarray, words: np.ndarray, length: int) -> np.ndarray:
         row = np.repeat(np.arange(len(words)), words)
         column = np.arange(len(ids)) - np.repeat(np.cumsum(words) - words, words)
-        kept = column < length
+        fits = column < length
         numbers = np.zeros((len(words), length), np.int64)
-        numbers[row[kept], column[kept]] = ids[kept]
+        numbers[row[fits], column[fits]] = ids[fits]
         return numbers
 
     def passed(self, values: "np.ndarray | pa.Array") -> Values:
@@ -126,8 +126,8 @@ def log1p(values: np.ndarray) -> np.ndarray:
         exponent = exponent.astype(np.float32) - low.astype(np.float32)
         logarithm = exponent * _LN2 + x * _polynomial(x, _TOP) / _polynomial(x, _BOTTOM)
         corrected = values * (logarithm / (more - one))
-    found = np.where((more == one) | ~np.isfinite(values), values, corrected)
-    return np.where(values < _SMALLEST, np.float32(0), found)
+    logarithms = np.where((more == one) | ~np.isfinite(values), values, corrected)
+    return np.where(values < _SMALLEST, np.float32(0), logarithms)
 
 
 def _polynomial(x: np.ndarray, coefficients: Sequence[np.float32]) -> np.ndarray:

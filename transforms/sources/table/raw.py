@@ -28,7 +28,11 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
     group, grouped = group_patterns(numbers)
     all_typed = not dialects and all(map(has_types, looks))
     types = types_of(looks)
-    typed = {name for name, found in types.items() if all_typed and found and all(map(_has_spellings, found))}
+    typed = {
+        name
+        for name, column_types in types.items()
+        if all_typed and column_types and all(map(_has_spellings, column_types))
+    }
     required = {feature.columns[0] for feature in schema.features if feature.required}
     columns = {}
     for name in dict.fromkeys(column for feature in schema.features for column in feature.columns):

@@ -52,7 +52,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     found_types = column_types([look.schema for look in looks.values()], set(columns).__contains__)
     in_files = frozenset(found_types)
     found_types |= {name: [pa.string()] for name in of_path if name not in found_types}
-    types = {name: most_common(_known(found)) for name, found in found_types.items()}
+    types = {name: most_common(_known(column_types)) for name, column_types in found_types.items()}
     has = ", ".join(types)
     keys: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
     keys += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
@@ -89,7 +89,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         time=time,
         partitions=tuple(job.output.partition_by),
         stratify=split.stratify,
-        booleans=frozenset(name for name, found in found_types.items() if any(map(pa.types.is_boolean, found))),
+        booleans=frozenset(
+            name for name, column_types in found_types.items() if any(map(pa.types.is_boolean, column_types))
+        ),
         of_path=frozenset(of_path) - in_files,
         text=text,
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
@@ -207,7 +209,8 @@ def _by_reading(features: Sequence[NamedFeature]) -> tuple[tuple[str, ...], tupl
                     "it can be one of them"
                 )
     return tuple(
-        tuple(column for column, (found, _) in read.items() if found == reads) for reads in ("number", "text", "time")
+        tuple(column for column, (reading, _) in read.items() if reading == reads)
+        for reads in ("number", "text", "time")
     )  # type: ignore[return-value]
 
 

@@ -124,7 +124,9 @@ def to_rows(
     for name, units in schema.times.items():
         if name in schema.dated:
             read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
-    for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
+    for label, section in zip(
+        schema.labels, (label_section for label_section in labels if label_section.column), strict=True
+    ):
         values = column(label.column)
         if label.classes is not None:
             # What the job lists is no word for nothing.
@@ -137,9 +139,9 @@ def to_rows(
     for feature in schema.features:
         if feature.required:
             _check_there(read, feature.columns[0], wrong)
-    if schema.kept is not None:
+    if schema.kept_columns is not None:
         read[ROW_NUMBER] = pa.array(first + np.arange(batch.num_rows))
-        for name, type_ in schema.kept.items():
+        for name, type_ in schema.kept_columns.items():
             try:
                 read[kept_name(name)] = column(name).cast(type_)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -261,8 +263,8 @@ def _ticks(
         except BadTime as first:
             for bad in (first, *first.others):
                 is_time[rows[bad.row]] = False
-                if "NaT" not in bad.what:
-                    wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.what}")
+                if "NaT" not in bad.fault:
+                    wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.fault}")
                 count += 1
     raise BadInput(path, f"column {name}", f"more than {_MOST_BAD_TIMES} values are not times")
 

@@ -63,8 +63,8 @@ class TableSchema:
       remarks: what was found out of the files that the user did not say.
       raw: what becomes of values as the files have them, for those who have rows as text later on.
       typical: a file whose values are written so, if one is known.
-      kept: columns that are kept as the files have them, and their types; also the number of each row is, unless this
-        is None.
+      kept_columns: columns that are kept as the files have them, and their types; also the number of each row is,
+        unless this is None.
     """
 
     features: tuple[NamedFeature, ...]
@@ -83,14 +83,14 @@ class TableSchema:
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
     raw: RawValues | None = field(default=None, kw_only=True)
     typical: FileStat | None = field(default=None, kw_only=True)
-    kept: Mapping[str, pa.DataType] | None = field(default=None, kw_only=True)
+    kept_columns: Mapping[str, pa.DataType] | None = field(default=None, kw_only=True)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read, each once, also those that paths tell."""
         keys = [name for name in (self.key, self.split, self.time) if name is not None]
         labels = [label.column for label in self.labels]
-        read = (*self.numbers, *self.texts, *self.times, *labels, *keys, *self.partitions, *(self.kept or ()))
+        read = (*self.numbers, *self.texts, *self.times, *labels, *keys, *self.partitions, *(self.kept_columns or ()))
         return list(dict.fromkeys(read))
 
     @property
@@ -120,10 +120,12 @@ class TableSchema:
     @property
     def csv_types(self) -> dict[str, pa.DataType]:
         """The types that the columns of a text are parsed as; times are read from text."""
-        types: dict[str, pa.DataType] = dict.fromkeys((*(self.kept or ()), *self.partitions), pa.string())
+        types: dict[str, pa.DataType] = dict.fromkeys((*(self.kept_columns or ()), *self.partitions), pa.string())
         types |= {label.column: label.type for label in self.labels}
         types |= {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.numbers}
-        types |= {name: pa.float64() for name in self.kept or () if name in self.numbers}  # a number of a customer fits
+        types |= {
+            name: pa.float64() for name in self.kept_columns or () if name in self.numbers
+        }  # a number of a customer fits
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())
 

@@ -204,31 +204,33 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Table":
         schema = self._schema
         first = pa.schema([]) if not names else read_schema(files[0].path, schema.text)
-        there = [*first.names, *sorted(schema.of_path)]
+        columns = [*first.names, *sorted(schema.of_path)]
         for name in names:
             if name in schema.partitions:
                 raise UserError(
                     f"--keep: {name!r} is a column of output.partition_by, which the folders of the output tell"
                 )
-            if name not in there:
-                has = ", ".join(there)
-                raise UserError(f"--keep: {name!r} is not a column{near_miss(name, there)} (the files have: {has})")
-        kept = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
+            if name not in columns:
+                has = ", ".join(columns)
+                raise UserError(f"--keep: {name!r} is not a column{near_miss(name, columns)} (the files have: {has})")
+        kept_columns = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
         if typed_reader(files[0].path) is None:
-            kept |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
-        kept |= {name: type_.value_type for name, type_ in kept.items() if pa.types.is_dictionary(type_)}
-        kept |= {name: pa.string() for name, type_ in kept.items() if pa.types.is_null(type_)}
-        return Table(self.job, replace(schema, kept=kept), self._most)
+            kept_columns |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
+        kept_columns |= {
+            name: type_.value_type for name, type_ in kept_columns.items() if pa.types.is_dictionary(type_)
+        }
+        kept_columns |= {name: pa.string() for name, type_ in kept_columns.items() if pa.types.is_null(type_)}
+        return Table(self.job, replace(schema, kept_columns=kept_columns), self._most)
 
     def read_with(self, work: TableWork, transform: Transform) -> Iterator[RecordBlock]:
-        piece, kept = work.unit.asset.piece, self._schema.kept or ()
+        piece, kept_columns = work.unit.asset.piece, self._schema.kept_columns or ()
         for run in read_runs(work.path, work.runs):
             for rows in by_bytes(run, PART_BYTES):
                 place = {"file": pa.repeat(piece.path, rows.num_rows), "row": rows.column(ROW_NUMBER)}
-                place |= {f"{name}_" if name in place else name: rows.column(kept_name(name)) for name in kept}
+                place |= {f"{name}_" if name in place else name: rows.column(kept_name(name)) for name in kept_columns}
                 fields = transform({name: rows.column(name) for name in transform.inputs})
-                one, every = np.zeros(1, np.int64), np.array([rows.num_rows])
-                yield RecordBlock(work.unit.asset.name, one, every, fields, pa.RecordBatch.from_pydict(place))
+                starts, every = np.zeros(1, np.int64), np.array([rows.num_rows])
+                yield RecordBlock(work.unit.asset.name, starts, every, fields, pa.RecordBatch.from_pydict(place))
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows

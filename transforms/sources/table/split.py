@@ -39,8 +39,8 @@ class TimeCuts:
             for key in ("train_from", "eval_from", "test_from")
             for value in [getattr(split, key)]
         }
-        given = [(key, when) for key, when in cut.items() if when is not None]
-        for (key, when), (after, later) in pairwise(given):
+        cuts = [(key, when) for key, when in cut.items() if when is not None]
+        for (key, when), (after, later) in pairwise(cuts):
             if when >= later:
                 raise UserError(
                     f"split.{after}: {getattr(split, after)} is not after split.{key}: {getattr(split, key)}"
@@ -63,7 +63,7 @@ class Stratifier:
 
     def __init__(self, seed: int, unit: str):
         self._seed, self._unit = seed, unit
-        self._seen: dict[str | None, int] = {}
+        self._row_counts: dict[str | None, int] = {}
 
     def places(self, labels: pa.StringArray) -> np.ndarray:
         """Float64 [n] in [0, 1), of the next rows of the unit."""
@@ -71,8 +71,8 @@ class Stratifier:
         codes, drawn = encoded.indices.to_numpy(), np.empty(len(labels))
         for code, name in enumerate(encoded.dictionary.to_pylist()):
             rows = np.flatnonzero(codes == code)
-            first = self._seen.get(name, 0)
-            self._seen[name] = first + len(rows)
+            first = self._row_counts.get(name, 0)
+            self._row_counts[name] = first + len(rows)
             start = seeded_hash(self._seed, "stratify", self._unit, name)
             drawn[rows] = (start + (first + np.arange(len(rows))) * _GOLDEN) % 1
         return drawn

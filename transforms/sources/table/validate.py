@@ -165,23 +165,35 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     zero = TableStatistics.zero(schema)
     rejects = tuple(report.reject for report in ordered if report.reject is not None)
     left_out = sum((report.left_out for report in ordered), Counter[str]())
-    notes = [Note(what, asset.name, count) for what, count in sorted(left_out.items()) if count]
+    notes = [Note(text, asset.name, count) for text, count in sorted(left_out.items()) if count]
     values = frozenset().union(*(report.values for report in ordered))
     if rejects:
         return TableVerdict(asset, zero, rejects=rejects, split_values=values)
     if not asset.rows:
         return TableVerdict(asset, zero, left_out=True, notes=(Note("files without rows", asset.name),))
-    told = tuple(reject for report in ordered for reject in report.wrong)
+    row_rejects = tuple(reject for report in ordered for reject in report.wrong)
     count = sum(report.rejected_rows for report in ordered)
     staged = tuple(report.staged for report in ordered if report.staged.runs)
     if not staged and count < asset.rows:
         return TableVerdict(
-            asset, zero, left_out=True, notes=tuple(notes), split_values=values, row_rejects=told, rejected_rows=count
+            asset,
+            zero,
+            left_out=True,
+            notes=tuple(notes),
+            split_values=values,
+            row_rejects=row_rejects,
+            rejected_rows=count,
         )
     if not staged:
-        reject = replace(told[0], of_row=False, reason=f"no row can be used: {told[0].reason}")
+        reject = replace(row_rejects[0], of_row=False, reason=f"no row can be used: {row_rejects[0].reason}")
         return TableVerdict(asset, zero, rejects=(reject,), split_values=values)
     statistics = sum((report.statistics for report in ordered), zero)
     return TableVerdict(
-        asset, statistics, notes=tuple(notes), split_values=values, staged=staged, rejected_rows=count, row_rejects=told
+        asset,
+        statistics,
+        notes=tuple(notes),
+        split_values=values,
+        staged=staged,
+        rejected_rows=count,
+        row_rejects=row_rejects,
     )

@@ -16,7 +16,7 @@ from beamfeed.transforms.sources.columns.labels import LabelColumn
 if TYPE_CHECKING:
     from beamfeed.transforms.sources.timeseries.read import Chunk
 
-_KEPT = MOST_CLASSES + 1  # of the names that are found: enough to tell that they are too many
+_MOST_NAMES = MOST_CLASSES + 1  # of the names that are found: enough to tell that they are too many
 Names = tuple[frozenset[str], ...]  # for each label, the classes found
 Place = tuple[str, int]  # a file and its row
 
@@ -47,11 +47,11 @@ class SeenClasses:
 
 def add_names(left: Names, right: Names) -> Names:
     """The classes of both; the first in order where there are too many."""
-    return tuple(frozenset(sorted(a | b)[:_KEPT]) for a, b in zip(left, right, strict=True))
+    return tuple(frozenset(sorted(a | b)[:_MOST_NAMES]) for a, b in zip(left, right, strict=True))
 
 
 def _first(places: Mapping[str, Place]) -> dict[str, Place]:
-    return {name: places[name] for name in sorted(places)[:_KEPT]}
+    return {name: places[name] for name in sorted(places)[:_MOST_NAMES]}
 
 
 def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndarray, used: np.ndarray) -> SeenClasses:

@@ -24,8 +24,8 @@ ROW = "\x00row"  # the column of a copy that says which row of the file one was
 
 
 @dataclass
-class _Seen:
-    """What was seen of an asset in a file."""
+class _AssetRows:
+    """The rows of an asset in a file."""
 
     rows: int = 0
     first: int = 2**63 - 1
@@ -33,10 +33,10 @@ class _Seen:
     groups: dict[int, Group] = field(default_factory=dict)
 
 
-def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
+def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _AssetRows], bool]:
     """What the asset and time columns hold; and whether no group of rows mixes assets."""
     assert schema.asset is not None
-    assets: dict[str, _Seen] = {}
+    assets: dict[str, _AssetRows] = {}
     owner: dict[int, str] = {}
     pure = schema.wide is None
     with naming_the_file(path):
@@ -53,7 +53,7 @@ def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], b
             lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
             highs = np.maximum.reduceat(ticks[order], starts)
             for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
-                asset = assets.setdefault(name, _Seen())
+                asset = assets.setdefault(name, _AssetRows())
                 asset.rows += int(count)
                 asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
                 asset.groups[group.place] = group

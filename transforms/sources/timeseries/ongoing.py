@@ -42,9 +42,11 @@ def go_on(known: KnownAsset, tail: Sequence[FileSlice], new: Sequence[FileSlice]
       CannotGoOn: if the new rows are not all behind the others, by a step of the grid where there is one.
     """
     every, job = spec.every or 1, spec.job
-    there = sum(piece.rows for piece in tail)
-    if known.skipped + there != known.rows:
-        raise CannotGoOn(f"the last files of asset {known.asset} hold {there} rows, not {known.rows - known.skipped}")
+    tail_rows = sum(piece.rows for piece in tail)
+    if known.skipped + tail_rows != known.rows:
+        raise CannotGoOn(
+            f"the last files of asset {known.asset} hold {tail_rows} rows, not {known.rows - known.skipped}"
+        )
     more = sorted((piece for piece in new if piece.rows), key=lambda piece: (piece.first, piece.path))
     for piece in more:
         if piece.first <= known.last:

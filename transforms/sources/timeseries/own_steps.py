@@ -57,7 +57,7 @@ def try_steps(
                     rows = inputs.fitted(rows)
                     result = steps.try_out(rows, place)
                     inputs_schema = pa.schema(list(zip(rows.schema.names, rows.schema.types, strict=True)))
-                    return schema, _seen_after(result, inputs_schema, types_seen)
+                    return schema, _types_after(result, inputs_schema, types_seen)
         except BadInput:  # set aside later on, with a reason
             continue
     raise UserError(f"{STEPS}: none of the {len(paths)} files that were looked at has rows to try them on")
@@ -96,12 +96,12 @@ def resolve_inputs(
     return tuple((name, types[name]) for name in dict.fromkeys([*features, *named, *labels, *more]) if name is not None)
 
 
-def _seen_after(made: pa.Schema, given: pa.Schema, seen: Types) -> dict[str, list[pa.DataType]]:
+def _types_after(after: pa.Schema, before: pa.Schema, types: Types) -> dict[str, list[pa.DataType]]:
     """Types of what steps give: of a column that they passed on, as the files have it."""
-    result, given_names = {}, frozenset(given.names)
-    for name, type_ in zip(made.names, made.types, strict=True):
-        passed = name in seen and name in given_names and given.field(name).type.equals(type_)
-        result[name] = list(seen[name]) if passed else [type_]
+    result, given_names = {}, frozenset(before.names)
+    for name, type_ in zip(after.names, after.types, strict=True):
+        passed = name in types and name in given_names and before.field(name).type.equals(type_)
+        result[name] = list(types[name]) if passed else [type_]
     return result
 
 

@@ -94,10 +94,10 @@ def gather(
     if not rows:
         return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
     if job.prepare.resample is None and rows < length + ahead:
-        what = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
+        need = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
         if job.rows_ahead == ahead > 0:
-            what = f"a window and the {ahead} rows behind it need"
-        reason = f"has {rows} rows, {what} {length + ahead} (windows.length)"
+            need = f"a window and the {ahead} rows behind it need"
+        reason = f"has {rows} rows, {need} {length + ahead} (windows.length)"
         return Reject(name, asset.files, "file", reason, short=True)
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))

@@ -56,14 +56,20 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     columns = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
-    numbers = [*source.time.columns, *named, *(one.column for one in job.label if one.column and one.classes is None)]
+    numbers = [
+        *source.time.columns,
+        *named,
+        *(label.column for label in job.label if label.column and label.classes is None),
+    ]
     options = TextOptions(
         source.csv, tuple(columns), tuple(stored), texts=texts, lenient=True, number_columns=tuple(numbers)
     )
     looks, text = look_at_sample(files, options)
     rare = source.features if source.missing_columns == "missing" else named
-    seen = column_types([look.schema for look in looks.values()], lambda name: bool(match_features(rare, [name], ())))
-    types = {name: most_common(types_) for name, types_ in seen.items()}
+    stored_types = column_types(
+        [look.schema for look in looks.values()], lambda name: bool(match_features(rare, [name], ()))
+    )
+    types = {name: most_common(types_) for name, types_ in stored_types.items()}
     has = f"{', '.join(types)}{read_with(looks)}"
     for name, key in keys.items():
         if name not in types:
@@ -76,9 +82,13 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     else:
         labelled = (label.column for label in job.label if label.column)
         wide, time = resolve_wide(source, looks, [*keys, *labelled], text)
-        seen = {name: types_ for name, types_ in seen.items() if not match_features(wide.patterns, [name], wide.never)}
-        seen[wide.value] = [pa.float32()]
-        types = {name: most_common(types_) for name, types_ in seen.items()}
+        stored_types = {
+            name: types_
+            for name, types_ in stored_types.items()
+            if not match_features(wide.patterns, [name], wide.never)
+        }
+        stored_types[wide.value] = [pa.float32()]
+        types = {name: most_common(types_) for name, types_ in stored_types.items()}
     remarks = [f"source.csv: {line}" for line in described(looks)] + list(time.remarks)
     files_schema = SeriesSchema(
         time=source.time.columns[0] if source.time.columns else None,
@@ -93,10 +103,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         wide=wide,
     )
     if job.prepare.steps:
-        files_schema, seen = try_steps(job, files_schema, types, seen, list(looks))
-        types = {name: most_common(types_) for name, types_ in seen.items()}
+        files_schema, stored_types = try_steps(job, files_schema, types, stored_types, list(looks))
+        types = {name: most_common(types_) for name, types_ in stored_types.items()}
         has = f"{', '.join(types)}, as {STEPS} gives them"
-    labels = resolve_labels(job.label, seen)
+    labels = resolve_labels(job.label, stored_types)
     for label in labels:
         if label.column in keys and keys[label.column] != "source.time.column":
             raise UserError(f"label.column: {label.column!r} is also {keys[label.column]}; it cannot be both")
@@ -136,12 +146,14 @@ def resolve_wide(
     patterns, (value,) = source.reshape.patterns, source.features
     every = {path: match_features(patterns, look.schema.names, never) for path, look in looks.items()}
     written = {path: names for path, names in every.items() if names}
-    there = dict.fromkeys(name for look in looks.values() for name in look.schema.names)
+    columns = dict.fromkeys(name for look in looks.values() for name in look.schema.names)
     if not written:
         patterns_text = " and ".join(map(repr, patterns))
-        raise UserError(f"source.reshape.wide: no column matches {patterns_text} (the files have: {', '.join(there)})")
-    for key, given in (("source.time.column", source.time.columns), ("source.features", (value,))):
-        if clashes := [name for name in given if name in there]:
+        raise UserError(
+            f"source.reshape.wide: no column matches {patterns_text} (the files have: {', '.join(columns)})"
+        )
+    for key, listed in (("source.time.column", source.time.columns), ("source.features", (value,))):
+        if clashes := [name for name in listed if name in columns]:
             raise UserError(f"{key}: {clashes[0]!r} is a column of the files; with reshape it is a name for a new one")
     type_ = name_type([name for names in written.values() for name in names])
     time = resolve_time(source.time, dict.fromkeys(source.time.columns, type_), looks, text, written)

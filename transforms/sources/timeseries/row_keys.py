@@ -53,9 +53,9 @@ def read_ticks(
                 at = int(rows[bad.row])
                 if _is_doubtful(bad, schema):
                     place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
-                    raise BadInput(path, place, bad.what) from None
+                    raise BadInput(path, place, bad.fault) from None
                 has_time[at] = False
-                wrong.setdefault(at, ("", bad.what))
+                wrong.setdefault(at, ("", bad.fault))
                 count += 1
     raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are not times: {wrong[at][1]}")
 

@@ -92,7 +92,7 @@ class Wide:
             bad = next(name for name in columns if not _is(self.type, name))
             raise BadInput(path, f"column {bad}", "its name is not a number, unlike in the other files") from None
         except BadTime as wrong:
-            raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.what}") from None
+            raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.fault}") from None
         return pa.array(ticks).cast(pa.timestamp("ns")) if self.units.kind == "timestamp" else times
 
 

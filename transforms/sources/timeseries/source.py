@@ -175,13 +175,13 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         if scale.per == "fleet":
             return self._scaled(driver, sums, fleet), None
         accepted = driver.flat_map("Accepted", verdicts, lambda verdict: [verdict] if verdict.accepted else [])
-        sizes = driver.flat_map("Sizes", accepted, lambda one: [one.scaling.sizes] if one.trains else [])
+        sizes = driver.flat_map("Sizes", accepted, lambda verdict: [verdict.scaling.sizes] if verdict.trains else [])
         sizes = driver.add_up("AddUpSizes", sizes, np.zeros((features, SIZES), np.int64))
         fleet = driver.map("WithUsual", fleet, Scaling.with_usual, driver.single(sizes))
         under = driver.map(
             "UnderMin",
             accepted,
-            lambda one, fleet: one.scaling.count_under(fleet, scale.min_divisor),
+            lambda verdict, fleet: verdict.scaling.count_under(fleet, scale.min_divisor),
             driver.single(fleet),
         )
         under = driver.add_up("AddUpUnderMin", under, np.zeros((3, features), np.int64))
@@ -191,7 +191,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             lambda sums, under: replace(sums, under_min=tuple(map(tuple, under.tolist()))),
             driver.single(under),
         )
-        named = driver.map("NameScale", accepted, lambda one: (one.asset.name, one.scaling))
+        named = driver.map("NameScale", accepted, lambda verdict: (verdict.asset.name, verdict.scaling))
 
         def write(scratch: str) -> Any:
             from beamfeed.transforms.statistics.scale_file import WriteScaleFile
@@ -255,10 +255,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
-        found = moments.describe(self._spec.schema.features)
-        for name, assets in zip(found, statistics.under_min[0], strict=False):
-            found[name]["assets_under_min_divisor"] = assets
-        return {"rows": moments.rows, "features": found}
+        features = moments.describe(self._spec.schema.features)
+        for name, assets in zip(features, statistics.under_min[0], strict=False):
+            features[name]["assets_under_min_divisor"] = assets
+        return {"rows": moments.rows, "features": features}
 
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
         least = self.job.prepare.scale.min_divisor

@@ -69,8 +69,8 @@ class SeriesStatistics:
 
 
 @dataclass
-class Found:
-    """What was found in rows.
+class Totals:
+    """What rows add up to.
 
     Attributes:
       moments: of those that count for statistics.
@@ -84,7 +84,7 @@ class Found:
       outside: int64 [features], values out of their range.
       unlisted: rows by their value of split.column, where that is in no list.
       listed: values of split.column that are.
-      seen: the classes that labels name.
+      classes: the classes that labels name.
       unlabelled: by the column of a label, rows of any split in which it is missing.
       timed: whether a row is not set aside, so that the times are those of such rows.
       wrong: rows that are set aside: the first ones; and
@@ -94,7 +94,7 @@ class Found:
     moments: Moments
     sample: RowSample | None
     outside: np.ndarray
-    seen: SeenClasses
+    classes: SeenClasses
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
@@ -112,17 +112,17 @@ class Found:
     @property
     def statistics(self) -> SeriesStatistics:
         """Of the rows."""
-        return SeriesStatistics(self.moments, self.seen.training, self.sample)
+        return SeriesStatistics(self.moments, self.classes.training, self.sample)
 
 
 class Survey:
-    """Adds chunks up in `found`."""
+    """Adds chunks up in `totals`."""
 
     def __init__(self, asset: SeriesAsset, schema: SeriesSchema, job: Job):
         self._asset, self._schema, self._job = asset, schema, job
         features = len(schema.features)
         nothing = Moments.zero(features), empty_sample(features, job), np.zeros(features, np.int64)
-        self.found = Found(*nothing, SeenClasses.zero(schema.labels))
+        self.totals = Totals(*nothing, SeenClasses.zero(schema.labels))
         self._part = part_of_rows(asset, features, job)
 
     def watch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -135,8 +135,8 @@ class Survey:
         right = chunk.right
         self._check_order(chunk if not chunk.wrong else chunk.take(right, chunk.position))
         self._set_aside(chunk)
-        self.found.rows += len(chunk)
-        self.found.outside += chunk.outside
+        self.totals.rows += len(chunk)
+        self.totals.outside += chunk.outside
         asset, split = self._asset, self._job.split
         if asset.split is not None:
             rows = {asset.split: np.ones(len(chunk), bool)}
@@ -154,47 +154,47 @@ class Survey:
             nothing = np.zeros(len(chunk), bool)
             train = rows.get("train", nothing)
             used = np.logical_or.reduce([rows.get(name, nothing) for name in SPLITS])
-            self.found.seen += see_classes(chunk, self._schema.labels, train, used)
+            self.totals.classes += see_classes(chunk, self._schema.labels, train, used)
             for column, label in zip(chunk.labels, self._schema.labels, strict=True):
                 missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-                self.found.unlabelled[label.column] += int((missing & used).sum())
+                self.totals.unlabelled[label.column] += int((missing & used).sum())
         if chunk.split is not None:
             self._add_values(chunk.split.filter(pa.array(right)))
 
     def _set_aside(self, chunk: Chunk) -> None:
-        self.found.rejected += len(chunk.wrong)
-        for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.found.wrong)]:
+        self.totals.rejected += len(chunk.wrong)
+        for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.totals.wrong)]:
             place, reason = chunk.wrong[row]
             if not place:
-                is_cheap = len(self.found.wrong) < _PLACES
+                is_cheap = len(self.totals.wrong) < _PLACES
                 place = place_in_file(chunk.path, chunk.row(row), self._schema) if is_cheap else f"row {chunk.row(row)}"
             reject = Reject(self._asset.name, chunk.path, place, reason, of_row=True)
-            if reject not in self.found.wrong[-1:]:  # a row whose columns are times stands behind many
-                self.found.wrong.append(reject)
+            if reject not in self.totals.wrong[-1:]:  # a row whose columns are times stands behind many
+                self.totals.wrong.append(reject)
 
     def _add_values_of(self, chunk: Chunk, rows: np.ndarray) -> None:
         values = chunk.values if rows.all() else chunk.values[rows]
-        self.found.moments += Moments.of(values)
-        if self.found.sample is not None:
+        self.totals.moments += Moments.of(values)
+        if self.totals.sample is not None:
             positions = chunk.position + np.flatnonzero(rows)
-            self.found.sample = self.found.sample.extend(values, self._asset.name, positions, self._part)
+            self.totals.sample = self.totals.sample.extend(values, self._asset.name, positions, self._part)
 
     def _add_span(self, name: SplitName, mask: np.ndarray, position: int) -> None:
         rows_in = np.flatnonzero(mask)
         if not len(rows_in):
             return
         start, end, rows = position + int(rows_in[0]), position + int(rows_in[-1]) + 1, len(rows_in)
-        before = self.found.spans.get(name)
-        self.found.spans[name] = (
+        before = self.totals.spans.get(name)
+        self.totals.spans[name] = (
             Span(start, end, rows) if before is None else Span(before.start, end, before.rows + rows)
         )
 
     def _add_values(self, values: pa.Array) -> None:
-        unlisted = self.found.unlisted
+        unlisted = self.totals.unlisted
         for entry in pc.value_counts(values).to_pylist():
             value = entry["values"]
             if value is not None and split_of_value(value, self._job.split) is not None:
-                self.found.listed.add(value)
+                self.totals.listed.add(value)
                 continue
             name = "missing" if value is None else value
             unlisted[name if name in unlisted or len(unlisted) < _UNLISTED else "others"] += entry["counts"]
@@ -202,17 +202,17 @@ class Survey:
     def _check_order(self, chunk: Chunk) -> None:
         if not len(chunk):
             return
-        if not self.found.timed:
-            self.found.first_time = int(chunk.time[0])
-        step = np.diff(chunk.time, prepend=self.found.last_time if self.found.timed else self.found.first_time - 1)
-        self.found.timed = True
-        self.found.last_time = int(chunk.time[-1])
+        if not self.totals.timed:
+            self.totals.first_time = int(chunk.time[0])
+        step = np.diff(chunk.time, prepend=self.totals.last_time if self.totals.timed else self.totals.first_time - 1)
+        self.totals.timed = True
+        self.totals.last_time = int(chunk.time[-1])
         lowest = int(step.min())
         if lowest > 0:
             return
-        if lowest < 0 and self.found.decrease is None:
-            self.found.decrease = Disorder(True, chunk.path, chunk.row(int((step < 0).argmax())))
+        if lowest < 0 and self.totals.decrease is None:
+            self.totals.decrease = Disorder(True, chunk.path, chunk.row(int((step < 0).argmax())))
         same = step == 0
-        self.found.repeats += int(same.sum())
-        if self.found.repeat is None and same.any():
-            self.found.repeat = Disorder(False, chunk.path, chunk.row(int(same.argmax())))
+        self.totals.repeats += int(same.sum())
+        if self.totals.repeat is None and same.any():
+            self.totals.repeat = Disorder(False, chunk.path, chunk.row(int(same.argmax())))

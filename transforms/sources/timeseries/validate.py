@@ -16,7 +16,7 @@ from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, sort_bytes
 from beamfeed.transforms.sources.timeseries.sampling import settle
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.survey import Found, SeriesStatistics, Survey
+from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics, Survey, Totals
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
 from beamfeed.transforms.splits import cut_rows, wanted_splits
 
@@ -27,13 +27,13 @@ class SeriesReport(Report):
 
     Attributes:
       facts: where it is, and where the rows of each split are in it.
-      found: what its rows add up to.
+      totals: what its rows add up to.
       windows: the splits of which it holds a window.
       looked: the splits of which all rows were looked at for that.
     """
 
     facts: UnitFacts = field(kw_only=True)
-    found: Found = field(kw_only=True)
+    totals: Totals = field(kw_only=True)
     windows: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
     looked: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
 
@@ -48,11 +48,11 @@ def validate_unit(unit: Unit[SeriesAsset], spec: PreprocessSpec) -> SeriesReport
         windows, looked = survey_rows(survey, chunks, unit.asset, spec, ends=unit.is_last)
     except BadInput as bad:
         reject = bad.reject(unit.asset.name)
-    found = survey.found
+    totals = survey.totals
     if unit.rows == unit.asset.rows:
-        found.sample = settle(found.sample, unit.asset, len(spec.schema.features), spec.job)
-    facts = UnitFacts(unit.start, unit.end, found.first_time, found.spans)
-    return SeriesReport(unit.index, None, reject=reject, facts=facts, found=found, windows=windows, looked=looked)
+        totals.sample = settle(totals.sample, unit.asset, len(spec.schema.features), spec.job)
+    facts = UnitFacts(unit.start, unit.end, totals.first_time, totals.spans)
+    return SeriesReport(unit.index, None, reject=reject, facts=facts, totals=totals, windows=windows, looked=looked)
 
 
 def survey_rows(
@@ -81,7 +81,7 @@ def survey_rows(
             yield last[0]
         for chunk in stream:
             last[:] = [chunk]
-            if survey.found.decrease is not None or (survey.found.repeat is not None and spec.every is None):
+            if survey.totals.decrease is not None or (survey.totals.repeat is not None and spec.every is None):
                 return  # they will be put in order first
             yield chunk
 
@@ -89,7 +89,7 @@ def survey_rows(
     windows, looked = set(), set()
     for number, name in enumerate(names):
         margin = 0 if ends or spec.every is None else 1
-        if any(found.ends_before(margin, spec.windowing) for found in find_all(again(), asset, name, spec)):
+        if any(window.ends_before(margin, spec.windowing) for window in find_all(again(), asset, name, spec)):
             windows.add(name)
         elif number == 0:
             looked.add(name)
@@ -108,19 +108,19 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
       CannotGoOn: of an asset that goes on, for whatever would make what is there of it other.
     """
     ordered = sorted(reports, key=lambda report: report.index)
-    founds = [report.found for report in ordered]
+    of_units = [report.totals for report in ordered]
 
     if asset.known is not None:
         return _judge_new_rows(asset, ordered, spec)
 
     def reject(*why: Reject) -> SeriesVerdict:
-        classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
-        return SeriesVerdict(asset, SeriesStatistics.zero(spec.schema), rejects=why, seen=classes)
+        classes = sum((each.classes for each in of_units), SeenClasses.zero(spec.schema.labels))
+        return SeriesVerdict(asset, SeriesStatistics.zero(spec.schema), rejects=why, classes=classes)
 
     if broken := [report.reject for report in ordered if report.reject is not None]:
         return reject(*broken)
-    wrong = tuple(row for each in founds for row in each.wrong)
-    count = sum(each.rejected for each in founds)
+    wrong = tuple(row for each in of_units for row in each.wrong)
+    count = sum(each.rejected for each in of_units)
     if wrong and count == asset.rows:
         return reject(replace(wrong[0], of_row=False, reason=f"no row can be used: {wrong[0].reason}"))
     decrease, repeat = _disorder(asset, ordered)
@@ -145,21 +145,21 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
             windows, looked = survey_rows(survey, in_order(asset, spec), asset, spec)
         except BadInput as bad:
             return reject(bad.reject(asset.name))
-        survey_found = survey.found
-        if survey_found.repeat is not None and not merges:
-            place = survey_found.repeat.file, f"row {survey_found.repeat.row}"
+        totals = survey.totals
+        if totals.repeat is not None and not merges:
+            place = totals.repeat.file, f"row {totals.repeat.row}"
             return reject(Reject(asset.name, *place, "has the time of another row of its asset"))
-        merged = asset.rows - survey_found.rows
-        asset = replace(asset, total=survey_found.rows)
-        facts, founds = [UnitFacts(0, asset.end, survey_found.first_time, survey_found.spans)], [survey_found]
+        merged = asset.rows - totals.rows
+        asset = replace(asset, total=totals.rows)
+        facts, of_units = [UnitFacts(0, asset.end, totals.first_time, totals.spans)], [totals]
     else:
         merged = 0
         windows = frozenset().union(*(report.windows for report in ordered))
         looked = ordered[0].looked if len(ordered) == 1 else frozenset[SplitName]()
         facts = _with_times(ordered)
     windows |= _look_again(asset, facts, windows | looked, spec)
-    notes = [*_notes(asset, founds, merged, spec)]
-    values = frozenset().union(*(each.listed | set(each.unlisted) for each in founds))
+    notes = [*_notes(asset, of_units, merged, spec)]
+    values = frozenset().union(*(each.listed | set(each.unlisted) for each in of_units))
     if not any(fact.spans for fact in facts):  # all rows have values in no list of split
         return replace(
             reject(), left_out=True, notes=tuple(notes), split_values=values, row_rejects=wrong, rejected_rows=count
@@ -173,21 +173,21 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     by_column = spec.job.split.by == "column"  # there a split that an asset has no rows of is nothing to speak of
     rows_of = {name for fact in facts for name in fact.spans} if by_column else set(splits)
     notes += [Note(f"{LACKING} {name}", asset.name) for name in splits if name in rows_of - windows]
-    classes = sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels))
+    classes = sum((each.classes for each in of_units), SeenClasses.zero(spec.schema.labels))
     if "train" not in windows:
         classes = replace(classes, training=SeenClasses.zero(spec.schema.labels).training)
-    statistics = sum((each.statistics for each in founds), SeriesStatistics.zero(spec.schema))
-    sample = founds[0].sample if len(founds) == 1 else statistics.sample  # a sum has nothing settled
+    statistics = sum((each.statistics for each in of_units), SeriesStatistics.zero(spec.schema))
+    sample = of_units[0].sample if len(of_units) == 1 else statistics.sample  # a sum has nothing settled
     statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
     return SeriesVerdict(
-        asset, statistics, notes=tuple(notes), split_values=values, seen=classes, splits=windows, units=tuple(facts),
+        asset, statistics, notes=tuple(notes), split_values=values, classes=classes, splits=windows, units=tuple(facts),
         row_rejects=wrong, rejected_rows=count,
     )  # fmt: skip
 
 
 def _judge_new_rows(asset: SeriesAsset, ordered: Sequence[SeriesReport], spec: PreprocessSpec) -> SeriesVerdict:
     """As `judge`, of an asset that goes on, whose windows are there already but for those with new rows."""
-    founds = [report.found for report in ordered]
+    of_units = [report.totals for report in ordered]
     for report in ordered:
         if report.reject is not None:
             why = f"{report.reject.file}: {report.reject.place}: {report.reject.reason}"
@@ -199,13 +199,13 @@ def _judge_new_rows(asset: SeriesAsset, ordered: Sequence[SeriesReport], spec: P
     facts = _with_times(ordered)
     return SeriesVerdict(
         asset,
-        sum((each.statistics for each in founds), SeriesStatistics.zero(spec.schema)),
-        notes=tuple(_notes(asset, founds, 0, spec)),
-        seen=sum((each.seen for each in founds), SeenClasses.zero(spec.schema.labels)),
+        sum((each.statistics for each in of_units), SeriesStatistics.zero(spec.schema)),
+        notes=tuple(_notes(asset, of_units, 0, spec)),
+        classes=sum((each.classes for each in of_units), SeenClasses.zero(spec.schema.labels)),
         splits=frozenset(name for fact in facts for name in fact.spans),
         units=tuple(facts),
-        row_rejects=tuple(row for each in founds for row in each.wrong),
-        rejected_rows=sum(each.rejected for each in founds),
+        row_rejects=tuple(row for each in of_units for row in each.wrong),
+        rejected_rows=sum(each.rejected for each in of_units),
     )
 
 
@@ -215,10 +215,10 @@ def _with_times(ordered: Sequence[SeriesReport]) -> list[UnitFacts]:
     Behind the last such row there is none: its time stands for those units, so that the windows up to it are
     of the units before.
     """
-    time = max((report.found.last_time for report in ordered if report.found.timed), default=0)
+    time = max((report.totals.last_time for report in ordered if report.totals.timed), default=0)
     facts = list[UnitFacts]()
     for report in reversed(ordered):
-        time = report.facts.first_time if report.found.timed else time
+        time = report.facts.first_time if report.totals.timed else time
         facts.append(replace(report.facts, first_time=time))
     return facts[::-1]
 
@@ -248,9 +248,9 @@ def _look_again(
     return frozenset(splits)
 
 
-def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: PreprocessSpec) -> Iterator[Note]:
+def _notes(asset: SeriesAsset, of_units: Sequence[Totals], merged: int, spec: PreprocessSpec) -> Iterator[Note]:
     prepare, column = spec.job.prepare, spec.job.split.column
-    outside = sum((each.outside for each in founds), np.zeros(len(spec.schema.features), np.int64))
+    outside = sum((each.outside for each in of_units), np.zeros(len(spec.schema.features), np.int64))
     if merged:
         yield Note(
             f"rows of a time that another row has, made one (duplicates: {prepare.duplicates})", asset.name, merged
@@ -261,15 +261,15 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
             yield Note(text, asset.name, int(outside[place]))
     if asset.apart and len(asset.pieces) > 1:
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
-    remaining = sum(each.rows - each.rejected for each in founds)  # what is set aside is told as such
-    unused = remaining - sum(span.rows for each in founds for span in each.spans.values())
+    remaining = sum(each.rows - each.rejected for each in of_units)  # what is set aside is told as such
+    unused = remaining - sum(span.rows for each in of_units for span in each.spans.values())
     if unused and spec.job.split.by in ("rows", "time"):
         yield Note("rows in no split, left out", asset.name, unused)
-    for label, count in sum((each.unlabelled for each in founds), Counter[str]()).items():
+    for label, count in sum((each.unlabelled for each in of_units), Counter[str]()).items():
         yield Note(f"rows without a value of the label {label}", asset.name, count)
     if asset.empty:
         yield Note("files without rows", asset.name, asset.empty)
-    unlisted = sum((each.unlisted for each in founds), Counter(dict(asset.left_out)))
+    unlisted = sum((each.unlisted for each in of_units), Counter(dict(asset.left_out)))
     for value, count in sorted(unlisted.items()):
         yield Note(f"rows left out, as {column} is {value!r}, in no list of split", asset.name, count)
 
@@ -279,14 +279,16 @@ def _disorder(
 ) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
     """The file and row of the first decrease and of the first repeat, inside units and from one to the next."""
     faults = []
-    ordered = [report for report in ordered if report.found.timed]
+    ordered = [report for report in ordered if report.totals.timed]
     for i, report in enumerate(ordered):
-        if i and report.found.first_time <= (before := ordered[i - 1].found.last_time):
-            faults.append((report.found.first_time < before, *_place_of(asset, report.facts.start)))
-        for step in (report.found.decrease, report.found.repeat):
+        if i and report.totals.first_time <= (before := ordered[i - 1].totals.last_time):
+            faults.append((report.totals.first_time < before, *_place_of(asset, report.facts.start)))
+        for step in (report.totals.decrease, report.totals.repeat):
             if step is not None:
                 faults.append((step.decreases, step.file, f"row {step.row}"))
-    places = [next(((file, row) for less, file, row in faults if less is wanted), None) for wanted in (True, False)]
+    places = [
+        next(((file, row) for less, file, row in faults if less is decreasing), None) for decreasing in (True, False)
+    ]
     return places[0], places[1]
 
 

@@ -33,13 +33,13 @@ class SeriesVerdict(Verdict[SeriesAsset]):
     """With what its units hold.
 
     Attributes:
-      seen: the classes that its rows name.
+      classes: the classes that its rows name.
       splits: those of which it has a window.
       units: of the asset, in order.
       scaling: the asset's own, where each that is accepted has one.
     """
 
-    seen: SeenClasses = field(kw_only=True)
+    classes: SeenClasses = field(kw_only=True)
     splits: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
     units: tuple[UnitFacts, ...] = field(default=(), kw_only=True)
     scaling: Scaling | None = field(default=None, kw_only=True)
@@ -123,18 +123,20 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
     Raises:
       JobFailed: if there are more classes than are supported.
     """
-    remaining = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
+    remaining = {verdict.asset.name: verdict.classes for verdict in verdicts if verdict.accepted}
     check_most(sum(remaining.values(), SeenClasses.zero(labels)).training, labels)
     rejects: dict[str, Reject] = {}
     while True:
         trained = SeenClasses.zero(labels).training
-        for seen in remaining.values():
-            trained = add_names(trained, seen.training)
-        more = {name: reject for name, seen in remaining.items() if (reject := _unseen(name, seen, trained, labels))}
+        for classes in remaining.values():
+            trained = add_names(trained, classes.training)
+        more = {
+            name: reject for name, classes in remaining.items() if (reject := _unseen(name, classes, trained, labels))
+        }
         if not more:
             return rejects
         rejects |= more
-        remaining = {name: seen for name, seen in remaining.items() if name not in more}
+        remaining = {name: classes for name, classes in remaining.items() if name not in more}
 
 
 def _unseen(asset: str, classes: SeenClasses, trained: Names, labels: Sequence[LabelColumn]) -> Reject | None:
@@ -147,6 +149,6 @@ def _unseen(asset: str, classes: SeenClasses, trained: Names, labels: Sequence[L
 
 def set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses) -> SeriesVerdict:
     """A verdict, where `unseen` has rejects by name; `zero` and `nothing` are the statistics and classes of no rows."""
-    verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
+    verdict = replace(verdict, classes=nothing)  # has been looked at, and a thousand names are much for a descriptor
     reject = unseen.get(verdict.asset.name)
     return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -20,7 +20,7 @@ def find(folder, **inputs):
     source = ArraySource.model_validate({"kind": "array", "files": str(folder), "inputs": inputs})
     files, empty = storage.match_inputs(source.patterns, source.suffixes)
     assert not empty
-    return find_arrays(source.wanted(files))
+    return find_arrays(source.array_specs(files))
 
 
 @pytest.mark.skipif(THERE, reason="zarr is installed")

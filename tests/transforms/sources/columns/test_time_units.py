@@ -201,4 +201,4 @@ def test_parts_that_are_none(parts, message):
     with pytest.raises(BadTime) as caught:
         TimeUnits("timestamp", text=PARTS, aware=False).ticks(*columns)
     assert caught.value.row == 1
-    assert message in caught.value.what
+    assert message in caught.value.fault

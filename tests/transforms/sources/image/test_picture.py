@@ -41,7 +41,7 @@ def check(data: bytes, *, kept: bool, turn: int = 1) -> None:
         image.load()
         expected = shown(image, turn)
     found = make_picture(data, ORIGINAL, MOST)
-    assert found.kept == kept
+    assert found.is_original == kept
     assert (found.data == data) == kept
     assert (found.height, found.width) == expected.shape[:2]
     decoded = tf.io.decode_image(found.data, expand_animations=False).numpy()
@@ -278,7 +278,7 @@ def test_sizes():
 
     def size(**store):
         found = make_picture(data, Store(**store), MOST)
-        assert (found.width, found.height, found.kept) == (600, 400, False)
+        assert (found.width, found.height, found.is_original) == (600, 400, False)
         if store["format"] == "raw":
             return len(found.data)
         with Image.open(io.BytesIO(found.data)) as image:

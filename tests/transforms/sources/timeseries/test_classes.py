@@ -81,7 +81,7 @@ def test_names_of_classes_are_as_short_as_the_numbers():
 
 def verdict(name: str, training=(), elsewhere=()) -> SeriesVerdict:
     seen = SeenClasses((frozenset(training),), (dict.fromkeys(elsewhere, (f"{name}.csv", 3)),))
-    return SeriesVerdict(SeriesAsset(name, (), "train"), None, seen=seen)
+    return SeriesVerdict(SeriesAsset(name, (), "train"), None, classes=seen)
 
 
 def test_numbers_are_no_classes_is_told_before_assets_are_blamed():
@@ -92,8 +92,8 @@ def test_numbers_are_no_classes_is_told_before_assets_are_blamed():
 
 def test_what_was_seen_is_dropped_once_it_was_looked_at():
     found = set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
-    assert found.seen == SeenClasses.zero(AUTO)
-    assert replace(found, seen=None).rejects == ()
+    assert found.classes == SeenClasses.zero(AUTO)
+    assert replace(found, classes=None).rejects == ()
 
 
 def test_an_empty_text_is_no_class():
