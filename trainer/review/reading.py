@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from beamfeed.contract.dataset.batches import eval_steps, windows_in
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
+from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
 from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
+from beamfeed.trainer.numpy_feed.batches import BatchReader
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
@@ -56,13 +59,33 @@ def read_windows(
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
     """
     windows = windows_in(manifest, split)
+    shuffle, count = most if windows > most else 0, eval_steps(min(most, windows), batch)
+    is_ragged = any(field.is_ragged for field in manifest.fields if field.name in names)
+    if preparation is None and not is_ragged and not job.train.feed.skip_corrupt:
+        yield from _read_by_numpy(job, manifest, split, names, batch, shuffle, count)
+        return
     batches = open_split(
-        job, manifest, split, batch_size=batch, fields=names, shuffle=most if windows > most else 0, lanes=PLACES,
-        remainder="pad", preparation=preparation,
+        job, manifest, split, batch_size=batch, fields=names, shuffle=shuffle, lanes=PLACES, remainder="pad",
+        preparation=preparation,
     )  # fmt: skip
-    for fields, present in batches.take(eval_steps(min(most, windows), batch)):
+    for fields, present in batches.take(count):
         if tf.reduce_any(present > 0):
             yield fields, present
+
+
+def _read_by_numpy(
+    job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, shuffle: int, count: int
+) -> Iterator[tuple[Fields, tf.Tensor]]:
+    """The same batches as those of `open_split`, without a graph: to trace and optimize one takes longer than to read.
+
+    It has no values of any length, changes nothing, and passes over no damage.
+    """
+    options = FeedOptions(lanes=PLACES, manifest=manifest)
+    batching = Batching(batch, shuffle, epochs=1, remainder="pad", options=options)
+    for read in islice(BatchReader(job.output.path, split, batching, names).read(), count):
+        present = tf.constant(read.weights)
+        if tf.reduce_any(present > 0):
+            yield {name: tf.constant(values) for name, values in read.fields.items()}, present
 
 
 def numbers_of(present: tf.Tensor) -> tf.Tensor:
