@@ -1,7 +1,7 @@
 """Some windows of a split as a review reads them: eagerly, each once, and no more than a bound."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +20,7 @@ from beamfeed.trainer.feed.fields import PLACE
 from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
-from beamfeed.trainer.numpy_feed.batches import BatchReader
+from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
@@ -28,16 +28,30 @@ Fields = dict[str, Any]
 
 
 def open_split(
-    job: TrainingJob, manifest: Manifest, split: SplitName, *,
+    job: TrainingJob, manifest: Manifest, split: SplitName, batches: int, *, fields: list[str], batch_size: int,
     preparation: Preparation | None = None, lanes: int = LANES, **arguments: Any,
-) -> tf.data.Dataset:  # fmt: skip
-    """Batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
+) -> Iterable[Any]:  # fmt: skip
+    """The first batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
+    options = FeedOptions(lanes=lanes, manifest=manifest)
     skip_corrupt = job.train.feed.skip_corrupt
-    options = FeedOptions(lanes=lanes, manifest=manifest, skip_corrupt=skip_corrupt, preparation=preparation)
-    batches = load_dataset(job.output.path, split, options=options, **arguments)
+    is_ragged = any(field.is_ragged for field in manifest.fields if field.name in fields)
+    if preparation is None and not skip_corrupt and not is_ragged:
+        # The same batches: to trace and optimize a graph would take longer than to read.
+        batching = Batching(batch_size, options=options, **arguments)
+        return map(_to_tensors, islice(BatchReader(job.output.path, split, batching, fields).read(), batches))
+    options = replace(options, skip_corrupt=skip_corrupt, preparation=preparation)
+    dataset = load_dataset(
+        job.output.path, split, fields=fields, batch_size=batch_size, options=options, **arguments
+    ).take(batches)  # fmt: skip
     quick_to_end = tf.data.Options()
     quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
-    return batches.with_options(quick_to_end)
+    return dataset.with_options(quick_to_end)
+
+
+def _to_tensors(batch: Batch) -> Any:
+    """A batch without values of any length as `load_dataset` gives it."""
+    fields = {name: tf.constant(values) for name, values in batch.fields.items()}
+    return fields if batch.weights is None else (fields, tf.constant(batch.weights))
 
 
 def read_windows(
@@ -59,33 +73,12 @@ def read_windows(
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
     """
     windows = windows_in(manifest, split)
-    shuffle, count = most if windows > most else 0, eval_steps(min(most, windows), batch)
-    is_ragged = any(field.is_ragged for field in manifest.fields if field.name in names)
-    if preparation is None and not is_ragged and not job.train.feed.skip_corrupt:
-        yield from _read_by_numpy(job, manifest, split, names, batch, shuffle, count)
-        return
-    batches = open_split(
-        job, manifest, split, batch_size=batch, fields=names, shuffle=shuffle, lanes=PLACES, remainder="pad",
-        preparation=preparation,
-    )  # fmt: skip
-    for fields, present in batches.take(count):
+    for fields, present in open_split(
+        job, manifest, split, eval_steps(min(most, windows), batch), batch_size=batch, fields=names,
+        shuffle=most if windows > most else 0, lanes=PLACES, remainder="pad", preparation=preparation,
+    ):  # fmt: skip
         if tf.reduce_any(present > 0):
             yield fields, present
-
-
-def _read_by_numpy(
-    job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, shuffle: int, count: int
-) -> Iterator[tuple[Fields, tf.Tensor]]:
-    """The same batches as those of `open_split`, without a graph: to trace and optimize one takes longer than to read.
-
-    It has no values of any length, changes nothing, and passes over no damage.
-    """
-    options = FeedOptions(lanes=PLACES, manifest=manifest)
-    batching = Batching(batch, shuffle, epochs=1, remainder="pad", options=options)
-    for read in islice(BatchReader(job.output.path, split, batching, names).read(), count):
-        present = tf.constant(read.weights)
-        if tf.reduce_any(present > 0):
-            yield {name: tf.constant(values) for name, values in read.fields.items()}, present
 
 
 def numbers_of(present: tf.Tensor) -> tf.Tensor:
