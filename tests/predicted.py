@@ -8,6 +8,7 @@ import yaml
 
 from beamfeed.pipelines.predict import main as predict
 from beamfeed.trainer.main import main as train
+from tests.exports import in_same_process
 from tests.fleets import Fleet
 
 
@@ -31,7 +32,8 @@ def make_predicted_fleet(folder: Path) -> Fleet:
     assert fleet.preprocess() == 0
     (fleet.folder / "job.yaml").write_text(yaml.safe_dump(fleet.job))
     job = str(fleet.folder / "job.yaml")
-    assert train(["--job", job]) == 0
+    with in_same_process():
+        assert train(["--job", job]) == 0
     assert predict(["--job", job]) == 0
     new = fleet.folder / "new"
     new.mkdir()

@@ -17,6 +17,7 @@ from beamfeed.trainer.main import main as train
 from beamfeed.transforms.predictions import model
 from tests.albums import Album
 from tests.arrays import Pile
+from tests.exports import in_same_process
 from tests.fleets import Fleet, make_table
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
@@ -28,7 +29,8 @@ def trained(job: dict, folder: Path) -> Path:
     """The job file, when its model is there."""
     path = folder / "job.yaml"
     path.write_text(yaml.safe_dump(job))
-    assert train(["--job", str(path)]) == 0
+    with in_same_process():
+        assert train(["--job", str(path)]) == 0
     return path
 
 

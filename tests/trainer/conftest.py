@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -11,6 +12,7 @@ import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
+from exports import in_same_process
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.prepare import Windows
@@ -178,29 +180,11 @@ def helpers():
     return types.SimpleNamespace(**{name: value for name, value in globals().items() if callable(value)})
 
 
-class SameProcess:
-    """Stands in for the process of its own that an export is asked in: there, TensorFlow is imported anew."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def ask(self, folder, calls):
-        self.calls = calls
-
-    def answers(self, folder):
-        signatures = tf.saved_model.load(folder).signatures
-        return [signatures[call.signature](**call.inputs) for call in self.calls]
-
-
 @pytest.fixture(autouse=True, scope="module")
-def exports_are_asked_here(request):
+def exports_are_asked_here(request: pytest.FixtureRequest):
     """Of the many training runs of tests in this process; two files ask in one of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in ("test_fresh.py", "test_raw_rows.py"):
-            patch.setattr("beamfeed.trainer.export.run.FreshProcess", SameProcess)
+    own = request.path.name in ("test_fresh.py", "test_raw_rows.py")
+    with nullcontext() if own else in_same_process():
         yield
 
 

@@ -1,4 +1,4 @@
-"""An export is read again as a stranger would: in a process that has TensorFlow and nothing of this project.
+"""An export is read again as a stranger would: in a process that has TensorFlow, but neither Keras nor this project.
 
 What it returns for a sample is compared with what the trained model makes of the same rows.
 """
@@ -20,9 +20,11 @@ import tensorflow as tf
 
 from beamfeed.contract.errors import JobFailed
 
-# Imports TensorFlow at once, and then waits to be told what to load: the import takes seconds.
+# Imports TensorFlow at once, and then waits to be told what to load: the import takes seconds. TensorFlow would load
+# Keras with it, if it is there, which takes as long again; who serves a model has none.
 READER = """
 import base64, json, sys
+sys.modules["keras"] = sys.modules["tf_keras"] = None
 import tensorflow as tf
 
 path = sys.stdin.readline().strip()

@@ -42,10 +42,10 @@ def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) 
         return TrainingInputs({})
     feed = job.train.feed
     batches = open_split(
-        job, manifest, "train", batch_size=count, fields=objective.fields(), shuffle=feed.shuffle, seed=feed.seed,
+        job, manifest, "train", 1, batch_size=count, fields=objective.fields(), shuffle=feed.shuffle, seed=feed.seed,
         preparation=preparation.once.training,
     )  # fmt: skip
-    fields = next(iter(batches.take(1)))
+    fields = next(iter(batches))
     return TrainingInputs({name: fields[name].numpy() for name in names}, preparation.training.augments)
 
 

@@ -81,7 +81,7 @@ class Pictures:
         numbers = sum(field.numbers for field in self._objective.signature.inputs.values())
         count = min(sampling.windows, windows_in(self._manifest, split), max(1, SAMPLE_BYTES // (4 * numbers)))
         batches = open_split(
-            self._job, self._manifest, split, batch_size=count, fields=self._objective.fields(),
+            self._job, self._manifest, split, 1, batch_size=count, fields=self._objective.fields(),
             shuffle=count if sampling.mixed else 0,
             preparation=self._objective.preparation and self._objective.preparation.once,
         )  # fmt: skip

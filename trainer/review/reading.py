@@ -1,7 +1,8 @@
 """Some windows of a split as a review reads them: eagerly, each once, and no more than a bound."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from beamfeed.contract.dataset.batches import eval_steps, windows_in
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
+from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
 from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
+from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
@@ -25,16 +28,30 @@ Fields = dict[str, Any]
 
 
 def open_split(
-    job: TrainingJob, manifest: Manifest, split: SplitName, *,
+    job: TrainingJob, manifest: Manifest, split: SplitName, batches: int, *, fields: list[str], batch_size: int,
     preparation: Preparation | None = None, lanes: int = LANES, **arguments: Any,
-) -> tf.data.Dataset:  # fmt: skip
-    """Batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
+) -> Iterable[Any]:  # fmt: skip
+    """The first batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
+    options = FeedOptions(lanes=lanes, manifest=manifest)
     skip_corrupt = job.train.feed.skip_corrupt
-    options = FeedOptions(lanes=lanes, manifest=manifest, skip_corrupt=skip_corrupt, preparation=preparation)
-    batches = load_dataset(job.output.path, split, options=options, **arguments)
+    is_ragged = any(field.is_ragged for field in manifest.fields if field.name in fields)
+    if preparation is None and not skip_corrupt and not is_ragged:
+        # The same batches: to trace and optimize a graph would take longer than to read.
+        batching = Batching(batch_size, options=options, **arguments)
+        return map(_to_tensors, islice(BatchReader(job.output.path, split, batching, fields).read(), batches))
+    options = replace(options, skip_corrupt=skip_corrupt, preparation=preparation)
+    dataset = load_dataset(
+        job.output.path, split, fields=fields, batch_size=batch_size, options=options, **arguments
+    ).take(batches)  # fmt: skip
     quick_to_end = tf.data.Options()
     quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
-    return batches.with_options(quick_to_end)
+    return dataset.with_options(quick_to_end)
+
+
+def _to_tensors(batch: Batch) -> Any:
+    """A batch without values of any length as `load_dataset` gives it."""
+    fields = {name: tf.constant(values) for name, values in batch.fields.items()}
+    return fields if batch.weights is None else (fields, tf.constant(batch.weights))
 
 
 def read_windows(
@@ -56,11 +73,10 @@ def read_windows(
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
     """
     windows = windows_in(manifest, split)
-    batches = open_split(
-        job, manifest, split, batch_size=batch, fields=names, shuffle=most if windows > most else 0, lanes=PLACES,
-        remainder="pad", preparation=preparation,
-    )  # fmt: skip
-    for fields, present in batches.take(eval_steps(min(most, windows), batch)):
+    for fields, present in open_split(
+        job, manifest, split, eval_steps(min(most, windows), batch), batch_size=batch, fields=names,
+        shuffle=most if windows > most else 0, lanes=PLACES, remainder="pad", preparation=preparation,
+    ):  # fmt: skip
         if tf.reduce_any(present > 0):
             yield fields, present
 
