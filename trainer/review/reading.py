@@ -34,6 +34,7 @@ def open_split(
     batches = load_dataset(job.output.path, split, options=options, **arguments)
     quick_to_end = tf.data.Options()
     quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    quick_to_end.experimental_optimization.apply_default_optimizations = False  # takes longer than it saves here
     return batches.with_options(quick_to_end)
 
 
