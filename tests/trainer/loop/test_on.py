@@ -18,6 +18,7 @@ TRAIN = {
     "feed": {"batch_size": 16},
     "epochs": 2,
     "on": {"runs": 2, "replay": 0.3},
+    "review": {"baselines": "none"},  # losses by age have no part in them
 }
 
 
@@ -32,7 +33,8 @@ def lake(tmp_path_factory):
     lake = Lake(tmp_path_factory.mktemp("on"))
     lake.job["output"] |= {"grow": True, "shards": 4}
     lake.job |= {"label": {"column": "fraud", "classes": "auto", "name": "label"}}
-    del lake.job["features"]["note"]
+    # Which shards are read hangs on no feature; a linear model of few is fitted at once.
+    lake.job["features"] = {name: lake.job["features"][name] for name in ("row", "amount", "count", "kind")}
     lake.job["train"] = TRAIN | {"workdir": str(lake.folder / "model")}
     for day in range(3):
         for part in range(4):
