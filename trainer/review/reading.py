@@ -45,6 +45,7 @@ def open_split(
     ).take(batches)  # fmt: skip
     quick_to_end = tf.data.Options()
     quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    quick_to_end.experimental_optimization.apply_default_optimizations = False  # takes longer than it saves here
     return dataset.with_options(quick_to_end)
 
 

@@ -16,7 +16,7 @@ from beamfeed.trainer.cluster.watchdog import Watchdog, answers, is_pending
 BEGIN = """
 import signal, sys, time
 from beamfeed.trainer.cluster.watchdog import Watchdog
-watchdog = Watchdog(sys.argv[1:], 0, 1.0)
+watchdog = Watchdog(sys.argv[2:], 0, float(sys.argv[1]))
 with watchdog.watching():
     watchdog.alive("connecting")
     print("ready", flush=True)
@@ -33,15 +33,18 @@ time.sleep(30)
 
 @pytest.fixture
 def start(root, free_ports):
-    """Runs code under a watchdog of two workers of which the other never comes, or does nothing but answer."""
+    """Runs code under a watchdog of two workers of which the other never comes, or does nothing but answer.
+
+    It waits for so many seconds.
+    """
     running = []
 
-    def run(code: str, other: str | None = None) -> subprocess.Popen:
+    def run(code: str, other: str | None = None, limit: float = 1.0) -> subprocess.Popen:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
         addresses[1] = other or addresses[1]
         body = "".join(f"    {line}\n" for line in code.splitlines())
         process = subprocess.Popen(
-            [sys.executable, "-c", BEGIN + body, *addresses],
+            [sys.executable, "-c", BEGIN + body, str(limit), *addresses],
             cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         running.append(process)
@@ -109,9 +112,9 @@ def test_one_that_is_gone_is_noticed_in_what_takes_long(start):
 
 
 def test_what_takes_long_has_an_end_too(start, greeter):
-    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=greeter))
+    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=greeter, limit=0.5))
     assert code == -signal.SIGUSR1
-    assert "waited 10 s for the other workers (compiling): all answer, but one of them does not go on" in errors
+    assert "waited 5 s for the other workers (compiling): all answer, but one of them does not go on" in errors
 
 
 def test_a_worker_that_takes_connections_and_says_nothing_is_named(start, listener):

@@ -57,21 +57,24 @@ def calls(prediction, classes=("low", "high"), name="prediction"):
     return [Call("serving_default", {"rows": rows}, expected, ["a from row 0 (eval)", "b from row 8 (eval)"])]
 
 
-def test_a_folder_that_is_there_may_lie_in_one_whose_name_is_a_glob(saved, tmp_path, monkeypatch):
-    shutil.copytree(saved, tmp_path / "in[1]" / "model")
-    monkeypatch.chdir(tmp_path / "in[1]")  # what a job names, such as out/model, is relative to it
-    with FreshProcess() as process:
+@pytest.fixture(scope="module")
+def answers(saved, tmp_path_factory):
+    """What a strange process says of a SavedModel in a folder whose name is a glob."""
+    folder = tmp_path_factory.mktemp("strange") / "in[1]"
+    shutil.copytree(saved, folder / "model")
+    with pytest.MonkeyPatch.context() as patch, FreshProcess() as process:
+        patch.chdir(folder)  # what a job names, such as out/model, is relative to it
         process.ask("model", calls([[2.0, 4.0], [6.0, 8.0]]))
-        (found,) = process.answers("model")
+        return process.answers("model")
+
+
+def test_a_folder_that_is_there_may_lie_in_one_whose_name_is_a_glob(answers):
+    (found,) = answers
     assert found["prediction"].numpy().tolist() == [[2.0, 4.0], [6.0, 8.0]]
 
 
-def test_what_a_strange_process_says_is_compared_row_by_row(saved):
-    right = calls([[2.0, 4.0], [6.0, 8.0]])
-    with FreshProcess() as process:
-        process.ask(saved, right)
-        answers = process.answers(saved)
-    check_answers(saved, right, answers, {})
+def test_what_a_strange_process_says_is_compared_row_by_row(saved, answers):
+    check_answers(saved, calls([[2.0, 4.0], [6.0, 8.0]]), answers, {})
     what = "the SavedModel is not the trained model: 'prediction' of its signature 'serving_default'"
     with pytest.raises(
         JobFailed, match=what + r" is 8 where the model gives 8\.5, for b from row 8 \(eval\); do not serve it$"

@@ -422,6 +422,7 @@ def test_what_was_trained_on_a_gpu_runs_without_one(served, tmp_path, monkeypatc
     assert np.isfinite(outputs["reconstruction"]).all()
 
 
+@pytest.mark.parametrize("served", ["fleet"], indirect=True)  # how values are scaled has no part in it
 def test_a_review_that_fails_does_not_undo_a_training_run(served, monkeypatch, capsys):
     def fails(*_):
         raise ValueError("of a picture")

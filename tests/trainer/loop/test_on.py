@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.launcher.cli import main as command
+from beamfeed.trainer.main import main
 from tests.tables import Lake, make_table
 
 TRAIN = {
@@ -19,13 +18,14 @@ TRAIN = {
     "feed": {"batch_size": 16},
     "epochs": 2,
     "on": {"runs": 2, "replay": 0.3},
+    "review": {"baselines": "none"},  # losses by age have no part in them
 }
 
 
 def train(job, *overrides):
-    program = [sys.executable, "-m", "beamfeed.trainer.main", "--job", str(job)]
+    """In this process; returns the exit code."""
     sets = (part for override in overrides for part in ("--set", override))
-    return subprocess.run([*program, *sets], capture_output=True, text=True)
+    return main(["--job", str(job), *sets])
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,8 @@ def lake(tmp_path_factory):
     lake = Lake(tmp_path_factory.mktemp("on"))
     lake.job["output"] |= {"grow": True, "shards": 4}
     lake.job |= {"label": {"column": "fraud", "classes": "auto", "name": "label"}}
-    del lake.job["features"]["note"]
+    # Which shards are read hangs on no feature; a linear model of few is fitted at once.
+    lake.job["features"] = {name: lake.job["features"][name] for name in ("row", "amount", "count", "kind")}
     lake.job["train"] = TRAIN | {"workdir": str(lake.folder / "model")}
     for day in range(3):
         for part in range(4):
@@ -59,7 +60,7 @@ def test_only_the_shards_of_the_last_runs_and_some_older_ones_are_read(lake, cap
     done = train(lake.folder / "job.yaml")
     for number, path in enumerate(moved):
         shutil.move(aside / str(number), path)
-    assert done.returncode == 0, done.stderr
+    assert done == 0
     review = json.loads((lake.folder / "model" / "review.json").read_text())
     for split in ("eval", "test"):
         parts = review["splits"][split]["by_age"]
@@ -80,15 +81,16 @@ def test_only_the_shards_of_the_last_runs_and_some_older_ones_are_read(lake, cap
     assert "of the last 2 runs" in capfd.readouterr().out
 
 
-def test_runs_that_were_merged_cannot_be_told(lake):
+def test_runs_that_were_merged_cannot_be_told(lake, capfd):
     job = lake.folder / "job.yaml"
     half = ["train.on={runs: 3}", f"train.workdir={lake.folder}/half"]
-    assert train(job, *half, "train.max_steps=3").returncode == 0
+    assert train(job, *half, "train.max_steps=3") == 0
     assert command(["compact", str(job)]) == 0
-    done = train(job)
-    assert done.returncode == 2
-    assert "train.on.runs: is 2, but not all windows of these runs are in shards of their own" in done.stderr
-    assert train(job, *half, "train.max_steps=3").returncode == 0  # complete
-    done = train(job, *half, "train.max_steps=6")
-    assert done.returncode == 2
-    assert "half: holds a training run on shards (train.on) that beamfeed compact has merged since" in done.stderr
+    capfd.readouterr()
+    assert train(job) == 2
+    told = "train.on.runs: is 2, but not all windows of these runs are in shards of their own"
+    assert told in capfd.readouterr().err
+    assert train(job, *half, "train.max_steps=3") == 0  # complete
+    assert train(job, *half, "train.max_steps=6") == 2
+    told = "half: holds a training run on shards (train.on) that beamfeed compact has merged since"
+    assert told in capfd.readouterr().err
