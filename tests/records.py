@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from framing import read_framed
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field
@@ -65,9 +66,8 @@ def make_records(
 def windows_of(manifest: Manifest, output: str, split: str, names: Sequence[str]) -> Iterator[tuple]:
     """The windows of a split, by a plain loop over the shards: for each field its values, as nested tuples."""
     length, stride = manifest.windows.length, manifest.windows.stride
-    kind = "GZIP" if manifest.compression == "gzip" else ""
     for path in manifest.shard_paths(output, split):
-        for serialized in tf.data.TFRecordDataset(path, kind).as_numpy_iterator():
+        for serialized in read_framed(path, manifest.compression):
             feature = tf.train.Example.FromString(serialized).features.feature
             values = {field.name: decode(feature, field) for field in manifest.fields}
             rows = next(len(values[field.name]) for field in manifest.fields if field.per == "row")
