@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import yaml
+from framing import read_framed
 from PIL import Image
 
 TURNS = {
@@ -119,8 +120,8 @@ class Album:
         kinds = {"float32": "float_list", "int64": "int64_list"}
         found = {}
         for path in sorted((self.data / split).rglob("*.tfrecord")):
-            for record in tf.data.TFRecordDataset(str(path)):
-                features = tf.train.Example.FromString(record.numpy()).features.feature
+            for record in read_framed(path):
+                features = tf.train.Example.FromString(record).features.feature
                 lists = {
                     name: list(getattr(features[name], kinds.get(field["dtype"], "bytes_list")).value)
                     for name, field in fields.items()

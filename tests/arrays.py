@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import yaml
+from framing import read_framed
 
 
 class Pile:
@@ -62,8 +63,8 @@ class Pile:
         fields = {field["name"]: field for field in self.manifest["fields"]}
         found: dict[int, dict[str, object]] = {}
         for path in sorted((self.data / split).rglob("*.tfrecord")):
-            for record in tf.data.TFRecordDataset(str(path)):
-                features = tf.train.Example.FromString(record.numpy()).features.feature
+            for record in read_framed(path):
+                features = tf.train.Example.FromString(record).features.feature
                 values = {name: _values(features[name], field) for name, field in fields.items()}
                 for place, number in enumerate(values["row"]):
                     assert int(number) not in found

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from framing import read_framed
 
 
 def make_table(rows: int, seed: int = 0, features: int = 3, **columns: np.ndarray) -> pa.Table:
@@ -155,13 +156,12 @@ def read_labels(output: Path, split: str, name: str) -> dict[str, dict[int, floa
 
 
 def read_records(output: Path, split: str) -> Iterator:
-    """The features of every record of a split, read by TensorFlow."""
+    """The features of every record of a split, parsed by protobuf."""
     import tensorflow as tf
 
     manifest = json.loads((output / "manifest.json").read_text())
-    compression = "GZIP" if manifest["compression"] == "gzip" else ""
     grown = manifest["splits"][split]["shards"].get("file", [])
     paths = [output / name for name in grown] or sorted((output / manifest["data"] / split).glob("*.tfrecord"))
-    for path in map(str, paths):
-        for raw in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
+    for path in paths:
+        for raw in read_framed(path, manifest["compression"]):
             yield tf.train.Example.FromString(raw).features.feature

@@ -1,12 +1,11 @@
 """Records of many fields, and what a plain loop over the shards finds in them."""
 
-import gzip
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from framing import read_framed
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field
@@ -68,7 +67,7 @@ def windows_of(manifest: Manifest, output: str, split: str, names: Sequence[str]
     """The windows of a split, by a plain loop over the shards: for each field its values, as nested tuples."""
     length, stride = manifest.windows.length, manifest.windows.stride
     for path in manifest.shard_paths(output, split):
-        for serialized in read_frames(path, manifest.compression):
+        for serialized in read_framed(path, manifest.compression):
             feature = tf.train.Example.FromString(serialized).features.feature
             values = {field.name: decode(feature, field) for field in manifest.fields}
             rows = next(len(values[field.name]) for field in manifest.fields if field.per == "row")
@@ -76,15 +75,6 @@ def windows_of(manifest: Manifest, output: str, split: str, names: Sequence[str]
                 yield tuple(
                     pick(values[name], manifest.field(name).per, number, start, length) for name in names
                 )  # fmt: skip
-
-
-def read_frames(path: str, compression: str) -> Iterator[bytes]:
-    """The records of a TFRecord file: each stands behind its length and that one's CRC, and before its own."""
-    with gzip.open(path) if compression == "gzip" else open(path, "rb") as file:
-        while header := file.read(12):
-            (length,) = struct.unpack("<Q", header[:8])
-            yield file.read(length)
-            file.read(4)
 
 
 def pick(values: list[Any], per: str, number: int, start: int, length: int) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 import yaml
+from framing import read_framed
 
 KINDS = ["shop", "fuel", "web", None]
 WORDS = ["Win", "a", "prize", "now", "call", "me", "später", "ok"]
@@ -117,11 +118,12 @@ class Lake:
         return self._rows_of(sorted((self.data / folder).rglob("*.tfrecord")))
 
     def _rows_of(self, paths: list[Path]) -> dict[str, dict[str, np.ndarray]]:
-        fields = {field["name"]: field for field in self.manifest["fields"]}
+        manifest = self.manifest
+        fields = {field["name"]: field for field in manifest["fields"]}
         found = {}
         for path in paths:
-            for record in tf.data.TFRecordDataset(str(path)):
-                features = tf.train.Example.FromString(record.numpy()).features.feature
+            for record in read_framed(path, manifest["compression"]):
+                features = tf.train.Example.FromString(record).features.feature
                 values = {name: _values(features, field) for name, field in fields.items()}
                 for place, name in enumerate(values["row"]):
                     assert name.decode() not in found

@@ -7,7 +7,8 @@ import pytest
 
 from beamfeed.contract.dataset.manifest import Shard, find_manifest
 from beamfeed.launcher.cli import main as command
-from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.batching import Batching
+from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.tools.verify_dataset import verify
 from beamfeed.transforms.compact import plan_merges
 from tests.fleets import Fleet, make_table
@@ -54,8 +55,8 @@ def lake_of(folder, days, **job):
 
 def epoch_of(output, split="train", seed=4):
     """The values of an epoch of a training run, in order."""
-    batches = load_dataset(str(output), split, batch_size=16, seed=seed, fields=["row", "numbers"], shuffle=200)
-    return list(batches.as_numpy_iterator())
+    batching = Batching(batch_size=16, seed=seed, shuffle=200)
+    return [batch.fields for batch in BatchReader(str(output), split, batching, ["row", "numbers"]).read()]
 
 
 def assert_equal_epochs(one, other):

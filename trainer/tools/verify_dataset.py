@@ -45,8 +45,9 @@ def read_counts(path: str, compression: str, measure: Measure) -> Iterator[np.nd
         to it.
     """
     try:
+        # Called from here: in a map of the dataset it would be traced and optimized again for each shard.
         for serialized in open_shard(path, compression).batch(RECORDS):
-            yield measure(serialized).numpy()  # in a `map` it would be traced again for each shard
+            yield measure(serialized).numpy()
     except tf.errors.NotFoundError:
         raise UserError(f"{path}: is missing") from None
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
