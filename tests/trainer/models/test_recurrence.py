@@ -69,9 +69,7 @@ def rows_of(batch, length, features=3):
 
 
 @pytest.mark.parametrize("cell", LAYERS)
-@pytest.mark.parametrize(
-    ("length", "batch"), [(1, 7), (3, 7), (4, 7), (5, 7), (9, 1)]
-)  # rows go four at once
+@pytest.mark.parametrize(("length", "batch"), [(1, 7), (3, 7), (4, 7), (5, 7), (9, 1)])  # rows go four at once
 def test_values_and_gradients_are_those_of_keras(cell, length, batch):
     found = compare(cell, rows_of(batch, length), return_sequences=True, return_state=True)
     assert found == {"gru": 2 + 4, "lstm": 3 + 4}[cell]
