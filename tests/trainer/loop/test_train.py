@@ -16,6 +16,7 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Increment, write_manifest
+from beamfeed.contract.dataset.result import write_result
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
@@ -29,9 +30,21 @@ from beamfeed.trainer.tools import list_checkpoints
 
 def train(job, written):
     """Trains and exports, as `trainer.main` does."""
-    outcome = loop.train_and_evaluate(job, written.manifest, connect(WorkerInfo()))
-    export_run(job, written.manifest, outcome)
-    return outcome.result
+    trained = loop.train_and_evaluate(job, written.manifest, connect(WorkerInfo()))
+    export_run(job, written.manifest, trained)
+    return trained.result
+
+
+def train_only(job, written):
+    """The same without the export, which takes longer."""
+    trained = loop.train_and_evaluate(job, written.manifest, connect(WorkerInfo()))
+    write_result(job.train.workdir, trained.result)
+    return trained
+
+
+def assert_same_weights(trained, other):
+    for a, b in zip(trained.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def lines(job):
@@ -112,32 +125,31 @@ def test_the_export_agrees_with_the_model(trained):
 @pytest.mark.slow
 def test_two_epochs_and_two_more_equal_four(job, written, tmp_path):
     other = str(tmp_path / "whole")
-    train(job(epochs=2), written)
-    train(job(epochs=4), written)
-    train(job(epochs=4, workdir=other), written)
+    train_only(job(epochs=2), written)
+    resumed = train_only(job(epochs=4), written)
+    whole = train_only(job(epochs=4, workdir=other), written)
     assert without_times(lines(job())) == without_times(lines(job(workdir=other)))
-    for resumed, whole in zip(exported(job()).get_weights(), exported(job(workdir=other)).get_weights(), strict=True):
-        np.testing.assert_array_equal(resumed, whole)
+    assert_same_weights(resumed, whole)
 
 
 @pytest.mark.long
 def test_a_lost_epoch_is_run_again_and_told_once(job, written):
     made = job(epochs=3)
-    train(made, written)
+    train_only(made, written)
     before = lines(made)
     # As after a crash between the third epoch's metrics and its checkpoint.
     os.remove(os.path.join(RunLayout(made.train.workdir).checkpoints, "step-000000024.json"))
-    train(made, written)
+    train_only(made, written)
     assert without_times(lines(made)) == without_times(before)
 
 
 @pytest.mark.slow
 def test_early_stopping_stops_and_stays_stopped(job, written):
     made = job(epochs=9, early_stopping={"patience": 2, "min_delta": 10.0})
-    result = train(made, written)
+    result = train_only(made, written).result
     # The first epoch is the reference; none of the next two is better by 10.
     assert (result.epochs, result.stopped_early) == (3, True)
-    assert train(made, written).epochs == 3
+    assert train_only(made, written).result.epochs == 3
     assert len(lines(made)) == 3
 
 
@@ -161,7 +173,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("feed", [{"cache": "memory"}, pytest.param({"cache": "file"}, marks=pytest.mark.long)])
 def test_feeds(job, written, feed):
-    result = train(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written)
+    result = train_only(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written).result
     assert result.last_loss < result.first_loss
 
 
@@ -226,17 +238,16 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
         options["optimizer"]["ema"] = 0.9
         options["devices"] = {"accumulate": 3}
     whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
-    train(whole, written)
+    expected = train_only(whole, written)
     stops = 0
     for calls in (2, 4, 1, 3):
         with pytest.raises(Preempted):
             loop.train_and_evaluate(stopped, written.manifest, connect(WorkerInfo()), Stopping(calls))
         stops += 1
-    train(stopped, written)
+    resumed = train_only(stopped, written)
     assert stops == 4
     assert without_times(lines(stopped)) == without_times(lines(whole))
-    for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same_weights(resumed, expected)
 
 
 @pytest.mark.slow
@@ -262,25 +273,24 @@ def test_some_steps_are_recorded_and_change_nothing(job, written, tmp_path, caps
 def test_evaluated_every_few_steps_and_ended_by_their_number(job, written, tmp_path):
     options = {"epochs": 4, "feed": {"batch_size": 8, "shuffle": 32}, "evaluate_every": 5, "max_steps": 13}
     whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
-    result = train(whole, written)
+    expected = train_only(whole, written)
     found = lines(whole)
     assert [line["step"] for line in found] == [5, 10, 13]
-    assert (result.steps, find_finished(whole, written.manifest)) == (13, result)
+    assert (expected.result.steps, find_finished(whole, written.manifest)) == (13, expected.result)
     with pytest.raises(Preempted):
         loop.train_and_evaluate(stopped, written.manifest, connect(WorkerInfo()), Stopping(3))
-    train(stopped, written)
+    resumed = train_only(stopped, written)
     assert without_times(lines(stopped)) == without_times(found)
-    for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same_weights(resumed, expected)
     ended = job(workdir=str(tmp_path / "ended"), **{**options, "max_steps": 2})  # calls of one step at first
     with pytest.raises(Preempted):  # in the call that ends with the last step
         loop.train_and_evaluate(ended, written.manifest, connect(WorkerInfo()), Stopping(1))
     assert list(find_checkpoints(RunLayout(ended.train.workdir).checkpoints)) == [2]
-    train(ended, written)
+    train_only(ended, written)
     assert [line["step"] for line in lines(ended)] == [2]
     more = job(workdir=str(tmp_path / "whole"), **{**options, "max_steps": 16})
     assert find_finished(more, written.manifest) is None
-    train(more, written)
+    train_only(more, written)
     assert [line["step"] for line in lines(more)] == [5, 10, 13, 15, 16]
 
 
@@ -301,14 +311,14 @@ def test_a_run_on_a_dataset_that_has_grown_is_told_how_to_go_on(job, written, tm
 def test_a_damaged_checkpoint_and_a_step_to_go_back_to_end_with_the_same_bits(job, written, tmp_path, capsys):
     options = {"epochs": 4, "feed": {"batch_size": 8, "shuffle": 32}, "checkpoint": {"every_steps": 3, "keep": 9}}
     whole, damaged = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "damaged"))
-    result = train(whole, written)
+    expected = train_only(whole, written)
     with pytest.raises(Preempted):
         loop.train_and_evaluate(damaged, written.manifest, connect(WorkerInfo()), Stopping(6))
     names = RunLayout(damaged.train.workdir)
     before, last = list(find_checkpoints(names.checkpoints))[-2:]
     with open(find_checkpoints(names.checkpoints)[last] + ".data-00000-of-00001", "r+b") as file:
         file.truncate(1000)
-    train(damaged, written)
+    train_only(damaged, written)
     assert f"is damaged (Read less bytes than requested); going on from step {before}" in capsys.readouterr().err
     assert without_times(lines(damaged)) == without_times(lines(whole))
 
@@ -316,16 +326,15 @@ def test_a_damaged_checkpoint_and_a_step_to_go_back_to_end_with_the_same_bits(jo
     steps = list(find_checkpoints(names.checkpoints))
     assert [int(line.split()[0]) for line in told[1:]] == steps
     again = loop.train_and_evaluate(damaged, written.manifest, connect(WorkerInfo()), start=Start(from_step=steps[3]))
-    assert again.result.model_copy(update={"seconds": 0}) == result.model_copy(update={"seconds": 0})
+    assert again.result.model_copy(update={"seconds": 0}) == expected.result.model_copy(update={"seconds": 0})
     assert without_times(lines(damaged)) == without_times(lines(whole))
-    for a, b in zip(again.weights, exported(whole).get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same_weights(again, expected)
 
 
 @pytest.mark.slow
 def test_the_last_checkpoints_stay(job, written):
     made = job(epochs=3, checkpoint={"every_steps": 2, "keep": 2})
-    train(made, written)
+    train_only(made, written)
     names = RunLayout(made.train.workdir)
     assert list(find_checkpoints(names.checkpoints)) == [22, 24]
     assert len(os.listdir(names.checkpoints)) == 2 * 3
@@ -335,7 +344,7 @@ def test_the_last_checkpoints_stay(job, written):
 @pytest.mark.long
 def test_the_best_weights_that_any_checkpoint_knows_of_stay(job, written):
     made = job(epochs=8, checkpoint={"keep": 4}, optimizer={"learning_rate": 0.001})
-    train(made, written)
+    train_only(made, written)
     names = RunLayout(made.train.workdir)
     known = []
     for prefix in find_checkpoints(names.checkpoints).values():
@@ -431,26 +440,26 @@ def test_steps_of_float16_that_are_skipped_are_counted(job, written, tmp_path, m
         return job(model=model, epochs=12, devices={"precision": "mixed_float16"}, **more)
 
     some = made("first", workdir=str(tmp_path / "some"), optimizer={"name": "sgd", "learning_rate": 1e-12})
-    train(some, written)
+    train_only(some, written)
     skipped = [line["skipped_steps"] for line in lines(some)]
     assert skipped[0] == 8
     assert min(skipped) == 0
     assert f"{skipped[0]} steps skipped" in capsys.readouterr().err
     with pytest.raises(JobFailed, match=r"the gradients are not finite in epoch .* all steps are skipped"):
-        train(made("always"), written)
+        train_only(made("always"), written)
 
 
 @pytest.mark.slow
 def test_data_prepared_anew_under_a_running_training_are_told(job, written, capsys):
     shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
     write_manifest(written.output, shown)
-    train(job(epochs=1), written)
+    train_only(job(epochs=1), written)
     assert "was preprocessed again while this training runs" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_checkpoint_of_another_model_is_told(job, written):
-    train(job(epochs=1), written)
+    train_only(job(epochs=1), written)
     other = {"name": "recurrent_autoencoder", "cell": "gru", "units": [5], "latent": 2}
     with pytest.raises(UserError, match="another model or optimizer"):
-        train(job(epochs=2, model=other), written)
+        train_only(job(epochs=2, model=other), written)
