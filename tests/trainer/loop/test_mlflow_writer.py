@@ -86,7 +86,7 @@ def test_a_training_run_and_its_going_on_are_one_run(job, client, tmp_path):
         assert "mlflow" not in (result.stdout + result.stderr).lower()
     (run,) = runs_of(client, made)
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
-    assert run.data.params["model.name"] == "recurrent_autoencoder"
+    assert run.data.params["model.name"] == "dense_autoencoder"
     assert run.data.params["feed.batch_size"] == "8"
     with open(RunLayout(made.train.workdir).metrics) as file:
         lines = [json.loads(line) for line in file]
