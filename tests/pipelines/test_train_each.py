@@ -277,7 +277,7 @@ def test_a_trainer_that_crashes_loses_one_group(fleet, out, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.long)])
 def test_a_partition_is_trained_as_the_trainer_alone_does_it(tmp_path, compression):
     lake = Lake(tmp_path)
     for day in range(2):

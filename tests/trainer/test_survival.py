@@ -49,6 +49,7 @@ def job_file(helpers, data, tmp_path):
             "feed": {"batch_size": 16, "shuffle": 200},
             "checkpoint": {"every_steps": 10},
             "worker_timeout": "60s",
+            "review": {"baselines": "none"},
             **train,
         }
         job = helpers.make_job(data.output, workdir=str(tmp_path / name), **section)
