@@ -216,11 +216,10 @@ class _Lease:
         except PreconditionFailed:
             if self._is_mine():
                 return
-            blob = self._bucket.get_blob(self._name)
+            blob, holder = self._read()
             if blob is None:  # given back just now
                 self._take_over(0)
                 return
-            holder = _parse(blob.download_as_bytes())
             silent = (datetime.now(UTC) - blob.updated).total_seconds()
             if silent < LASTS_SECONDS and not self._died(holder):
                 raise _busy(
@@ -244,11 +243,20 @@ class _Lease:
 
     def _is_mine(self) -> bool:
         """Whether it was this process that wrote last, and the answer was lost on the way; goes on from there."""
-        blob = self._bucket.get_blob(self._name)
-        if blob is None or _parse(blob.download_as_bytes()).get("token") != self._me["token"]:
+        blob, holder = self._read()
+        if blob is None or holder.get("token") != self._me["token"]:
             return False
         self._generation = blob.generation
         return True
+
+    def _read(self) -> tuple[Any, dict[str, Any]]:
+        """The object as it is now, None where there is none, and what it says of its holder."""
+        from google.api_core.exceptions import NotFound
+
+        while (blob := self._bucket.get_blob(self._name)) is not None:
+            with suppress(NotFound):  # renewed or given back since: a generation that was replaced cannot be read
+                return blob, _parse(blob.download_as_bytes())
+        return None, {}
 
     def _died(self, holder: dict[str, Any]) -> bool:
         """Whether the holder was a process of this machine that is no more."""

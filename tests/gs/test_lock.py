@@ -16,7 +16,7 @@ HOLD = """
 import sys
 from beamfeed.contract.storage import lock
 from beamfeed.contract.errors import UserError
-lock.RENEWED_SECONDS = 0.2
+lock.RENEWED_SECONDS = float((*sys.argv, 0.2)[2])
 try:
     with lock.hold(sys.argv[1]):
         print("held", flush=True)
@@ -27,10 +27,10 @@ except UserError as error:
 
 
 @contextmanager
-def holding(gs, host: str = ""):
+def holding(gs, host: str = "", renewed: float = 0.2):
     script = f"import socket\nsocket.gethostname = lambda: {host!r}\n{HOLD}" if host else HOLD
     with subprocess.Popen(
-        [sys.executable, "-c", script, gs.url("out", "lock.json")],
+        [sys.executable, "-c", script, gs.url("out", "lock.json"), str(renewed)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=gs.env, cwd=gs.root, text=True,
     ) as process:  # fmt: skip
         assert process.stdout.readline() == "held\n", process.stderr.read()
@@ -53,6 +53,23 @@ def test_excludes_others_and_is_gone_after(gs):
         process.communicate()
     assert gs.list("out") == []
     assert attempt(gs) == "held"
+
+
+def test_a_lease_that_is_renewed_while_it_is_read(gs):
+    code = f"""
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import lock
+for _ in range(30):
+    try:
+        with lock.hold({gs.url("out", "lock.json")!r}):
+            print("held")
+    except UserError as error:
+        print(error)
+"""
+    with holding(gs, renewed=0.002) as process:
+        lines = gs.python("-c", code).stdout.splitlines()
+        assert len(lines) == 30
+        assert [line for line in lines if f": process {process.pid} on " not in line] == []
 
 
 def test_a_dead_holder(gs):
