@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Described, Float32, OneOf, Section, names_code
+from beamfeed.contract.config.section import Float32, InWords, OneOf, Section, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -142,7 +142,7 @@ class Cross(Section):
     reads: ClassVar[Literal["text"]] = "text"
 
     type: Literal["cross"]
-    of: Annotated[list[str], Field(min_length=2, max_length=8), Described("a list of 2 to 8 columns")] = Field(
+    of: Annotated[list[str], Field(min_length=2, max_length=8), InWords("a list of 2 to 8 columns")] = Field(
         description="The columns."
     )
     hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are hashed to.")

@@ -14,7 +14,7 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import STEPS, Prepare, Windows
-from beamfeed.contract.config.section import Described, OneOrMore, Section
+from beamfeed.contract.config.section import InWords, OneOrMore, Section
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
 from beamfeed.contract.config.sources.none import NoSource
@@ -34,7 +34,7 @@ class Job(Section):
     name: Annotated[
         str,
         Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"),
-        Described("letters, digits, _ . and -, with a letter or a digit first, such as fleet-2"),
+        InWords("letters, digits, _ . and -, with a letter or a digit first, such as fleet-2"),
     ] = Field(description="Names the job in logs and on runners.")
     source: Source = Field(description="Which files to read, and what they hold: one section for each kind.")
     prepare: Prepare = Prepare()

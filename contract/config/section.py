@@ -22,7 +22,7 @@ from beamfeed.contract.storage.files import is_remote
 
 
 @dataclass(frozen=True)
-class Described:
+class InWords:
     """Annotates a value with the words by which messages describe it, where what the file holds is not allowed.
 
     Args:
@@ -36,13 +36,13 @@ class Described:
 FieldName = Annotated[
     str,
     Field(pattern=r"^[a-z][a-z0-9_]*$"),
-    Described("small letters, digits and _, with a letter first, such as fault_2"),
+    InWords("small letters, digits and _, with a letter first, such as fault_2"),
 ]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Float32 = Annotated[  # what a value may count as that is stored as float32: it must not become infinite there
-    float, Field(ge=-3.4e38, le=3.4e38, allow_inf_nan=False), Described("a number that float32 can hold")
+    float, Field(ge=-3.4e38, le=3.4e38, allow_inf_nan=False), InWords("a number that float32 can hold")
 ]
-Duration = Annotated[str | int | float, Described("a duration, such as 5s, 250ms or 1h, or a number above 0")]
+Duration = Annotated[str | int | float, InWords("a duration, such as 5s, 250ms or 1h, or a number above 0")]
 
 
 def _reached(path: str) -> str:

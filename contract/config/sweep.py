@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from beamfeed.contract.config.section import Described, Section
+from beamfeed.contract.config.section import InWords, Section
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
@@ -15,7 +15,7 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
-Number = Annotated[int | float, BeforeValidator(_number), Described("a number")]
+Number = Annotated[int | float, BeforeValidator(_number), InWords("a number")]
 
 
 class Range(Section):

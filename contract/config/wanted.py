@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from beamfeed.contract.config.section import Described, OneOf, OneOrMore, Section
+from beamfeed.contract.config.section import InWords, OneOf, OneOrMore, Section
 
 Key = tuple[str | int, ...]
 LONGEST = 60  # characters of a value that are shown
@@ -80,7 +80,7 @@ def _shown(value: Any, depth: int) -> str:
 def _alternatives(annotation: Any, limits: _Limits) -> list[str]:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        fixed = [metadata.words for metadata in annotation.__metadata__ if isinstance(metadata, Described)]
+        fixed = [metadata.words for metadata in annotation.__metadata__ if isinstance(metadata, InWords)]
         return fixed or _alternatives(inner[0], _limits(annotation.__metadata__, limits))
     if origin in (Union, types.UnionType):
         return [words for member in inner if member is not type(None) for words in _alternatives(member, limits)]

@@ -12,7 +12,7 @@ from pydantic import Field
 from beamfeed.contract import options, storage
 from beamfeed.contract.arguments import flat
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Described
+from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.stage import PREPROCESS, Stage
@@ -33,22 +33,20 @@ BeamOptions = Annotated[
 Project = Annotated[
     str,
     Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"),
-    Described("the id of a project (not its number), such as my-project"),
+    InWords("the id of a project (not its number), such as my-project"),
 ]
-Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Described("a region, such as europe-west1")]
+Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), InWords("a region, such as europe-west1")]
 Account = Annotated[
     str,
     Field(pattern=r"^[^@\s]+@[^@\s]+$"),
-    Described("an e-mail address, such as name@my-project.iam.gserviceaccount.com"),
+    InWords("an e-mail address, such as name@my-project.iam.gserviceaccount.com"),
 ]
 LabelKey = Annotated[
     str,
     Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"),
-    Described("at most 63 small letters, digits, _ and -, a letter first"),
+    InWords("at most 63 small letters, digits, _ and -, a letter first"),
 ]
-VariableName = Annotated[
-    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), Described("the name of a variable, such as TZ")
-]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), InWords("the name of a variable, such as TZ")]
 
 
 class Patience:

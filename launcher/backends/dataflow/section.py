@@ -4,11 +4,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Described, Section
+from beamfeed.contract.config.section import InWords, Section
 from beamfeed.launcher.backends.remote import Account, BeamOptions, LabelKey, Project, Region
 
 GcsPath = Annotated[
-    str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), Described("a gs:// path, such as gs://bucket/tmp")
+    str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), InWords("a gs:// path, such as gs://bucket/tmp")
 ]
 
 

@@ -4,21 +4,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Described, Duration, Section
+from beamfeed.contract.config.section import Duration, InWords, Section
 from beamfeed.launcher.backends.remote import VariableName
 
 # Of an object of Kubernetes, also of a namespace.
 Name = Annotated[
     str,
     Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
-    Described("small letters, digits and -, such as fleet-data"),
+    InWords("small letters, digits and -, such as fleet-data"),
 ]
 Quantity = Annotated[
     str,
     Field(pattern=r"^[0-9]+(\.[0-9]+)?[KMGT]i?$"),
-    Described("an amount of memory, such as 16Gi"),
+    InWords("an amount of memory, such as 16Gi"),
 ]
-MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), Described("an absolute path, such as /data")]
+MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), InWords("an absolute path, such as /data")]
 
 # By these the workers find each other.
 RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX")

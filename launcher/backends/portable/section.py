@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from beamfeed.contract.config.section import Described, FilePath, Section
+from beamfeed.contract.config.section import FilePath, InWords, Section
 from beamfeed.launcher.backends.remote import BeamOptions
 
 
@@ -19,7 +19,7 @@ Address = Annotated[
     str,
     Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$"),
     AfterValidator(_has_a_port),
-    Described("a host and a port, such as jobserver:8099"),
+    InWords("a host and a port, such as jobserver:8099"),
 ]
 # They say where the job goes and who works on it, which the keys of the section do.
 RESERVED = (

@@ -4,13 +4,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Described, FilePath, Section
+from beamfeed.contract.config.section import FilePath, InWords, Section
 
 # As sbatch reads it: minutes, minutes:seconds, hours:minutes:seconds, or days before these.
-Time = Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$"), Described("a time, such as 12:00:00")]
-Memory = Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$"), Described("a size, such as 64G")]
-Name = Annotated[str, Field(pattern=r"^[^\s]+$"), Described("a name without a space")]
-OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$"), Described("the long name of an option of sbatch")]
+Time = Annotated[str, Field(pattern=r"^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$"), InWords("a time, such as 12:00:00")]
+Memory = Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$"), InWords("a size, such as 64G")]
+Name = Annotated[str, Field(pattern=r"^[^\s]+$"), InWords("a name without a space")]
+OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$"), InWords("the long name of an option of sbatch")]
 
 # By these a job is found again and its log read, or they are keys of the section.
 RESERVED = (
