@@ -12,10 +12,10 @@ from beamfeed.transforms.adopt.files import list_shards
 from beamfeed.transforms.adopt.request import Request
 from beamfeed.transforms.adopt.scan import scan_file
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.tfds.read import InWords, Hint
+from beamfeed.transforms.tfds.read import Described, Hint
 
 
-def adopt(folder, described=InWords(), **what) -> Manifest:
+def adopt(folder, described=Described(), **what) -> Manifest:
     request = Request(str(folder), str(folder), "lake", **what)
     candidates, found = list_shards(request.folder), []
     for stat in candidates.shards:
@@ -34,7 +34,7 @@ def test_splits_of_tensorflow_datasets(tmp_path):
     for split, rows in (("train", 3), ("validation", 2), ("unsupervised", 1)):
         write(tmp_path, f"train_set-{split}.tfrecord-00000-of-00001", *[{"x": 1.0, "y": n} for n in range(rows)])
     templates = dict.fromkeys(("train", "validation", "unsupervised"), "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}")
-    described = InWords("train_set", {"y": Hint((), ("a", "b", "c"), role="target")},
+    described = Described("train_set", {"y": Hint((), ("a", "b", "c"), role="target")},
                           {"train": 3, "validation": 5, "unsupervised": 1}, templates)  # fmt: skip
     manifest = adopt(tmp_path, described)
     assert {name: info.windows for name, info in manifest.splits.items()} == {"train": 3, "eval": 2, "test": 0}
@@ -99,12 +99,12 @@ def test_the_fingerprint_is_of_the_files_and_of_what_was_asked_for(tmp_path):
     path = write(tmp_path, "train.tfrecord", {"x": 1.0})
     files = [storage.stat(str(path))]
     request = Request(str(tmp_path), str(tmp_path), "lake")
-    nothing = InWords()
+    nothing = Described()
     first = fingerprint_of(request, files, nothing)
     assert fingerprint_of(request, files, nothing) == first
     assert fingerprint_of(Request(str(tmp_path), "elsewhere", "lake"), files, nothing) != first
     assert fingerprint_of(Request(str(tmp_path), str(tmp_path), "lake", keys=("x",)), files, nothing) != first
-    assert fingerprint_of(request, files, InWords(hints={"x": Hint((1,))})) != first
+    assert fingerprint_of(request, files, Described(hints={"x": Hint((1,))})) != first
     write(tmp_path, "train.tfrecord", {"x": 1.0}, {"x": 1.0})
     assert fingerprint_of(request, [storage.stat(str(path))], nothing) != first
 
