@@ -98,18 +98,20 @@ def weights(job) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 def test_it_begins_with_the_weights_and_goes_on_without_them(job, run, tmp_path):
-    base = job(workdir=str(tmp_path / "base"), max_steps=6)
+    model = {"name": "recurrent_autoencoder", "cell": "gru", "units": [4], "latent": 2}  # no kernel is fitted first
+    base = job(workdir=str(tmp_path / "base"), max_steps=6, model=model)
     assert run(base)[0] == 0
     still = {"name": "adam", "learning_rate": 1e-30}
     tuned = job(
-        workdir=str(tmp_path / "tuned"), max_steps=1, optimizer=still, init={"from": base.train.workdir}, seed=5
-    )
+        workdir=str(tmp_path / "tuned"), max_steps=1, optimizer=still, init={"from": base.train.workdir}, seed=5,
+        model=model,
+    )  # fmt: skip
     assert run(tuned)[0] == 0
     for name, value in weights(base).items():
         np.testing.assert_array_equal(weights(tuned)[name], value)
 
     part = {"from": RunLayout(base.train.workdir).model, "layers": ["encoder"]}
-    some = job(workdir=str(tmp_path / "some"), max_steps=1, optimizer=still, init=part, seed=5)
+    some = job(workdir=str(tmp_path / "some"), max_steps=1, optimizer=still, init=part, seed=5, model=model)
     assert run(some)[0] == 0
     for name, value in weights(base).items():
         same = np.array_equal(weights(some)[name], value)
