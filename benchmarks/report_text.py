@@ -242,12 +242,12 @@ def shapes_lines(shapes: list[dict]) -> Iterator[str]:
     failed = {f"{shape['family']}: {shape['shape']}": shape["failed"] for shape in shapes if "now" in shape["failed"]}
     for family in dict.fromkeys(shape["family"] for shape in shapes):
         first, *others = [shape for shape in shapes if shape["family"] == family]
-        told = [first["shape"]]
+        compared_shapes = [first["shape"]]
         for shape in others:
             if "now" not in shape["failed"]:
                 ratios = (times(shape[key].get("now"), first[key].get("now")) for key in ("seconds", "peak_rss_mb"))
-                told.append(f"{shape['shape']}: {', '.join(ratios)}")
-        yield f"- {family}: {'; '.join(told)}"
+                compared_shapes.append(f"{shape['shape']}: {', '.join(ratios)}")
+        yield f"- {family}: {'; '.join(compared_shapes)}"
     yield from left_out({name: {"failed": why["now"]} for name, why in failed.items()})
 
 
@@ -364,8 +364,8 @@ def torch_lines(measured: dict) -> Iterator[str]:
     results = ran(measured["results"])
     for name, entry in results.items():
         compared = f" ({times(entry['times_record_by_record'], 1)})" if "times_record_by_record" in entry else ""
-        told = f"{number(entry['windows_per_second'])} windows/s{compared}, {number(entry['peak_rss_mb'])} MB"
-        yield f"- {bold(name, 'torch_dataset*')}: {told}"
+        figures = f"{number(entry['windows_per_second'])} windows/s{compared}, {number(entry['peak_rss_mb'])} MB"
+        yield f"- {bold(name, 'torch_dataset*')}: {figures}"
 
 
 def train_lines(train: dict) -> Iterator[str]:

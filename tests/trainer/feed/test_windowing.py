@@ -19,12 +19,12 @@ from beamfeed.trainer.feed.windowing import find_windows, gather
 )
 def test_windows_are_copied_in_the_largest_pieces_that_all_records_keep_to(counts, length, stride, piece):
     field = Field(name="values", dtype="float32", shape=(2,), role="input")
-    wanted = FieldSelection((field,), field, Windows(length=length, stride=stride))
+    selection = FieldSelection((field,), field, Windows(length=length, stride=stride))
     rows = np.arange(2 * sum(counts), dtype="f4").reshape(-1, 2)
     lengths = tf.constant(counts, tf.int64)
     ones = tf.ones_like(lengths)
-    found = find_windows(Parsed({"values": tf.constant(rows)}, lengths, ones), ones, wanted)
-    windows = gather(found.columns, {"row": found.starts}, found.piece, wanted)["values"]
+    found = find_windows(Parsed({"values": tf.constant(rows)}, lengths, ones), ones, selection)
+    windows = gather(found.columns, {"row": found.starts}, found.piece, selection)["values"]
     assert found.piece == piece
     edges = np.cumsum([0, *counts])
     expected = [

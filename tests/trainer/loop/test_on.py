@@ -88,9 +88,9 @@ def test_runs_that_were_merged_cannot_be_told(lake, capfd):
     assert command(["compact", str(job)]) == 0
     capfd.readouterr()
     assert train(job) == 2
-    told = "train.on.runs: is 2, but not all windows of these runs are in shards of their own"
-    assert told in capfd.readouterr().err
+    message = "train.on.runs: is 2, but not all windows of these runs are in shards of their own"
+    assert message in capfd.readouterr().err
     assert train(job, *half, "train.max_steps=3") == 0  # complete
     assert train(job, *half, "train.max_steps=6") == 2
-    told = "half: holds a training run on shards (train.on) that beamfeed compact has merged since"
-    assert told in capfd.readouterr().err
+    message = "half: holds a training run on shards (train.on) that beamfeed compact has merged since"
+    assert message in capfd.readouterr().err
