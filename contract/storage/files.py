@@ -106,8 +106,8 @@ def open_input(path: str) -> Any:
 def read_bytes(path: str) -> bytes:
     """The whole of a small file."""
     if is_remote(path):
-        with _naming(path), _gcs().open_input_file(_bare(path)) as file:
-            return bytes(file.read())
+        with _naming(path), _gcs().open_input_stream(_bare(path), compression=None) as stream:
+            return bytes(stream.read())
     with open(path, "rb") as file:
         return file.read()
 

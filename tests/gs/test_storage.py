@@ -303,3 +303,28 @@ def test_an_object_that_is_there_is_taken_as_it_is_written(gs):
                  for pattern in {list(expected)}}}
         """)  # fmt: skip
     assert found == {pattern: [gs.url(name) for name in names] for pattern, names in expected.items()}
+
+
+def test_a_file_that_is_replaced_while_it_is_read(gs):
+    """A run's record is, by its launcher, while others ask for it: each reads one whole version, none an error."""
+    numbers = run(gs, f"""
+        import threading
+        path, done = "{gs.url()}/replaced.txt", threading.Event()
+        storage.write_text(path, "100")
+
+        def replace():
+            number = 100
+            while not done.is_set():
+                number += 1
+                storage.write_text(path, str(number))
+
+        writer = threading.Thread(target=replace)
+        writer.start()
+        try:
+            return [int(storage.read_text(path)) for _ in range(200)]
+        finally:
+            done.set()
+            writer.join()
+        """)  # fmt: skip
+    assert numbers == sorted(numbers)
+    assert numbers[-1] > 110
