@@ -212,6 +212,8 @@ def preprocess(
     if growth.published is not None:
         growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
         note(growth.describe(len(new)), sys.stdout)
+    if growth.adds:
+        source = source.adding(new)
     chosen = {stat.path for stat in new}
     files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)

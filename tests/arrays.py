@@ -60,9 +60,12 @@ class Pile:
 
     def rows(self, split: str) -> dict[int, dict[str, object]]:
         """The fields of each row of a split, by its number; protobuf reads the records."""
-        fields = {field["name"]: field for field in self.manifest["fields"]}
+        manifest = self.manifest
+        fields = {field["name"]: field for field in manifest["fields"]}
         found: dict[int, dict[str, object]] = {}
-        for path in sorted((self.data / split).rglob("*.tfrecord")):
+        of_runs = manifest["splits"][split]["shards"].get("file")
+        below = sorted((self.data / split).rglob("*.tfrecord"))
+        for path in below if of_runs is None else [self.output / name for name in of_runs]:
             for record in read_framed(path):
                 features = tf.train.Example.FromString(record).features.feature
                 values = {name: _values(features[name], field) for name, field in fields.items()}

@@ -132,12 +132,12 @@ class Growth:
         """The job by which files are read: with the classes of labels that the dataset has."""
         if self.published is None:
             return job
-        classes = {field.name: field.classes for field in self.published.fields if field.classes}
+        classes = {field.name: list(field.classes) for field in self.published.fields if field.classes}
         labels = [
-            label.model_copy(update={"classes": list(classes[label.name])}) if label.classes == "auto" else label
+            label.model_copy(update={"classes": classes[label.name]}) if label.classes == "auto" else label
             for label in job.label
         ]
-        return job.model_copy(update={"label": labels})
+        return job.model_copy(update={"label": labels, "source": job.source.with_classes(classes)})
 
     def rejects(self, output: str, was_short: Collection[str]) -> str:
         """What was set aside of the dataset that is added to, a line each, but for assets that are prepared again."""
@@ -343,6 +343,11 @@ def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Change
     again = {name_of(path): f"{path} {CHANGED}" for path in changes.changed}  # why assets are prepared again
     if changes.beside or (again and (not can_replace or None in again)):
         raise CannotGoOn(changes.why)
+    why = kind.why_not_behind(job, files, changes.new)
+    if why is not None:
+        if why:
+            raise CannotGoOn(why)
+        return replace(growth, adds=True), changes.new
     more = {name: stat.path for stat in changes.new if (name := name_of(stat.path)) in names - again.keys()}
     if not is_mixed:
         more.pop(None, None)

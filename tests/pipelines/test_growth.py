@@ -11,6 +11,7 @@ import pytest
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.launcher.cli import main as command
 from beamfeed.trainer.tools.verify_dataset import verify
+from tests.arrays import Pile
 from tests.fleets import Fleet, make_table
 from tests.tables import Lake
 from tests.tables import make_table as make_lake
@@ -604,3 +605,89 @@ def test_the_same_through_the_command_and_what_inspect_tells(tmp_path, capfd):
     assert command(["inspect", str(lake.output)]) == 0
     out = capfd.readouterr().out
     assert "grown in 2 runs" in out
+
+
+def pile_of(folder, parts, **job):
+    """Arrays in files that come one after the other; two of the arrays in the same files."""
+    pile = Pile(
+        folder,
+        inputs={"x": {"files": "x-*.npy", "scale": "standard"}, "image": "image-*.npy"},
+        outputs={"digit": {"files": "more-*.npz", "classes": "auto"}},
+        keys={"name": {"files": "more-*.npz"}},
+    )
+    pile.job["output"]["grow"] = True
+    pile.job |= job
+    for number in parts:
+        add_part(pile, number)
+    return pile
+
+
+def add_part(pile, number, digits=3):
+    rng = np.random.default_rng(number)
+    rows = 150 + 30 * number
+    x = rng.normal(number, 1, (rows, 3))
+    x[4, 1] = np.nan
+    np.save(pile.files / f"x-{number}.npy", x)
+    np.save(pile.files / f"image-{number}.npy", rng.integers(0, 255, (rows, 4, 4, 1), "u1"))
+    digit = rng.integers(0, digits, rows)
+    np.savez_compressed(pile.files / f"more-{number}.npz", digit=digit, name=[f"{number} {row}" for row in range(rows)])
+
+
+SPLITS_OF_ROWS = {"hash": {"by": "row"}, "numbers": {"by": "rows", "train": 200, "eval": 100, "test": "rest"}}
+
+
+@pytest.mark.parametrize("split", SPLITS_OF_ROWS.values(), ids=SPLITS_OF_ROWS)
+def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split):
+    pile = pile_of(tmp_path, [0], split=split)
+    pile.job["output"]["rows_per_record"] = 7
+    assert pile.preprocess() == 0
+    for number in (1, 2):
+        add_part(pile, number)
+        assert pile.preprocess() == 0
+        assert "adding 3 new files to the dataset" in capfd.readouterr().out
+    grown = pile.manifest
+    assert [increment["files"] for increment in grown["increments"]] == [3, 3, 3]
+    assert grown["counts"]["rows_read"] == 150 + 180 + 210
+    assert grown["counts"]["rejected_rows"] == 3
+    assert [reject["place"] for reject in pile.rejects()] == ["row 4", "row 154", "row 334"]
+    rows = {name: pile.rows(name) for name in SPLITS}
+    assert set().union(*rows.values()) == set(range(540)) - {4, 154, 334}
+
+    def assert_same():
+        for name in SPLITS:
+            again = pile.rows(name)
+            assert again.keys() == rows[name].keys()
+            for row, fields in again.items():
+                for field, value in fields.items():
+                    np.testing.assert_array_equal(value, rows[name][row][field], err_msg=f"{row} {field}")
+
+    assert command(["compact", pile.job_file()]) == 0
+    assert_same()
+    os.utime(pile.files / "x-0.npy", ns=(1, 1))  # so that all are prepared again, with the same statistics
+    assert pile.preprocess() == 0
+    assert "as x-0.npy is gone, or not as it was" in capfd.readouterr().out.replace(f"{pile.files}/", "")
+    assert len(pile.manifest["increments"]) == 1
+    assert_same()
+
+
+def test_where_rows_of_arrays_would_be_others_all_are_prepared_again(tmp_path, capfd):
+    pile = pile_of(tmp_path / "between", [1, 3])
+    assert pile.preprocess() == 0
+    add_part(pile, 2)
+    assert pile.preprocess() == 0
+    out = capfd.readouterr().out
+    assert "all files are prepared again" in out
+    assert "x-2.npy is new, and its rows come before others of x" in out
+    add_part(pile, 4, digits=5)  # classes that the first run did not see
+    assert pile.preprocess("limits.max_rejected_fraction=0.5") == 0
+    assert "adding 3 new files" in capfd.readouterr().out
+    assert pile.manifest["counts"]["rejected_rows"] > 50
+    add_part(pile, 4)  # the last run's files are others
+    assert pile.preprocess() == 0
+    assert "the last run is done again" in capfd.readouterr().out
+    assert pile.manifest["counts"]["rejected_rows"] == 4
+    fractions = pile_of(tmp_path / "fractions", [1], split={"by": "rows", "train": 0.6, "eval": 0.2, "test": 0.2})
+    assert fractions.preprocess() == 0
+    add_part(fractions, 2)
+    assert fractions.preprocess() == 0
+    assert "split.by: rows with fractions" in capfd.readouterr().out

@@ -93,6 +93,23 @@ class Source(ABC, Generic[P, A, R, V, W]):
         return cls.asset_field is not None or cls.may_go_on(job)
 
     @classmethod
+    def why_not_behind(cls, job: Job, files: Sequence[FileStat], new: Sequence[FileStat]) -> str | None:
+        """Of a kind whose rows are numbered through all files: why new ones cannot come behind the others.
+
+        Empty where they can. By default None: new files hold assets of their own.
+
+        Args:
+          job: whose files they are.
+          files: all of them.
+          new: those of them that are added to a dataset.
+        """
+        return None
+
+    def adding(self, new: Sequence[FileStat]) -> "Source[P, A, R, V, W]":
+        """The same, of a run that adds these of its files to a dataset; by default it makes no difference."""
+        return self
+
+    @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         """The files of the first `source.max_assets` assets, as far as paths tell them."""
         if job.source.max_assets is None:

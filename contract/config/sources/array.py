@@ -1,6 +1,6 @@
 """Arrays side by side: the section `source` with `kind: array`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -91,7 +91,7 @@ class ArraySource(SourceSection):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     sections: ClassVar[dict[str, bool]] = {}
     split_by: ClassVar[tuple[str, ...]] = ("row", "rows", "column")
-    output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record",)
+    output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record", "grow")
 
     kind: Literal["array"] = Field(description="What the files hold.")
     files: FilePath | None = Field(  # type: ignore[assignment]
@@ -181,6 +181,14 @@ class ArraySource(SourceSection):
     @classmethod
     def suffix_text(cls) -> str:
         return " ".join((*NPY, *NPZ, *HDF5, ZARR_FOLDER))
+
+    def with_classes(self, classes: Mapping[str, list[str]]) -> "ArraySource":
+        """The outputs with classes: auto have these."""
+        outputs = {
+            name: section.model_copy(update={"classes": classes[name]}) if section.classes == "auto" else section
+            for name, section in self.outputs.items()
+        }
+        return self.model_copy(update={"outputs": outputs})
 
     @property
     def labels(self) -> list[Tells]:

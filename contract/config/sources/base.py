@@ -1,7 +1,8 @@
 """What every kind of source has in the job file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -94,6 +95,10 @@ class SourceSection(Section):
         if empty and required:
             raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.suffix_text()})")
         return files
+
+    def with_classes(self, classes: Mapping[str, list[str]]) -> Self:
+        """The same with the classes of a dataset, by field, where the kind itself says auto; by default it does not."""
+        return self
 
     @property
     def labels(self) -> list[Tells]:

@@ -63,16 +63,45 @@ def rows_of_record(schema: ArraySchema) -> int:
     return max(1, min(MOST_ROWS, RECORD_BYTES // schema.row_bytes))
 
 
-def rows_of_block(schema: ArraySchema, rows_per_record: int) -> int:
-    """How many rows a block has; it depends on the arrays alone."""
-    size = min(BLOCK_BYTES, max(LEAST_BYTES, schema.rows * schema.row_bytes // BLOCKS))
-    return max(1, size // schema.row_bytes // rows_per_record) * rows_per_record
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks that rows are cut into.
 
+    Attributes:
+      begin: the first row; those before it are in the dataset that is added to.
+      end: behind the last one.
+      size: rows of a block; the last one may have fewer.
+    """
 
-def block_name(number: int, rows: int, total: int) -> str:
-    """What a block is called: `rows 000-499`. The names are in the order of the rows."""
-    width = len(str(total - 1))
-    return f"rows {number * rows:0{width}d}-{min((number + 1) * rows, total) - 1:0{width}d}"
+    begin: int
+    end: int
+    size: int
+
+    @classmethod
+    def of(cls, schema: ArraySchema, rows_per_record: int, begin: int) -> "Blocks":
+        """Those of arrays from a row on; they depend on the arrays alone."""
+        size = min(BLOCK_BYTES, max(LEAST_BYTES, (schema.rows - begin) * schema.row_bytes // BLOCKS))
+        rows = max(1, size // schema.row_bytes // rows_per_record) * rows_per_record
+        return cls(begin, schema.rows, rows)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return -(-(self.end - self.begin) // self.size)
+
+    def number_of(self, row: int) -> int:
+        """That of the block that a row is in."""
+        return (row - self.begin) // self.size
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The first row of a block, and the one behind its last."""
+        first = self.begin + number * self.size
+        return first, min(first + self.size, self.end)
+
+    def name(self, number: int) -> str:
+        """What a block is called: `rows 000-499`. The names are in the order of the rows."""
+        (first, end), width = self.span(number), len(str(self.end - 1))
+        return f"rows {first:0{width}d}-{end - 1:0{width}d}"
 
 
 def packed_parts(schema: ArraySchema) -> list[Part]:
@@ -81,27 +110,26 @@ def packed_parts(schema: ArraySchema) -> list[Part]:
     return [part for part in parts if is_packed(part.stored)]
 
 
-def blocks_within(packed: Sequence[Part], count: int, rows: int, most: int) -> Sequence[int]:
+def blocks_within(packed: Sequence[Part], blocks: Blocks, most: int) -> Sequence[int]:
     """The numbers of blocks for which no more than so many bytes are unpacked; the first where there is none.
 
     Args:
       packed: parts.
-      count: of all blocks.
-      rows: of a block.
+      blocks: all of them.
       most: bytes that are unpacked for one.
     """
     if not packed:
-        return range(count)
+        return range(blocks.count)
 
     def unpacked(number: int) -> int:
-        first, end = number * rows, (number + 1) * rows
+        first, end = blocks.span(number)
         return sum(
             unpacked_bytes(part.stored, min(end, part.end) - part.first)
             for part in packed
             if part.first < end and part.end > first
         )
 
-    return [number for number in range(count) if unpacked(number) <= most] or [0]
+    return [number for number in range(blocks.count) if unpacked(number) <= most] or [0]
 
 
 def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
@@ -113,33 +141,33 @@ def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
     return by_path
 
 
-def cut_part(array: str, part: Part, rows: int, total: int, numbers: frozenset[int] | None) -> Iterator[ArrayPiece]:
+def cut_part(array: str, part: Part, blocks: Blocks, numbers: frozenset[int] | None) -> Iterator[ArrayPiece]:
     """The pieces of an array in a file, one for each block that has rows of it.
 
     Args:
       array: its name.
       part: which rows of it.
-      rows: of a block.
-      total: rows of the array.
+      blocks: that its rows are in.
       numbers: the numbers of the blocks that are read; None: all.
     """
     file = part.stored.file
-    for number in range(part.first // rows, (part.end - 1) // rows + 1):
+    for number in range(blocks.number_of(part.first), blocks.number_of(part.end - 1) + 1):
         if numbers is None or number in numbers:
-            first, end = max(part.first, number * rows), min(part.end, (number + 1) * rows)
+            begin, behind = blocks.span(number)
+            first, end = max(part.first, begin), min(part.end, behind)
             yield ArrayPiece(
-                block_name(number, rows, total), file.path, end - first, file=file, array=array, first=first,
+                blocks.name(number), file.path, end - first, file=file, array=array, first=first,
                 at=first - part.first, stored=part.stored,
             )  # fmt: skip
 
 
 def gather_block(
-    name: str, pieces: Sequence[ArrayPiece], schema: ArraySchema, rows: int, lost: Sequence[Reject]
+    name: str, pieces: Sequence[ArrayPiece], schema: ArraySchema, blocks: Blocks, lost: Sequence[Reject]
 ) -> ArrayBlock | Reject:
     """The block that some pieces make up, or why it cannot be used: a file of it was set aside."""
     ordered = tuple(sorted(pieces, key=lambda piece: (piece.array, piece.first)))
-    first = min(piece.first for piece in ordered) // rows * rows
-    block = ArrayBlock(name, ordered, None, first=first, count=min(rows, schema.rows - first))
+    first, end = blocks.span(blocks.number_of(min(piece.first for piece in ordered)))
+    block = ArrayBlock(name, ordered, None, first=first, count=end - first)
     for column in schema.columns:
         if sum(piece.rows for piece in block.pieces_of(column.name)) != block.count:
             why = f", as {lost[0].file} was set aside" if lost else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.array import ROW, ArraySource
-from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.config.split import SPLITS, SplitName, counts_rows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.storage import FileStat
@@ -18,12 +18,12 @@ from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
     ArrayBlock,
     ArrayPiece,
+    Blocks,
     blocks_within,
     cut_part,
     gather_block,
     packed_parts,
     parts_by_path,
-    rows_of_block,
     rows_of_record,
 )
 from beamfeed.transforms.sources.array.read import is_packed, unpack
@@ -51,12 +51,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     has_graph = True
 
-    def __init__(self, job: Job, schema: ArraySchema, blocks: frozenset[int] | None = None):
+    def __init__(self, job: Job, schema: ArraySchema, begin: int = 0, chosen: frozenset[int] | None = None):
         super().__init__(job)
-        self._schema, self._blocks = schema, blocks
+        self._schema, self._chosen = schema, chosen
         self._parts = parts_by_path(schema)
         self._rows_per_record = job.output.rows_per_record or rows_of_record(schema)
-        self._rows = rows_of_block(schema, self._rows_per_record)
+        self._blocks = Blocks.of(schema, self._rows_per_record, begin)
 
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Arrays":
@@ -71,15 +71,32 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         return list(files)  # all are needed to tell which rows go together
 
+    @classmethod
+    def why_not_behind(cls, job: Job, files: Sequence[FileStat], new: Sequence[FileStat]) -> str:
+        assert isinstance(job.source, ArraySource)
+        if job.split.by == "rows" and not counts_rows(job.split.train):
+            return f"split.by: rows with fractions, such as train: {job.split.train}, takes all rows together"
+        paths = {stat.path for stat in new}
+        for spec in job.source.array_specs(files):
+            are_new = [stat.path in paths for stat in spec.files]
+            if are_new != sorted(are_new):
+                first = spec.files[are_new.index(True)].path
+                return f"{first} is new, and its rows come before others of {spec.name}"
+        return ""
+
+    def adding(self, new: Sequence[FileStat]) -> "Arrays":
+        first = (part.first for stat in new for _, part in self._parts.get(stat.path, ()))
+        return Arrays(self.job, self._schema, min(first, default=self._schema.rows))
+
     def part(self, most: int) -> "tuple[Arrays, float]":
-        count = -(-self._schema.rows // self._rows)
-        blocks = max(1, most // (self._rows * self._schema.row_bytes))
-        if blocks >= count:
+        blocks, schema = self._blocks, self._schema
+        count = max(1, most // (blocks.size * schema.row_bytes))
+        if count >= blocks.count:
             return self, 1.0
-        candidates = blocks_within(packed_parts(self._schema), count, self._rows, UNPACKED * most)
-        chosen = sorted(candidates, key=lambda number: (seeded_hash(0, "check", number), number))[:blocks]
-        rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
-        return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
+        candidates = blocks_within(packed_parts(schema), blocks, UNPACKED * most)
+        chosen = sorted(candidates, key=lambda number: (seeded_hash(0, "check", number), number))[:count]
+        rows = sum(end - first for first, end in map(blocks.span, chosen))
+        return Arrays(self.job, schema, chosen=frozenset(chosen)), rows / schema.rows
 
     def rows_in(self, pieces: Sequence[ArrayPiece]) -> int:
         return sum(piece.rows for piece in pieces if piece.array == pieces[0].array)
@@ -95,7 +112,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ArrayPiece]:
         for array, part in self._parts.get(file.path, ()):
-            pieces = list(cut_part(array, part, self._rows, self._schema.rows, self._blocks))
+            pieces = list(cut_part(array, part, self._blocks, self._chosen))
             if pieces and is_packed(part.stored):
                 stored = unpack(part.stored, scratch, max(piece.at + piece.rows for piece in pieces))
                 pieces = [replace(piece, stored=stored) for piece in pieces]
@@ -104,7 +121,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
     def gather(
         self, name: str, pieces: Sequence[ArrayPiece], split: SplitName | None, lost: Sequence[Reject]
     ) -> ArrayBlock | Reject:
-        return gather_block(name, pieces, self._schema, self._rows, lost)
+        return gather_block(name, pieces, self._schema, self._blocks, lost)
 
     def size(self, unit: Unit[ArrayBlock]) -> int:
         return unit.rows * self._schema.row_bytes
@@ -158,7 +175,8 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         return block_records(block, work.split, self._schema, split, self._rows_per_record, scale)
 
     def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
-        return self._schema.with_classes(settled_classes(statistics))
+        schema = self._schema  # of a run that adds to a dataset the job has the classes
+        return schema.with_classes(settled_classes(statistics)) if schema.auto else schema
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)

@@ -10,7 +10,7 @@ from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.contract.dataset.raw_rows import MOST_BYTES, ROWS, RawRows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.array.plan import ArrayBlock, cut_part, packed_parts
+from beamfeed.transforms.sources.array.plan import ArrayBlock, Blocks, cut_part, packed_parts
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
@@ -56,7 +56,8 @@ def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | N
     count = min(ROWS, schema.rows, MOST_BYTES // schema.row_bytes)
     if not count or packed_parts(schema) or any(column.array.dtype.startswith("complex") for column in inputs):
         return None
-    pieces = (piece for name, part in parts for piece in cut_part(name, part, count, schema.rows, frozenset([0])))
+    blocks = Blocks(0, schema.rows, count)
+    pieces = (piece for name, part in parts for piece in cut_part(name, part, blocks, frozenset([0])))
     block = ArrayBlock("", tuple(pieces), None, first=0, count=count)
     try:
         (rows,) = iter_rows(block, schema, split, count, [column.name for column in inputs])

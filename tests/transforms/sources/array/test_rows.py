@@ -7,7 +7,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.array.plan import ArrayBlock, cut_part, gather_block
+from beamfeed.transforms.sources.array.plan import ArrayBlock, Blocks, cut_part, gather_block
 from beamfeed.transforms.sources.array.rows import NONE, iter_rows, split_places
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import statistics_of
@@ -31,13 +31,14 @@ def schema(tmp_path):
 
 def whole(schema: ArraySchema) -> ArrayBlock:
     """One block of all rows."""
+    blocks = Blocks(0, schema.rows, schema.rows)
     pieces = [
         piece
         for column in schema.columns
         for part in column.array.parts
-        for piece in cut_part(column.name, part, schema.rows, schema.rows, None)
+        for piece in cut_part(column.name, part, blocks, None)
     ]
-    return gather_block(pieces[0].asset, pieces, schema, schema.rows, [])
+    return gather_block(pieces[0].asset, pieces, schema, blocks, [])
 
 
 def test_rows_are_set_aside_for_nan_and_for_classes_that_are_not_listed(schema):
