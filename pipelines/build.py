@@ -147,16 +147,17 @@ class PreprocessPipeline:
         return learned, None, [driver.single(source.add_up(driver, checked.verdicts))]
 
     def _left(self, pipeline: beam.Pipeline) -> Iterator[beam.pvalue.AsList]:
-        """Where assets of the dataset are prepared again: what is left of each of its shards."""
+        """Where assets or runs of the dataset are prepared again: what is left of each of its other shards."""
         growth, layout, field = self.growth, self.layout, self.source.asset_field
-        if growth.published is None or not growth.replaced or field is None:
+        if growth.published is None or not (growth.replaced or growth.redone):
             return
+        rule = Rule(field, growth.replaced) if field is not None else Rule()
         yield beam.pvalue.AsList(
             pipeline
             | "BaseOnce" >> beam.Create([layout.base])
-            | "BaseShards" >> beam.FlatMap(each_shard, layout.output)
+            | "BaseShards" >> beam.FlatMap(each_shard, layout.output, growth.redone)
             | "SpreadBaseShards" >> beam.Reshuffle()
-            | "WithoutAssets" >> beam.ParDo(CopyShards(layout, growth.published, Rule(field, growth.replaced)))
+            | "WithoutAssets" >> beam.ParDo(CopyShards(layout, growth.published, rule))
         )
 
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:

@@ -235,7 +235,8 @@ def preprocess(
         progress.total("scan", len(listed))
         write_listing(layout, listed)
         if growth.job:
-            write_files(job, listing, growth.gone, layout)
+            before = growth.before(job.output.path) if growth.adds else None
+            write_files(job, listing, growth.gone, layout, chosen, before)
         if growth.adds:
             storage.write_text(layout.base, storage.read_text(growth.added_to))
         with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform

@@ -16,24 +16,26 @@ UNLIKE = "new files are unlike those of the first run: "  # begins the note of t
 
 def grown_manifest(
     growth: Growth, manifest: Manifest, base: Manifest | None, windows: int, drift: dict[str, float],
-    outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
+    assets: Mapping[SplitName, int], outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
 ) -> Manifest:  # fmt: skip
     """The manifest of a run, together with the dataset that it adds to.
 
     Args:
       growth: of the run.
       manifest: with the numbers and notes of the run alone, and the splits of both.
-      base: that dataset, without the counts of what is prepared again.
+      base: that dataset, without the counts and runs of what is prepared again.
       windows: that the run wrote.
       drift: see `drift_of`.
+      assets: by split, those of the run alone with something in it.
       outdated: notes of the dataset that may be true no more.
       lacking: of a dataset whose assets may go on, what `lacking_lines` gives of both.
     """
     if not growth.job:
         return manifest
     increment = Increment(
-        data=manifest.data, fingerprint=manifest.fingerprint, files=manifest.counts.files, windows=windows, drift=drift
-    )
+        data=manifest.data, fingerprint=manifest.fingerprint, windows=windows, counts=manifest.counts,
+        assets=dict(assets), drift=drift,
+    )  # fmt: skip
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
         "increments": [*(() if base is None else base.increments), increment],
@@ -48,7 +50,7 @@ def grown_manifest(
                 [line for line in lines if not line.startswith(LACKING)] for lines in (before, changed["notes"])
             )
             changed["notes"] = [*now, *lacking]
-        apart = not growth.goes_on and not growth.replaced
+        apart = not growth.goes_on and not growth.replaced and not growth.redone
         changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=apart))
     return manifest.model_copy(update=changed)
 

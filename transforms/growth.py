@@ -14,12 +14,20 @@ from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
-from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_changes, find_grown
+from beamfeed.contract.dataset.growth import (
+    CHANGED,
+    Changes,
+    files_of_runs,
+    find_base,
+    find_changes,
+    find_grown,
+)
 from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
-from beamfeed.contract.dataset.manifest import Counts, Grows, Manifest
+from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
 from beamfeed.contract.dataset.published import is_complete
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
+from beamfeed.contract.dataset.recent import is_apart
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
@@ -82,6 +90,7 @@ class Growth:
       goes_back: whether it is the dataset as it was before its last run, which is done again.
       replaced: names of its assets that are prepared again, so that none of its records of them stay.
       replaced_files: how many of its files are theirs.
+      redone: data folders of its runs whose files are prepared again, so that none of their shards stays.
       gone: its files that are not there now, and took nothing with them.
       goes_on: whether assets of it may go on in new files.
       is_mixed: whether a file may hold any asset.
@@ -95,6 +104,7 @@ class Growth:
     goes_back: bool = False
     replaced: frozenset[str] = frozenset()
     replaced_files: int = 0
+    redone: frozenset[str] = frozenset()
     gone: tuple[FileStat, ...] = field(default=(), repr=False)
     goes_on: bool = False
     is_mixed: bool = False
@@ -121,6 +131,9 @@ class Growth:
             line = f"adding {counted(files, 'new file')} to the dataset"
             if self.goes_back:
                 line = f"the last run is done again, as {self.why}: {counted(files, 'file')}"
+            elif self.redone:
+                which = f"{counted(len(self.redone), 'run')} {'is' if len(self.redone) == 1 else 'are'}"
+                line = f"{which} done again, as {self.why}: {counted(files, 'file')}"
             elif self.replaced:
                 which = f"{counted(len(self.replaced), 'asset')} {'is' if len(self.replaced) == 1 else 'are'}"
                 line = f"{which} prepared again, as {self.why}: {counted(files, 'file')}"
@@ -141,17 +154,20 @@ class Growth:
 
     def rejects(self, output: str, was_short: Collection[str]) -> str:
         """What was set aside of the dataset that is added to, a line each, but for assets that are prepared again."""
-        lines, gone = self._rejects(output), self.replaced.union(was_short)
-        return "".join(line for line, reject in lines if reject["asset"] not in gone)
+        gone = self.replaced.union(was_short)
+        return "".join(line for line, reject in self._rejects(output) if reject["asset"] not in gone)
 
     def _rejects(self, output: str) -> list[tuple[str, dict[str, str | None]]]:
+        """What was set aside in runs that stay, each with its line."""
         if not self.adds:
             return []
         try:
             text = storage.read_text(self.before(output).rejects)
         except FileNotFoundError:
             return []
-        return [(line, json.loads(line)) for line in text.splitlines(keepends=True)]
+        gone = files_of_runs(self.before(output), self.redone) if self.redone else ()
+        read = [(line, json.loads(line)) for line in text.splitlines(keepends=True)]
+        return [(line, reject) for line, reject in read if reject["file"] not in gone]
 
     def counts(self, output: str, was_short: Collection[str]) -> Counts:
         """Those of the dataset that is added to, but for assets that are prepared again.
@@ -162,6 +178,9 @@ class Growth:
         """
         assert self.base is not None
         counts, again = self.base.counts, self.replaced.union(was_short)
+        for run in self._redone_runs():
+            less = {name: getattr(counts, name) - number for name, number in run.counts}
+            counts = counts.model_copy(update=less)
         if not again:
             return counts
         table = read_known(self.before(output).assets)
@@ -184,6 +203,8 @@ class Growth:
         """By split, those of the dataset that is added to with something in it, but for assets prepared again."""
         assert self.base is not None
         counts = {name: info.assets for name, info in self.base.splits.items()}
+        for run in self._redone_runs():
+            counts = {name: number - run.assets[name] for name, number in counts.items()}
         if self.replaced:
             table = read_known(self.before(output).assets)
             gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(self.replaced))))
@@ -191,13 +212,17 @@ class Growth:
                 counts |= {name: counts[name] - 1 for name in row}
         return counts
 
+    def _redone_runs(self) -> list[Increment]:
+        assert self.base is not None
+        return [run for run in self.base.increments if run.data in self.redone]
+
     def check_limits(
         self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
     ) -> None:
         """As the function of this name, of the dataset as it will be."""
         if self.base is not None:
-            counts = self.counts(layout.output, was_short)
-            fleet = fleet.beside(counts, nameless_files(self.base, layout.output))
+            nameless = {reject["file"] for _, reject in self._rejects(layout.output) if reject["asset"] is None}
+            fleet = fleet.beside(self.counts(layout.output, was_short), len(nameless))
         check_limits(fleet, rejects, limits, layout.rejects)
 
     def check(self, source: Source, statistics: Statistics) -> None:
@@ -269,7 +294,8 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     try:
         if changes.why and (earlier := _going_back(job, files, growth, published, changes)):
             return earlier
-        return _adding(job, files, replace(growth, added_to=manifest_path(job.output.path)), changes)
+        growth = replace(growth, added_to=manifest_path(job.output.path))
+        return _adding(job, files, growth, published, changes)
     except CannotGoOn as error:
         return prepare_all(growth, str(error)), files
 
@@ -292,7 +318,7 @@ def _going_back(
     path = published.data_layout(output).base
     growth = replace(growth, published=without_shards(base), added_to=path, gone=tuple(changes.gone))
     try:
-        growth, new = _adding(job, files, growth, changes)
+        growth, new = _adding(job, files, growth, base, changes)
     except CannotGoOn:
         return None
     return replace(growth, goes_back=True, why=since.why), new
@@ -324,8 +350,10 @@ def prepare_all(growth: Growth, why: str) -> Growth:
     return Growth(growth.job, published, why=why)
 
 
-def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Changes) -> tuple[Growth, Sequence[FileStat]]:
-    """The run that adds to a dataset, or prepares single assets of it again, and the files that it prepares.
+def _adding(
+    job: Job, files: Sequence[FileStat], growth: Growth, dataset: Manifest, changes: Changes
+) -> tuple[Growth, Sequence[FileStat]]:
+    """The run that adds to a dataset, or prepares assets or runs of it again, and the files that it prepares.
 
     Raises:
       CannotGoOn: if it can be seen that all have to be prepared again.
@@ -341,9 +369,11 @@ def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Change
     is_mixed = names == {None}  # else a path that names no asset is set aside
     can_replace = kind.asset_field is not None and not is_mixed
     again = {name_of(path): f"{path} {CHANGED}" for path in changes.changed}  # why assets are prepared again
-    if changes.beside or (again and (not can_replace or None in again)):
-        raise CannotGoOn(changes.why)
     why = kind.why_not_behind(job, files, changes.new)
+    if changes.beside or (again and (None in again if can_replace else why is not None or kind.knows_assets(job))):
+        raise CannotGoOn(changes.why)
+    if again and not can_replace:
+        return _again(files, growth, dataset, changes)
     if why is not None:
         if why:
             raise CannotGoOn(why)
@@ -372,6 +402,24 @@ def _adding(job: Job, files: Sequence[FileStat], growth: Growth, changes: Change
         why=next(iter(again.values())),
     )
     return growth, [*theirs, *others]
+
+
+def _again(
+    files: Sequence[FileStat], growth: Growth, dataset: Manifest, changes: Changes
+) -> tuple[Growth, Sequence[FileStat]]:
+    """The run that prepares all files again of the runs whose files changed, as records do not tell their files.
+
+    Raises:
+      CannotGoOn: if no other run would be left, or records of theirs are among those of others.
+    """
+    redone = frozenset(changes.runs[path] for path in changes.changed)
+    runs = [run for run in dataset.increments if run.data in redone]
+    if len(runs) == len(dataset.increments):
+        raise CannotGoOn(changes.why)
+    if len(runs) < len(redone) or not all(is_apart(dataset, run) for run in runs):
+        raise CannotGoOn(f"{changes.why}, and beamfeed compact has merged what its run added with others")
+    theirs = [stat for stat in files if changes.runs.get(stat.path, next(iter(redone))) in redone]
+    return replace(growth, adds=True, redone=redone, why=changes.why), theirs
 
 
 def _why_not_on(

@@ -130,8 +130,11 @@ class Publish(beam.DoFn):
         infos = {name: [info for _, info, _ in ready] for name, ready in shards.items()}
         blocks = {name: [cut for _, _, cut in ready] for name, ready in shards.items()}
         windows = sum(info.windows for ready in infos.values() for info in ready)
+        assets = own_assets = {name: assets.get(name, 0) for name in SPLITS}
         if base is not None:
-            base = base.model_copy(update={"counts": growth.counts(layout.output, was_short)})
+            runs = [run for run in base.increments if run.data not in growth.redone]
+            counts = growth.counts(layout.output, was_short)
+            base = base.model_copy(update={"counts": counts, "increments": runs})
             before: Targets = Learned.read(growth.before(layout.output).learned).targets
             if left is not None:
                 left = sorted(left, key=lambda rest: rest.index)
@@ -140,8 +143,8 @@ class Publish(beam.DoFn):
                 )
             targets = add_up_targets(before, targets)
             in_base = growth.assets(layout.output)
-            assets = {name: assets.get(name, 0) + in_base[name] for name in SPLITS}
-            for name, kept_shards in base_shards(layout.output, base, left or ()).items():
+            assets = {name: own_assets[name] + in_base[name] for name in SPLITS}
+            for name, kept_shards in base_shards(layout.output, base, left or (), growth.redone).items():
                 infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
                 blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
         splits = describe_splits(assets, infos, targets)
@@ -165,7 +168,7 @@ class Publish(beam.DoFn):
             table = all_known(path, named.values(), growth.replaced)
             write_known(layout.assets, table)
             lacking = lacking_lines(table, job)
-        manifest = grown_manifest(growth, manifest, base, windows, drift, outdated, lacking)
+        manifest = grown_manifest(growth, manifest, base, windows, drift, own_assets, outdated, lacking)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)

@@ -1,6 +1,6 @@
 """The shards of a dataset that another one takes over: by their paths, with their blocks, or copied."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -26,27 +26,39 @@ def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shar
     ]
 
 
-def each_shard(path: str, output: str) -> Iterator[ToCopy]:
-    """The shards of the dataset with this manifest, each by itself."""
+def each_shard(path: str, output: str, but: Collection[str]) -> Iterator[ToCopy]:
+    """The shards of the dataset with this manifest, each by itself, but for those in some data folders."""
     base = Manifest.model_validate_json(storage.read_text(path))
     for name, info in base.splits.items():
         for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
+            if folder_of(shard) in but:
+                continue
             yield ToCopy(name, number, len(info.shards), (file,), shard.records, shard.folder)
 
 
-def base_shards(output: str, base: Manifest, left: Iterable[Left]) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
+def folder_of(shard: Shard) -> str:
+    """The data folder that a shard lies in; empty where it does not say."""
+    return shard.file.partition("/")[0]
+
+
+def base_shards(
+    output: str, base: Manifest, left: Iterable[Left], but: Collection[str]
+) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
     """The shards of the dataset that is added to, each with its path below the output, and their blocks.
 
     Args:
       output: of the job.
       base: that dataset.
       left: of those that were written anew.
+      but: data folders whose shards are not taken.
     """
     anew = {(rest.split, rest.index): rest for rest in left if rest.shard is not None}
     shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
     for name in SPLITS:
         blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
         for number, shard in enumerate(named_shards(output, base, name)):
+            if folder_of(shard) in but:
+                continue
             rest = anew.get((name, number))
             if rest is None:
                 shards[name].append((shard, blocks[number]))

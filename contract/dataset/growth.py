@@ -1,7 +1,7 @@
 """A dataset that grows: which of the files are new since it was written, and what it is called with them."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Grows, Manifest, find_replaceable
 from beamfeed.contract.storage import FileStat
 
-COLUMNS = ("path", "size", "mtime", "beside", "gone")  # of the list of files
+COLUMNS = ("path", "size", "mtime", "beside", "gone", "run")  # of the list of files
 CHANGED = "is gone, or not as it was"  # what is said of a file
 
 
@@ -93,6 +93,7 @@ class Changes:
       gone: those that are not there now and take nothing with them, see `output.keep`.
       beside: as `changed`, of those that are read beside the files.
       known: paths of the files that were there.
+      runs: by path, the data folder of the run that prepared it.
     """
 
     new: list[FileStat]
@@ -100,6 +101,7 @@ class Changes:
     gone: list[FileStat]
     beside: list[str]
     known: list[str] = field(repr=False)
+    runs: dict[str, str] = field(repr=False)
 
     @property
     def why(self) -> str:
@@ -118,7 +120,7 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     rows = _read_files(layout)
     if rows is None:
         return None
-    before = {path: facts for path, *facts, _ in rows}
+    before = {path: facts for path, *facts, _, _ in rows}
     now = {path: facts for path, *facts, _ in _rows(job, files)}
     known = [path for path, (_, _, is_beside) in before.items() if not is_beside]
     lacking = [path for path in known if path not in now] if job.output.keep is not None else []
@@ -128,7 +130,8 @@ def find_changes(job: Job, files: Sequence[FileStat], layout: DataLayout) -> Cha
     new = [stat for stat in files if stat.path not in before]
     others = {*beside, *lacking}
     gone = [FileStat(path, *before[path][:2]) for path in lacking]
-    return Changes(new, [path for path in changed if path not in others], gone, beside, known)
+    runs = {path: run for path, *_, run in rows}
+    return Changes(new, [path for path in changed if path not in others], gone, beside, known, runs)
 
 
 def list_known(layout: DataLayout) -> tuple[list[FileStat], list[FileStat]] | None:
@@ -139,11 +142,16 @@ def list_known(layout: DataLayout) -> tuple[list[FileStat], list[FileStat]] | No
     rows = _read_files(layout)
     if rows is None:
         return None
-    stats = [(FileStat(path, size, mtime), gone) for path, size, mtime, is_beside, gone in rows if not is_beside]
+    stats = [(FileStat(path, size, mtime), gone) for path, size, mtime, is_beside, gone, _ in rows if not is_beside]
     return [stat for stat, gone in stats if not gone], [stat for stat, gone in stats if gone]
 
 
-def _read_files(layout: DataLayout) -> list[tuple[str, int, int, bool, bool]] | None:
+def files_of_runs(layout: DataLayout, runs: Collection[str]) -> set[str]:
+    """The paths of the files that some runs prepared, by their data folders."""
+    return {path for path, *_, run in _read_files(layout) or () if run in runs}
+
+
+def _read_files(layout: DataLayout) -> list[tuple[str, int, int, bool, bool, str]] | None:
     """What `write_files` wrote; None where that is not there, or not of this version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -155,12 +163,25 @@ def _read_files(layout: DataLayout) -> list[tuple[str, int, int, bool, bool]] | 
         return None
 
 
-def write_files(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat], layout: DataLayout) -> None:
-    """Writes of what files a dataset is made; `gone` are those that took nothing with them."""
+def write_files(
+    job: Job, files: Sequence[FileStat], gone: Sequence[FileStat], layout: DataLayout, new: Collection[str],
+    before: DataLayout | None,
+) -> None:  # fmt: skip
+    """Writes of what files a dataset is made.
+
+    Args:
+      job: that lists them.
+      files: that it lists.
+      gone: those that took nothing with them.
+      layout: of the data folder.
+      new: paths of the files that this run prepares.
+      before: the names of the data folder that it adds to; None where it prepares all.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = zip(*_rows(job, files, gone), strict=True)
+    runs = {path: run for path, *_, run in _read_files(before) or () if path not in new} if before is not None else {}
+    columns = zip(*((*row, runs.get(row[0], layout.folder)) for row in _rows(job, files, gone)), strict=True)
     buffer = io.BytesIO()
     pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), buffer, compression="zstd")
     storage.write_bytes(layout.files, buffer.getvalue())

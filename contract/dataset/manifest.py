@@ -121,8 +121,9 @@ class Increment(_Strict):
 
     data: Below = Field(description="The data folder of its shards.")
     fingerprint: str = Field(description="Of the dataset, as it then was.")
-    files: int = Field(description="Input files that were prepared.")
     windows: int = Field(description="Of all its splits.")
+    counts: Counts = Field(description="What was found in the files that were prepared.")
+    assets: dict[SplitName, int] = Field(description="By split, how many have something in it.")
     drift: dict[str, float] = Field(
         default={},
         description="Features whose mean in its training rows is far from that of the first run's, in deviations.",

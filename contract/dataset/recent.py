@@ -6,7 +6,7 @@ from collections.abc import Collection
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.config.train import On, Train
 from beamfeed.contract.dataset.layout import SHARD_PREFIX
-from beamfeed.contract.dataset.manifest import Manifest, Shard, some_of
+from beamfeed.contract.dataset.manifest import Increment, Manifest, Shard, some_of
 from beamfeed.contract.errors import UserError
 
 
@@ -60,11 +60,7 @@ def recent_shards(manifest: Manifest, runs: int) -> dict[SplitName, set[int]]:
       UserError: if some of their windows are no longer in shards of their own.
     """
     for number in range(1, runs + 1 if runs < len(manifest.increments) else 1):
-        run = manifest.increments[-number]
-        windows = sum(
-            shard.windows for info in manifest.splits.values() for shard in info.shards if _is_of(shard, run.data)
-        )
-        if windows != run.windows:
+        if not is_apart(manifest, manifest.increments[-number]):
             can = f"at most {number - 1:,} can be given" if number > 1 else "not even those of the last run are"
             raise UserError(
                 f"train.on.runs: is {runs:,}, but not all windows of these runs are in shards of their own any more, "
@@ -72,6 +68,12 @@ def recent_shards(manifest: Manifest, runs: int) -> dict[SplitName, set[int]]:
                 "compacting"
             )
     return {name: _of_last(manifest, name, runs) for name in manifest.splits}
+
+
+def is_apart(manifest: Manifest, run: Increment) -> bool:
+    """Whether all windows that a run added are still in shards of its own."""
+    shards = (shard for info in manifest.splits.values() for shard in info.shards)
+    return sum(shard.windows for shard in shards if _is_of(shard, run.data)) == run.windows
 
 
 def _of_last(manifest: Manifest, split: SplitName, runs: int) -> set[int]:

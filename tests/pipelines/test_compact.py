@@ -90,7 +90,7 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
         lake.write(f"{day}.parquet", make_lake(300, seed=day))
         assert lake.preprocess() == 0
     grown = find_manifest(str(lake.output))
-    assert [one.files for one in grown.increments] == [1] * 6
+    assert [one.counts.files for one in grown.increments] == [1] * 6
     assert verify(grown, str(lake.output)) == []
     whole = {path.name for path in lake.output.iterdir() if (path / "schema.pbtxt").exists()}
     assert whole == {grown.data, grown.base[0]}
@@ -102,6 +102,10 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
     assert {name: (info.windows, info.targets) for name, info in again.splits.items()} == {
         name: (info.windows, info.targets) for name, info in grown.splits.items()
     }
+    os.utime(lake.files / "1.parquet", ns=(1, 1))
+    capfd.readouterr()
+    assert lake.preprocess() == 0
+    assert "as it was, and beamfeed compact has merged what its run added with others" in capfd.readouterr().out
 
 
 def test_partitions_are_compacted_in_another_order_which_no_half_done_training_goes_on_with(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.launcher.cli import main as command
 from beamfeed.trainer.tools.verify_dataset import verify
+from tests.albums import Album, picture
 from tests.arrays import Pile
 from tests.fleets import Fleet, make_table
 from tests.tables import Lake
@@ -21,6 +22,20 @@ SPLITS = ("train", "eval", "test")
 
 def names_of(output):
     return {path.name for path in output.iterdir()}
+
+
+def assert_equal_rows(some, others):
+    """By what names a row, its fields."""
+    assert some.keys() == others.keys()
+    for row, fields in some.items():
+        for field, value in fields.items():
+            np.testing.assert_array_equal(value, others[row][field], err_msg=f"{row} {field}")
+
+
+def touch_all(folder):
+    """All files of a lake or an album are not as they were."""
+    for path in folder.files.rglob("*.*"):
+        os.utime(path, ns=(1, 1))
 
 
 def lake_of(folder, **job):
@@ -45,7 +60,7 @@ def grown(tmp_path_factory):
 def test_new_files_are_added_and_nothing_else_is_written(grown):
     lake, (first, second, third) = grown
     assert [len(one["increments"]) for one in (first, second, third)] == [1, 2, 3]
-    assert [one["files"] for one in third["increments"]] == [1, 1, 1]
+    assert [one["counts"]["files"] for one in third["increments"]] == [1, 1, 1]
     assert sum(one["windows"] for one in third["increments"]) == sum(
         info["windows"] for info in third["splits"].values()
     )
@@ -66,7 +81,7 @@ def test_a_day_that_was_added_is_as_if_all_were_prepared_at_once_with_the_same_s
     lake, (first, _, third) = grown
     rows = {split: lake.rows(split) for split in SPLITS}
     assert sum(map(len, rows.values())) == 1200
-    os.utime(lake.files / "day=0" / "part.parquet", ns=(1, 1))  # not as it was, so all are prepared again
+    touch_all(lake)  # so all are prepared again
     assert lake.preprocess() == 0
     manifest = lake.manifest
     assert len(manifest["increments"]) == 1
@@ -74,11 +89,7 @@ def test_a_day_that_was_added_is_as_if_all_were_prepared_at_once_with_the_same_s
     for key in ("counts", "fields"):
         assert manifest[key] == third[key]
     for split in SPLITS:
-        again = lake.rows(split)
-        assert again.keys() == rows[split].keys()
-        for name, fields in again.items():
-            for field, value in fields.items():
-                np.testing.assert_array_equal(value, rows[split][name][field], err_msg=f"{name} {field}")
+        assert_equal_rows(lake.rows(split), rows[split])
         kept = {key: manifest["splits"][split][key] for key in ("assets", "windows", "targets")}
         assert kept == {key: third["splits"][split][key] for key in kept}
     # what is there for who still reads the dataset of before
@@ -160,16 +171,90 @@ def test_what_the_last_run_added_is_made_again_if_its_files_changed(tmp_path, ca
         assert lake.preprocess() == 0
         assert "2.parquet is gone, or not as it was: 2 files, with the statistics" in capfd.readouterr().out
         manifest = find_manifest(str(lake.output))
-        assert [one.files for one in manifest.increments] == [1, 1, 2]
+        assert [one.counts.files for one in manifest.increments] == [1, 1, 2]
         assert manifest.increments[:2] == before.increments[:2]
         assert sum(info.windows for info in manifest.splits.values()) == manifest.counts.rows_read == 900 + rows
         assert verify(manifest, str(lake.output)) == []
     assert verify(before, str(lake.output)) != []  # what that run wrote has gone
     found = {split: lake.manifest["splits"][split]["targets"] for split in SPLITS}
-    os.utime(lake.files / "0.parquet", ns=(1, 1))
+    touch_all(lake)
     assert lake.preprocess() == 0
     assert not find_manifest(str(lake.output)).has_grown
     assert {split: lake.manifest["splits"][split]["targets"] for split in SPLITS} == found
+
+
+def test_earlier_runs_whose_files_changed_are_done_again_and_no_others(tmp_path, capfd):
+    lake = lake_of(tmp_path, label={"column": "fraud", "classes": "auto"}, limits={"max_rejected_fraction": 0.5})
+    for day in range(5):
+        for part in range(2):
+            lake.write(f"day={day}/{part}.parquet", make_lake(100 + day, seed=2 * day + part))
+        if day == 1:
+            (lake.files / "day=1/0.parquet").write_bytes(b"not whole yet")
+        assert lake.preprocess() == 0
+    before = lake.manifest
+    assert before["counts"]["rejected_files"] == 1
+    bad = make_lake(90, seed=77)
+    bad.loc[5, "fraud"] = 7
+    lake.write("day=1/0.parquet", bad)  # whole now, but for a row
+    (lake.files / "day=0/1.parquet").unlink()
+    lake.write("day=5/0.parquet", make_lake(50, seed=50))  # and a new one
+    capfd.readouterr()
+    assert lake.preprocess() == 0
+    told = capfd.readouterr().out
+    assert "2 runs are done again, as " in told
+    assert "is gone, or not as it was: 4 files" in told
+    manifest = lake.manifest
+    kept = [one["data"] for one in before["increments"][2:]]
+    assert [one["data"] for one in manifest["increments"]] == [*kept, manifest["data"]]
+    assert manifest["counts"]["rejected_files"] == 0
+    assert [reject["place"] for reject in lake.rejects()] == ["row 5"]
+    assert verify(find_manifest(str(lake.output)), str(lake.output)) == []
+    rows = {split: lake.rows(split) for split in SPLITS}
+    assert sum(map(len, rows.values())) == 100 + 90 - 1 + 101 + 2 * (102 + 103 + 104) + 50
+    touch_all(lake)
+    assert lake.preprocess() == 0
+    whole = lake.manifest
+    assert len(whole["increments"]) == 1
+    for split in SPLITS:
+        assert_equal_rows(lake.rows(split), rows[split])
+        for key in ("assets", "windows", "targets"):
+            assert manifest["splits"][split][key] == whole["splits"][split][key]
+    assert manifest["counts"] == whole["counts"]
+
+
+def test_a_day_that_is_gone_takes_its_rows_along(tmp_path, capfd):
+    lake = lake_of(tmp_path)
+    for day in range(3):
+        lake.write(f"day={day}/0.parquet", make_lake(100, seed=day))
+        assert lake.preprocess() == 0
+    rows = {split: lake.rows(split) for split in SPLITS}
+    gone = set(make_lake(100, seed=1)["row"])
+    shutil.rmtree(lake.files / "day=1")
+    assert lake.preprocess() == 0
+    for split in SPLITS:
+        assert lake.rows(split).keys() == rows[split].keys() - gone
+    assert lake.manifest["counts"]["files"] == 2
+
+
+def test_images_that_changed_are_prepared_again_with_those_of_their_run(tmp_path, capfd):
+    album = Album(tmp_path)
+    album.job["output"]["grow"] = True
+    for run in range(3):
+        for place in range(10 * run, 10 * run + 10):
+            album.write(f"{'cats' if place % 2 else 'dogs'}/{place:03d}.jpg", picture(8, 9, seed=place))
+        assert album.preprocess() == 0
+    album.write("dogs/002.jpg", picture(8, 9, seed=99))
+    capfd.readouterr()
+    assert album.preprocess() == 0
+    assert "1 run is done again, as " in capfd.readouterr().out
+    manifest = album.manifest
+    assert manifest["counts"]["rows_read"] == sum(info["windows"] for info in manifest["splits"].values()) == 30
+    touch_all(album)
+    assert album.preprocess() == 0
+    assert album.manifest["counts"]["rows_read"] == 30
+    for split in SPLITS:
+        for key in ("windows", "targets"):
+            assert album.manifest["splits"][split][key] == manifest["splits"][split][key]
 
 
 BY_FOLDER = {"from": "path", "pattern": "fleet/(?P<asset>[^/]+)/[^/]+$"}
@@ -646,28 +731,21 @@ def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split)
         assert pile.preprocess() == 0
         assert "adding 3 new files to the dataset" in capfd.readouterr().out
     grown = pile.manifest
-    assert [increment["files"] for increment in grown["increments"]] == [3, 3, 3]
+    assert [increment["counts"]["files"] for increment in grown["increments"]] == [3, 3, 3]
     assert grown["counts"]["rows_read"] == 150 + 180 + 210
     assert grown["counts"]["rejected_rows"] == 3
     assert [reject["place"] for reject in pile.rejects()] == ["row 4", "row 154", "row 334"]
     rows = {name: pile.rows(name) for name in SPLITS}
     assert set().union(*rows.values()) == set(range(540)) - {4, 154, 334}
-
-    def assert_same():
-        for name in SPLITS:
-            again = pile.rows(name)
-            assert again.keys() == rows[name].keys()
-            for row, fields in again.items():
-                for field, value in fields.items():
-                    np.testing.assert_array_equal(value, rows[name][row][field], err_msg=f"{row} {field}")
-
     assert command(["compact", pile.job_file()]) == 0
-    assert_same()
-    os.utime(pile.files / "x-0.npy", ns=(1, 1))  # so that all are prepared again, with the same statistics
+    for name in SPLITS:
+        assert_equal_rows(pile.rows(name), rows[name])
+    os.utime(pile.files / "x-0.npy", ns=(1, 1))  # all are prepared again, with the same statistics
     assert pile.preprocess() == 0
     assert "as x-0.npy is gone, or not as it was" in capfd.readouterr().out.replace(f"{pile.files}/", "")
     assert len(pile.manifest["increments"]) == 1
-    assert_same()
+    for name in SPLITS:
+        assert_equal_rows(pile.rows(name), rows[name])
 
 
 def test_where_rows_of_arrays_would_be_others_all_are_prepared_again(tmp_path, capfd):

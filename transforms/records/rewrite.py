@@ -30,14 +30,14 @@ class Rule:
     """Which records stay.
 
     Attributes:
-      asset: the field that names their asset.
+      asset: the field that names their asset; empty where all stay, and are only counted.
       without: no record of these assets stays.
       time: the field of their last time; empty where that does not count.
       since: none stays in which it is less.
       why: it is that time, in words.
     """
 
-    asset: str
+    asset: str = ""
     without: frozenset[str] = frozenset()
     time: str = ""
     since: int = 0
@@ -45,6 +45,8 @@ class Rule:
 
     def apply(self, batch: list[bytes], manifest: Manifest) -> tuple[list[bytes], list[str]]:
         """Those of some records that stay, and the asset of each of them."""
+        if not self.asset:
+            return batch, []
         lists = find_lists(Records.of(batch), features_of(manifest.fields))
         strings, _ = find_strings(lists.buffer, lists.pieces[self.asset])
         edges = zip(strings.first.tolist(), strings.end.tolist(), strict=True)

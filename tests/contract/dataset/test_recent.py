@@ -26,11 +26,14 @@ def grown(windows, *, kept=()):
         )
         for name in SPLITS
     }  # fmt: skip
+    manifest = manifest_of(1)
     increments = [
-        Increment(data=f"data-{run}", fingerprint=str(run), files=1, windows=len(SPLITS) * count)
+        Increment(
+            data=f"data-{run}", fingerprint=str(run), windows=len(SPLITS) * count, counts=manifest.counts, assets={}
+        )
         for run, count in enumerate(windows)
     ]
-    return manifest_of(1).model_copy(update={"splits": splits, "increments": increments, "data": "data-9"})
+    return manifest.model_copy(update={"splits": splits, "increments": increments, "data": "data-9"})
 
 
 def test_the_last_runs():

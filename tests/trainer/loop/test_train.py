@@ -299,7 +299,10 @@ def test_a_run_on_a_dataset_that_has_grown_is_told_how_to_go_on(job, written, tm
     os.makedirs(workdir)
     with open(RunLayout(workdir).run, "w") as file:
         json.dump({"fingerprint": "of before", "data": before}, file)
-    runs = [Increment(data="data-0", fingerprint=name, files=1, windows=1) for name in (before, "grown")]
+    runs = [
+        Increment(data="data-0", fingerprint=name, windows=1, counts=written.manifest.counts, assets={})
+        for name in (before, "grown")
+    ]
     grown = written.manifest.model_copy(update={"fingerprint": "grown", "increments": runs})
     with pytest.raises(
         UserError, match=f"as it was before; .* --set train.init.from={workdir} and another train.workdir"
