@@ -16,6 +16,7 @@ from engines.machines import Machine, kill, start
 HERE = Path(__file__).resolve().parent
 # Jars and programs stay there between runs.
 CACHE = Path(os.environ.get("BEAMFEED_ENGINES", HERE.parent.parent / "out" / "engines"))
+MASTERS = {"flink": "[local]", "spark": "local[2]"}  # inside of the job server
 MAVEN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 PRISM = "github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
 # What Java from 17 on asks of code that was written for 8.
@@ -99,7 +100,7 @@ def job_server(
     Args:
       engine: flink or spark.
       folder: for its log and what jobs stage there.
-      master: of the cluster; `[local]` (Flink) and `local[2]` (Spark) are inside of the job server.
+      master: of the cluster, or that of MASTERS.
       processes: gets its process.
     """
     port, log = free_port(), folder / "job-server.log"

@@ -1,4 +1,4 @@
-"""What comes after training, on Flink and Prism: the rows of a local run."""
+"""What comes after training, on Flink, Spark and Prism: the rows of a local run."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.dataset as ds
 import pytest
-from engines.beam_engines import job_server, prism
+from engines.beam_engines import MASTERS, job_server, prism
 
 from tests.fleets import Fleet
 from tests.predicted import make_predicted_fleet
@@ -21,13 +21,13 @@ def fleet(tmp_path_factory) -> Fleet:
     return make_predicted_fleet(tmp_path_factory.mktemp("fleet"))
 
 
-@pytest.fixture(scope="module", params=["flink", "prism"])
+@pytest.fixture(scope="module", params=["flink", "spark", "prism"])
 def options(request, tmp_path_factory):
     """Options of Beam that name an engine."""
     if request.param == "prism":
         yield ["--runner=PrismRunner", f"--prism_location={prism()}"]
         return
-    with job_server("flink", tmp_path_factory.mktemp("flink"), "[local]") as address:
+    with job_server(request.param, tmp_path_factory.mktemp(request.param), MASTERS[request.param]) as address:
         yield ["--runner=PortableRunner", f"--job_endpoint={address}", "--environment_type=LOOPBACK"]
 
 

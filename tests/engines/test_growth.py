@@ -1,8 +1,8 @@
-"""A dataset that grows, on Flink and Prism: the bytes of local runs."""
+"""A dataset that grows, on Flink, Spark and Prism: the bytes of local runs."""
 
 import pyarrow as pa
 import pytest
-from engines.beam_engines import job_server, prism
+from engines.beam_engines import MASTERS, job_server, prism
 from engines.test_after_training import beamfeed
 
 from tests.fleets import Fleet, files_of, make_table
@@ -10,16 +10,16 @@ from tests.fleets import Fleet, files_of, make_table
 pytestmark = pytest.mark.engines
 
 
-@pytest.fixture(params=["flink", "prism"])
+@pytest.fixture(params=["flink", "spark", "prism"])
 def engine(request, tmp_path_factory):
     """The name of an engine, the section of the job for it, and the options of Beam."""
     if request.param == "prism":
         program = str(prism())
         yield "prism", {"binary": program}, ["--runner=PrismRunner", f"--prism_location={program}"]
         return
-    with job_server("flink", tmp_path_factory.mktemp("flink"), "[local]") as address:
+    with job_server(request.param, tmp_path_factory.mktemp(request.param), MASTERS[request.param]) as address:
         options = ["--runner=PortableRunner", f"--job_endpoint={address}", "--environment_type=LOOPBACK"]
-        yield "flink", {"job_server": address}, options
+        yield request.param, {"job_server": address}, options
 
 
 @pytest.mark.parametrize("by", ["path", "column"])

@@ -4,13 +4,12 @@ import time
 
 import pytest
 import yaml
-from engines.beam_engines import flink_cluster, free_port, job_server, prism
+from engines.beam_engines import MASTERS, flink_cluster, free_port, job_server, prism
 from engines.machines import kill, machines
 
 from tests.fleets import files_of
 
 KINDS = ["series", "table", "image"]
-MASTERS = {"flink": "[local]", "spark": "local[2]"}
 
 
 @pytest.fixture(scope="module", params=MASTERS)
