@@ -8,9 +8,10 @@ from beamfeed.contract.errors import UserError
 # vocabularies are assets, which TensorFlow's tables read.
 REACHING = {
     "CacheDataset", "CacheDatasetV2", "CreateSummaryDbWriter", "CreateSummaryFileWriter", "DataServiceDataset",
-    "DataServiceDatasetV2", "EagerPyFunc", "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2",
-    "FixedLengthRecordReader", "FixedLengthRecordReaderV2", "LoadDataset", "MatchingFiles", "PyFunc",
-    "PyFuncStateless", "ReadFile", "RpcCall", "RpcServer", "SaveDataset", "SaveDatasetV2", "SnapshotDataset",
+    "DataServiceDatasetV2", "DebugIdentity", "DebugIdentityV2", "DebugIdentityV3", "EagerPyFunc",
+    "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2", "FixedLengthRecordReader",
+    "FixedLengthRecordReaderV2", "LoadDataset", "MatchingFiles", "PrintV2", "PyFunc", "PyFuncStateless", "ReadFile",
+    "RpcCall", "RpcServer", "Save", "SaveDataset", "SaveDatasetV2", "SaveSlices", "SnapshotDataset",
     "SnapshotDatasetV2", "TFRecordDataset", "TFRecordDatasetV2", "TFRecordReader", "TFRecordReaderV2",
     "TextLineDataset", "TextLineReader", "TextLineReaderV2", "WholeFileReader", "WholeFileReaderV2", "WriteFile",
 }  # fmt: skip

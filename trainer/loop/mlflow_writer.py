@@ -16,6 +16,7 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.fingerprint import leaves
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import address
@@ -184,15 +185,13 @@ def _reached() -> Iterator[None]:
         raise UserError(f"train.writers: mlflow: {_first_line(error)}") from error
 
 
-def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """The keys of a section as `optimizer.learning_rate`, its values as text."""
-    pairs: dict[str, str] = {}
-    for key, value in section.items():
-        if isinstance(value, Mapping):
-            pairs |= flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            pairs[re.sub(r"[^\w.\- :/]", "_", prefix + key)] = value if isinstance(value, str) else json.dumps(value)
-    return pairs
+def flat(section: Mapping[str, Any]) -> dict[str, str]:
+    """The keys of a section as `optimizer.learning_rate`, with what MLflow allows in them; its values as text."""
+    return {
+        re.sub(r"[^\w.\- :/]", "_", key): value if isinstance(value, str) else json.dumps(value)
+        for key, value in leaves(section)
+        if value is not None
+    }
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +11,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.fingerprint import leaves
 from beamfeed.contract.dataset.layout import RunLayout
 
 
@@ -67,15 +68,12 @@ class TensorBoard(Writer):
 
 def hparams(train: Train) -> dict[str, bool | int | float | str]:
     """The keys that a job sets in its section `train`, without its folder: numbers as they are, lists as JSON."""
-
-    def flat(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, bool | int | float | str]]:
-        for key, value in section.items():
-            if isinstance(value, Mapping):
-                yield from flat(value, f"{prefix}{key}.")
-            elif value is not None:
-                yield prefix + key, value if isinstance(value, bool | int | float | str) else json.dumps(value)
-
-    return dict(flat(train.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"workdir"}), ""))
+    values = leaves(train.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"workdir"}))
+    return {
+        key: value if isinstance(value, bool | int | float | str) else json.dumps(value)
+        for key, value in values
+        if value is not None
+    }
 
 
 class Csv(Writer):

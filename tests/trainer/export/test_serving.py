@@ -22,6 +22,11 @@ def read(numbers):
     return tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32) + numbers
 
 
+def print_to_file(numbers):
+    tf.print("a line", output_stream="file:///tmp/beamfeed-never-written")
+    return numbers
+
+
 def save(function, folder):
     graph = tf.Module()
     graph.transform_fn = tf.function(function, input_signature=NUMBERS)
@@ -33,7 +38,9 @@ def test_a_graph_that_computes_is_loaded(tmp_path):
     assert load_transform(str(tmp_path)).transform_fn(tf.constant([2.0])).numpy() == [4.0]
 
 
-@pytest.mark.parametrize(("function", "operation"), [(write, "WriteFile"), (read, "ReadFile")])
+@pytest.mark.parametrize(
+    ("function", "operation"), [(write, "WriteFile"), (read, "ReadFile"), (print_to_file, "PrintV2")]
+)
 def test_a_graph_that_reaches_for_files_is_refused(tmp_path, function, operation):
     save(function, tmp_path)
     with pytest.raises(UserError, match=f"holds the operation {operation}, which reaches beyond"):
