@@ -16,7 +16,7 @@ UNLIKE = "new files are unlike those of the first run: "  # begins the note of t
 
 def grown_manifest(
     growth: Growth, manifest: Manifest, base: Manifest | None, windows: int, drift: dict[str, float],
-    assets: Mapping[SplitName, int], outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
+    in_splits: Mapping[SplitName, int], outdated: Collection[str] = (), lacking: Sequence[str] | None = None,
 ) -> Manifest:  # fmt: skip
     """The manifest of a run, together with the dataset that it adds to.
 
@@ -26,15 +26,15 @@ def grown_manifest(
       base: that dataset, without the counts and runs of what is prepared again.
       windows: that the run wrote.
       drift: see `drift_of`.
-      assets: by split, those of the run alone with something in it.
+      in_splits: how many assets of the run alone have something in each.
       outdated: notes of the dataset that may be true no more.
       lacking: of a dataset whose assets may go on, what `lacking_lines` gives of both.
     """
     if not growth.job:
         return manifest
     increment = Increment(
-        data=manifest.data, fingerprint=manifest.fingerprint, windows=windows, counts=manifest.counts,
-        assets=dict(assets), drift=drift,
+        **manifest.counts.model_dump(), data=manifest.data, fingerprint=manifest.fingerprint, windows=windows,
+        in_splits=[in_splits[name] for name in SPLITS], drift=drift,
     )  # fmt: skip
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
@@ -50,7 +50,7 @@ def grown_manifest(
                 [line for line in lines if not line.startswith(LACKING)] for lines in (before, changed["notes"])
             )
             changed["notes"] = [*now, *lacking]
-        apart = not growth.goes_on and not growth.replaced and not growth.redone
+        apart = not growth.goes_on and not growth.replaced
         changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=apart))
     return manifest.model_copy(update=changed)
 

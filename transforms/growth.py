@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
-from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import (
@@ -50,15 +50,18 @@ class Learned:
     Attributes:
       statistics: of the files of the first run.
       targets: of all records, by split and field.
+      notes: by the data folder of a run, what it left out or changed on the way, a line each; of kinds whose runs are
+        prepared again as a whole.
     """
 
     statistics: Statistics
     targets: Targets
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def text(self) -> str:
         """As it is kept in the data folder."""
         targets = {split: to_json(dict(fields)) for split, fields in self.targets.items()}
-        return json.dumps({"statistics": to_json(self.statistics), "targets": targets}) + "\n"
+        return json.dumps({"statistics": to_json(self.statistics), "targets": targets, "notes": self.notes}) + "\n"
 
     @classmethod
     def read(cls, path: str) -> "Learned":
@@ -70,7 +73,7 @@ class Learned:
         try:
             written = json.loads(storage.read_text(path))
             targets: Any = {split: from_json(fields) for split, fields in written["targets"].items()}
-            return cls(from_json(written["statistics"]), targets)
+            return cls(from_json(written["statistics"]), targets, written["notes"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             raise UserError(
                 f"{path}: cannot be read ({error}), so nothing can be added to the dataset; --refit prepares all again"
@@ -179,7 +182,7 @@ class Growth:
         assert self.base is not None
         counts, again = self.base.counts, self.replaced.union(was_short)
         for run in self._redone_runs():
-            less = {name: getattr(counts, name) - number for name, number in run.counts}
+            less = {name: getattr(counts, name) - getattr(run, name) for name in Counts.model_fields}
             counts = counts.model_copy(update=less)
         if not again:
             return counts
@@ -204,7 +207,7 @@ class Growth:
         assert self.base is not None
         counts = {name: info.assets for name, info in self.base.splits.items()}
         for run in self._redone_runs():
-            counts = {name: number - run.assets[name] for name, number in counts.items()}
+            counts = {name: counts[name] - number for name, number in zip(SPLITS, run.in_splits, strict=True)}
         if self.replaced:
             table = read_known(self.before(output).assets)
             gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(self.replaced))))

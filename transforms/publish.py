@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.grown import add_up_targets, drift_of, grown_manifest
 from beamfeed.transforms.growth import Growth, Learned, Targets
 from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
+from beamfeed.transforms.notes import add_lines, most_notes
 from beamfeed.transforms.outcome import (
     CheckedFleet,
     check_splits,
@@ -130,12 +131,17 @@ class Publish(beam.DoFn):
         infos = {name: [info for _, info, _ in ready] for name, ready in shards.items()}
         blocks = {name: [cut for _, _, cut in ready] for name, ready in shards.items()}
         windows = sum(info.windows for ready in infos.values() for info in ready)
-        assets = own_assets = {name: assets.get(name, 0) for name in SPLITS}
+        notes_by_run: dict[str, Sequence[str]] = {}
+        assets = in_splits = {name: assets.get(name, 0) for name in SPLITS}
         if base is not None:
             runs = [run for run in base.increments if run.data not in growth.redone]
             counts = growth.counts(layout.output, was_short)
             base = base.model_copy(update={"counts": counts, "increments": runs})
-            before: Targets = Learned.read(growth.before(layout.output).learned).targets
+            learned = Learned.read(growth.before(layout.output).learned)
+            before: Targets = learned.targets
+            notes_by_run = {run: lines for run, lines in learned.notes.items() if run not in growth.redone}
+            if growth.redone:
+                base = base.model_copy(update={"notes": most_notes(reduce(add_lines, notes_by_run.values(), []))})
             if left is not None:
                 left = sorted(left, key=lambda rest: rest.index)
                 before = count_targets(
@@ -143,7 +149,7 @@ class Publish(beam.DoFn):
                 )
             targets = add_up_targets(before, targets)
             in_base = growth.assets(layout.output)
-            assets = {name: own_assets[name] + in_base[name] for name in SPLITS}
+            assets = {name: in_splits[name] + in_base[name] for name in SPLITS}
             for name, kept_shards in base_shards(layout.output, base, left or (), growth.redone).items():
                 infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
                 blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
@@ -152,6 +158,8 @@ class Publish(beam.DoFn):
         check_splits(job, fields, splits)
         manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
         stats = source.stats(statistics)
+        if growth.job and not source.knows_assets(job):
+            notes_by_run[layout.folder] = manifest.notes
         drift = {} if new_statistics is None else drift_of(stats, source.stats(new_statistics))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
@@ -168,9 +176,9 @@ class Publish(beam.DoFn):
             table = all_known(path, named.values(), growth.replaced)
             write_known(layout.assets, table)
             lacking = lacking_lines(table, job)
-        manifest = grown_manifest(growth, manifest, base, windows, drift, own_assets, outdated, lacking)
+        manifest = grown_manifest(growth, manifest, base, windows, drift, in_splits, outdated, lacking)
         if growth.job:
-            storage.write_text(layout.learned, Learned(statistics, targets).text())
+            storage.write_text(layout.learned, Learned(statistics, targets, notes_by_run).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
         publish(
             layout, manifest, lines, stats, blocks, source.raw_values, partial(self._write_graph, statistics, made),

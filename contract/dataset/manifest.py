@@ -53,7 +53,31 @@ class Shard(_Strict):
     )
 
 
-_RARE = ("folder", "file")  # columns that are left out where they are empty
+_RARE = ("folder", "file", "drift")  # columns that are left out where they are empty
+
+
+def from_columns(model: type[BaseModel], value: Any) -> Any:
+    """What `to_columns` gave -> a list of sections; other values as they are.
+
+    Raises:
+      ValueError: if these are other columns than the model has.
+    """
+    if not isinstance(value, dict):
+        return value
+    names = [name for name in model.model_fields if name not in _RARE or name in value]
+    columns = [value.get(name) for name in names]
+    if set(value) != set(names) or not all(isinstance(column, list) for column in columns):
+        raise ValueError(f"must hold the lists {', '.join(names)}")
+    if len({len(column) for column in columns}) > 1:  # type: ignore[arg-type]
+        raise ValueError("its lists differ in length")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def to_columns(model: type[BaseModel], items: Sequence[BaseModel]) -> dict[str, list[Any]]:
+    """Many sections as columns by name, which are smaller in a file."""
+    rare = [name for name in _RARE if any(getattr(item, name, None) for item in items)]
+    names = [name for name in model.model_fields if name not in _RARE or name in rare]
+    return {name: [getattr(item, name) for item in items] for name in names}
 
 
 class Target(_Strict):
@@ -88,21 +112,11 @@ class SplitInfo(_Strict):
     @field_validator("shards", mode="before")
     @classmethod
     def _from_columns(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        names = [name for name in Shard.model_fields if name not in _RARE or name in value]
-        columns = [value.get(name) for name in names]
-        if set(value) != set(names) or not all(isinstance(column, list) for column in columns):
-            raise ValueError(f"must hold the lists {', '.join(names)}")
-        if len({len(column) for column in columns}) > 1:  # type: ignore[arg-type]
-            raise ValueError("its lists differ in length")
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return from_columns(Shard, value)
 
     @field_serializer("shards")
-    def _to_columns(self, shards: list[Shard]) -> dict[str, list[int | str]]:
-        rare = [name for name in _RARE if any(getattr(shard, name) for shard in shards)]
-        names = [name for name in Shard.model_fields if name not in _RARE or name in rare]
-        return {name: [getattr(shard, name) for shard in shards] for name in names}
+    def _to_columns(self, shards: list[Shard]) -> dict[str, list[Any]]:
+        return to_columns(Shard, shards)
 
 
 class Counts(_Strict):
@@ -116,14 +130,13 @@ class Counts(_Strict):
     rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
 
-class Increment(_Strict):
-    """What one run added to a dataset that grows."""
+class Increment(Counts):
+    """What one run added to a dataset that grows, and what it found in the files that it prepared."""
 
     data: Below = Field(description="The data folder of its shards.")
     fingerprint: str = Field(description="Of the dataset, as it then was.")
     windows: int = Field(description="Of all its splits.")
-    counts: Counts = Field(description="What was found in the files that were prepared.")
-    assets: dict[SplitName, int] = Field(description="By split, how many have something in it.")
+    in_splits: list[int] = Field(description="Its assets with something in train, eval and test.")
     drift: dict[str, float] = Field(
         default={},
         description="Features whose mean in its training rows is far from that of the first run's, in deviations.",
@@ -180,6 +193,15 @@ class Manifest(_Strict):
     counts: Counts
     notes: list[str] = Field(default=[], description="What was left out or changed on the way, a line each.")
     splits: dict[SplitName, SplitInfo]
+
+    @field_validator("increments", mode="before")
+    @classmethod
+    def _from_columns(cls, value: Any) -> Any:
+        return from_columns(Increment, value)
+
+    @field_serializer("increments")
+    def _to_columns(self, increments: list[Increment]) -> dict[str, list[Any]] | list[Any]:
+        return to_columns(Increment, increments) if increments else []
 
     @property
     def has_grown(self) -> bool:

@@ -90,7 +90,7 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
         lake.write(f"{day}.parquet", make_lake(300, seed=day))
         assert lake.preprocess() == 0
     grown = find_manifest(str(lake.output))
-    assert [one.counts.files for one in grown.increments] == [1] * 6
+    assert [one.files for one in grown.increments] == [1] * 6
     assert verify(grown, str(lake.output)) == []
     whole = {path.name for path in lake.output.iterdir() if (path / "schema.pbtxt").exists()}
     assert whole == {grown.data, grown.base[0]}

@@ -59,11 +59,9 @@ def grown(tmp_path_factory):
 
 def test_new_files_are_added_and_nothing_else_is_written(grown):
     lake, (first, second, third) = grown
-    assert [len(one["increments"]) for one in (first, second, third)] == [1, 2, 3]
-    assert [one["counts"]["files"] for one in third["increments"]] == [1, 1, 1]
-    assert sum(one["windows"] for one in third["increments"]) == sum(
-        info["windows"] for info in third["splits"].values()
-    )
+    assert [len(one["increments"]["data"]) for one in (first, second, third)] == [1, 2, 3]
+    assert third["increments"]["files"] == [1, 1, 1]
+    assert sum(third["increments"]["windows"]) == sum(info["windows"] for info in third["splits"].values())
     assert third["counts"]["files"] == third["counts"]["assets"] == 3
     assert third["counts"]["rows_read"] == 1200
     for split in SPLITS:  # shards of the first day are where they were, and first
@@ -84,7 +82,7 @@ def test_a_day_that_was_added_is_as_if_all_were_prepared_at_once_with_the_same_s
     touch_all(lake)  # so all are prepared again
     assert lake.preprocess() == 0
     manifest = lake.manifest
-    assert len(manifest["increments"]) == 1
+    assert len(manifest["increments"]["data"]) == 1
     assert manifest["grows"]["first"] == third["grows"]["first"] == first["fingerprint"]
     for key in ("counts", "fields"):
         assert manifest[key] == third[key]
@@ -93,7 +91,7 @@ def test_a_day_that_was_added_is_as_if_all_were_prepared_at_once_with_the_same_s
         kept = {key: manifest["splits"][split][key] for key in ("assets", "windows", "targets")}
         assert kept == {key: third["splits"][split][key] for key in kept}
     # what is there for who still reads the dataset of before
-    assert names_of(lake.output) >= {manifest["data"], *(one["data"] for one in third["increments"])}
+    assert names_of(lake.output) >= {manifest["data"], *third["increments"]["data"]}
     assert lake.preprocess() == 0  # and it is complete
     assert lake.manifest == manifest
 
@@ -118,9 +116,9 @@ def test_statistics_are_those_of_the_first_run_until_they_are_made_anew(tmp_path
     assert "in new files the mean of count is" in told
     assert "limits.max_drift is 3" in told
     manifest = lake.manifest
-    of_tfds = [len(list((lake.output / one["data"]).glob("dataset_info.json"))) for one in manifest["increments"]]
+    of_tfds = [len(list((lake.output / data).glob("dataset_info.json"))) for data in manifest["increments"]["data"]]
     assert of_tfds == [1, 0]  # tensorflow-datasets finds no shards in two folders
-    drift = manifest["increments"][1]["drift"]["count"]
+    drift = manifest["increments"]["drift"][1]["count"]
     deviation = first["count"][first["row"].isin(lake.rows("train"))].std(ddof=0)
     assert drift == pytest.approx(100 / deviation, rel=0.1)
     assert f"new files are unlike those of the first run: the mean of count is {drift:+.1f} deviations" in str(
@@ -171,7 +169,7 @@ def test_what_the_last_run_added_is_made_again_if_its_files_changed(tmp_path, ca
         assert lake.preprocess() == 0
         assert "2.parquet is gone, or not as it was: 2 files, with the statistics" in capfd.readouterr().out
         manifest = find_manifest(str(lake.output))
-        assert [one.counts.files for one in manifest.increments] == [1, 1, 2]
+        assert [one.files for one in manifest.increments] == [1, 1, 2]
         assert manifest.increments[:2] == before.increments[:2]
         assert sum(info.windows for info in manifest.splits.values()) == manifest.counts.rows_read == 900 + rows
         assert verify(manifest, str(lake.output)) == []
@@ -204,8 +202,8 @@ def test_earlier_runs_whose_files_changed_are_done_again_and_no_others(tmp_path,
     assert "2 runs are done again, as " in told
     assert "is gone, or not as it was: 4 files" in told
     manifest = lake.manifest
-    kept = [one["data"] for one in before["increments"][2:]]
-    assert [one["data"] for one in manifest["increments"]] == [*kept, manifest["data"]]
+    kept = before["increments"]["data"][2:]
+    assert manifest["increments"]["data"] == [*kept, manifest["data"]]
     assert manifest["counts"]["rejected_files"] == 0
     assert [reject["place"] for reject in lake.rejects()] == ["row 5"]
     assert verify(find_manifest(str(lake.output)), str(lake.output)) == []
@@ -214,7 +212,7 @@ def test_earlier_runs_whose_files_changed_are_done_again_and_no_others(tmp_path,
     touch_all(lake)
     assert lake.preprocess() == 0
     whole = lake.manifest
-    assert len(whole["increments"]) == 1
+    assert len(whole["increments"]["data"]) == 1
     for split in SPLITS:
         assert_equal_rows(lake.rows(split), rows[split])
         for key in ("assets", "windows", "targets"):
@@ -612,7 +610,7 @@ def test_another_jobs_dataset_gives_no_statistics(tmp_path, capfd):
 
     assert main(["--job", str(tmp_path / "job.yaml"), "--replace"]) == 0
     assert json.loads((lake.data / "stats.json").read_text())["features"]["count"]["mean"] > 900
-    assert len(lake.manifest["increments"]) == 1
+    assert len(lake.manifest["increments"]["data"]) == 1
 
 
 def test_a_split_that_was_empty_at_first_and_files_of_other_types(tmp_path, capfd):
@@ -667,7 +665,7 @@ def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path
         assert lake.preprocess() == 1
     assert lake.manifest == before
     assert lake.preprocess() == 0
-    assert len(lake.manifest["increments"]) == 2
+    assert len(lake.manifest["increments"]["data"]) == 2
     assert sum(len(lake.rows(split)) for split in SPLITS) == 600
 
 
@@ -731,7 +729,7 @@ def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split)
         assert pile.preprocess() == 0
         assert "adding 3 new files to the dataset" in capfd.readouterr().out
     grown = pile.manifest
-    assert [increment["counts"]["files"] for increment in grown["increments"]] == [3, 3, 3]
+    assert grown["increments"]["files"] == [3, 3, 3]
     assert grown["counts"]["rows_read"] == 150 + 180 + 210
     assert grown["counts"]["rejected_rows"] == 3
     assert [reject["place"] for reject in pile.rejects()] == ["row 4", "row 154", "row 334"]
@@ -743,7 +741,7 @@ def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split)
     os.utime(pile.files / "x-0.npy", ns=(1, 1))  # all are prepared again, with the same statistics
     assert pile.preprocess() == 0
     assert "as x-0.npy is gone, or not as it was" in capfd.readouterr().out.replace(f"{pile.files}/", "")
-    assert len(pile.manifest["increments"]) == 1
+    assert len(pile.manifest["increments"]["data"]) == 1
     for name in SPLITS:
         assert_equal_rows(pile.rows(name), rows[name])
 

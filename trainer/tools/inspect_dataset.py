@@ -60,7 +60,7 @@ def describe_growth(manifest: Manifest) -> list[str]:
     rows = []
     for number, increment in enumerate(manifest.increments, 1):
         far = ", ".join(f"{name} {away:+.1f} deviations" for name, away in list(increment.drift.items())[:3])
-        rows.append((f"{number}", f"{increment.counts.files:,}", f"{increment.windows:,}", far or "-"))
+        rows.append((f"{number}", f"{increment.files:,}", f"{increment.windows:,}", far or "-"))
     hidden = [f"... {len(rows) - LINES} runs before"] if len(rows) > LINES else []
     head = (f"grown in {len(rows)} runs", "files", "windows", "means far from the first run's")
     return ["", *hidden, *table([head, *rows[-LINES:]])]

@@ -29,7 +29,11 @@ def grown(windows, *, kept=()):
     manifest = manifest_of(1)
     increments = [
         Increment(
-            data=f"data-{run}", fingerprint=str(run), windows=len(SPLITS) * count, counts=manifest.counts, assets={}
+            **manifest.counts.model_dump(),
+            data=f"data-{run}",
+            fingerprint=str(run),
+            windows=len(SPLITS) * count,
+            in_splits=[1, 1, 1],
         )
         for run, count in enumerate(windows)
     ]

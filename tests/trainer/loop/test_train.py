@@ -300,7 +300,9 @@ def test_a_run_on_a_dataset_that_has_grown_is_told_how_to_go_on(job, written, tm
     with open(RunLayout(workdir).run, "w") as file:
         json.dump({"fingerprint": "of before", "data": before}, file)
     runs = [
-        Increment(data="data-0", fingerprint=name, windows=1, counts=written.manifest.counts, assets={})
+        Increment(
+            **written.manifest.counts.model_dump(), data="data-0", fingerprint=name, windows=1, in_splits=[1, 1, 1]
+        )
         for name in (before, "grown")
     ]
     grown = written.manifest.model_copy(update={"fingerprint": "grown", "increments": runs})
