@@ -204,16 +204,19 @@ def preprocess(
             wait_for,
         )
         from beamfeed.transforms.sources import make_source
+        from beamfeed.transforms.sources.checking import adding
 
     layout = data_layout(job, fingerprint)
     source, read = make_source(growth.reading(job), files)
     for remark in source.remarks:
         note(remark, sys.stdout)
     if growth.published is not None:
-        growth.check(source, Learned.read(growth.before(job.output.path).learned).statistics)
+        learned = Learned.read(growth.before(job.output.path).learned)
+        growth.check(source, learned.statistics)
         note(growth.describe(len(new)), sys.stdout)
-    if growth.adds:
-        source = source.adding(new)
+        if growth.adds:
+            with adding(layout.again):
+                source = source.adding(new, learned.rows)
     chosen = {stat.path for stat in new}
     files, listing = [stat for stat in read if stat.path in chosen], files
     progress = Progress(options.view_as(JobOptions).progress_dir)

@@ -38,7 +38,8 @@ def grown_manifest(
     )  # fmt: skip
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
-        "increments": [*(() if base is None else base.increments), increment],
+        # A run that only took files away adds nothing.
+        "increments": [*(() if base is None else base.increments), *([increment] if increment.files else [])],
         "base": [] if base is None else [base.data, *base.model_copy(update={"base": []}).folders],
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }

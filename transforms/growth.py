@@ -52,16 +52,19 @@ class Learned:
       targets: of all records, by split and field.
       notes: by the data folder of a run, what it left out or changed on the way, a line each; of kinds whose runs are
         prepared again as a whole.
+      rows: of all files, where they are numbered through.
     """
 
     statistics: Statistics
     targets: Targets
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rows: int = 0
 
     def text(self) -> str:
         """As it is kept in the data folder."""
         targets = {split: to_json(dict(fields)) for split, fields in self.targets.items()}
-        return json.dumps({"statistics": to_json(self.statistics), "targets": targets, "notes": self.notes}) + "\n"
+        written = {"statistics": to_json(self.statistics), "targets": targets, "notes": self.notes, "rows": self.rows}
+        return json.dumps(written) + "\n"
 
     @classmethod
     def read(cls, path: str) -> "Learned":
@@ -73,7 +76,7 @@ class Learned:
         try:
             written = json.loads(storage.read_text(path))
             targets: Any = {split: from_json(fields) for split, fields in written["targets"].items()}
-            return cls(from_json(written["statistics"]), targets, written["notes"])
+            return cls(from_json(written["statistics"]), targets, written["notes"], written["rows"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             raise UserError(
                 f"{path}: cannot be read ({error}), so nothing can be added to the dataset; --refit prepares all again"

@@ -159,7 +159,7 @@ class Publish(beam.DoFn):
         manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
         stats = source.stats(statistics)
         if growth.job and not source.knows_assets(job):
-            notes_by_run[layout.folder] = manifest.notes
+            notes_by_run[layout.folder] = most_notes(checked.notes)  # splits that are empty may not be, with others
         drift = {} if new_statistics is None else drift_of(stats, source.stats(new_statistics))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
@@ -178,7 +178,7 @@ class Publish(beam.DoFn):
             lacking = lacking_lines(table, job)
         manifest = grown_manifest(growth, manifest, base, windows, drift, in_splits, outdated, lacking)
         if growth.job:
-            storage.write_text(layout.learned, Learned(statistics, targets, notes_by_run).text())
+            storage.write_text(layout.learned, Learned(statistics, targets, notes_by_run, source.numbered_rows).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
         publish(
             layout, manifest, lines, stats, blocks, source.raw_values, partial(self._write_graph, statistics, made),

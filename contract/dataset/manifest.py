@@ -18,7 +18,7 @@ from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
 from beamfeed.contract.errors import UserError, near_miss
 
-FORMAT: Literal[3] = 3
+FORMAT: Literal[4] = 4
 
 _PLAIN = re.compile(r'\[[\w\s,."+-]*\]')  # a list of numbers or words, which JSON with indents gives a line each
 
@@ -161,7 +161,7 @@ class Grows(_Strict):
 class Manifest(_Strict):
     """The published dataset. Paths in it are relative to the folder that holds it."""
 
-    format: Literal[3] = FORMAT
+    format: Literal[4] = FORMAT
     name: str
     kind: str = Field(description="Of the source.")
     source: list[str] = Field(default=[], description="The job's source.files, as it has them; empty where none has.")

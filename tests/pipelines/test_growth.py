@@ -5,6 +5,7 @@ import os
 import shutil
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -232,6 +233,27 @@ def test_a_day_that_is_gone_takes_its_rows_along(tmp_path, capfd):
     for split in SPLITS:
         assert lake.rows(split).keys() == rows[split].keys() - gone
     assert lake.manifest["counts"]["files"] == 2
+    assert lake.manifest["increments"]["files"] == [1, 1]
+
+
+def test_notes_on_splits_that_were_empty_do_not_come_back(tmp_path):
+    lake = lake_of(tmp_path, split={"by": "time", "eval_from": "2024-02-01"})
+    del lake.job["source"]["key"]
+    days = {1: "2024-01-01", 2: "2024-02-02", 3: "2024-02-03"}
+
+    def write(day, rows):
+        table = make_lake(rows, seed=day)
+        table["when"] = pd.date_range(days[day], periods=rows, freq="min").astype("datetime64[us]")
+        lake.write(f"{day}.parquet", table)
+
+    for day in days:
+        write(day, 60)
+        assert lake.preprocess() == 0
+        assert [note for note in lake.manifest["notes"] if "eval" in note and day > 1] == []
+    write(2, 70)
+    assert lake.preprocess() == 0
+    assert lake.manifest["increments"]["files"] == [1, 1, 1]
+    assert lake.manifest["notes"] == []
 
 
 def test_images_that_changed_are_prepared_again_with_those_of_their_run(tmp_path, capfd):
@@ -253,6 +275,11 @@ def test_images_that_changed_are_prepared_again_with_those_of_their_run(tmp_path
     for split in SPLITS:
         for key in ("windows", "targets"):
             assert album.manifest["splits"][split][key] == manifest["splits"][split][key]
+    album.write("cats/041.jpg", picture(8, 9, seed=41))
+    assert album.preprocess() == 0
+    (album.files / "cats/041.jpg").unlink()  # all that a run added
+    assert album.preprocess() == 0
+    assert album.manifest["counts"]["rows_read"] == 30
 
 
 BY_FOLDER = {"from": "path", "pattern": "fleet/(?P<asset>[^/]+)/[^/]+$"}
@@ -762,6 +789,13 @@ def test_where_rows_of_arrays_would_be_others_all_are_prepared_again(tmp_path, c
     assert pile.preprocess() == 0
     assert "the last run is done again" in capfd.readouterr().out
     assert pile.manifest["counts"]["rejected_rows"] == 4
+    learned = pile.data / "learned.json"
+    text = json.loads(learned.read_text())
+    learned.write_text(json.dumps({**text, "rows": text["rows"] - 1}))  # as if an array became longer unseen
+    add_part(pile, 5)
+    assert pile.preprocess() == 0
+    assert "as the files that are there had 899 rows, and have 900 now" in capfd.readouterr().out
+    assert len(pile.manifest["increments"]["data"]) == 1
     fractions = pile_of(tmp_path / "fractions", [1], split={"by": "rows", "train": 0.6, "eval": 0.2, "test": 0.2})
     assert fractions.preprocess() == 0
     add_part(fractions, 2)

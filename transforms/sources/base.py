@@ -105,8 +105,21 @@ class Source(ABC, Generic[P, A, R, V, W]):
         """
         return None
 
-    def adding(self, new: Sequence[FileStat]) -> "Source[P, A, R, V, W]":
-        """The same, of a run that adds these of its files to a dataset; by default it makes no difference."""
+    @property
+    def numbered_rows(self) -> int:
+        """How many rows all files have, of a kind that numbers them through."""
+        return 0
+
+    def adding(self, new: Sequence[FileStat], rows: int) -> "Source[P, A, R, V, W]":
+        """The same, of a run that adds files to a dataset; by default it makes no difference.
+
+        Args:
+          new: these of its files.
+          rows: `numbered_rows` of the dataset.
+
+        Raises:
+          CannotGoOn: if the other files no longer have so many.
+        """
         return self
 
     @classmethod

@@ -183,7 +183,7 @@ def test_the_manifest_of_18_terabytes_stays_small(written, tmp_path):
     ("text", "data"),
     [
         ('{"format": 2, "data": "data-0123", "features": ["a"]}', "data-0123"),
-        ('{"format": 4, "data": "data-0123"}', "data-0123"),
+        ('{"format": 5, "data": "data-0123"}', "data-0123"),
         ('{"format": 2, "data": "/etc"}', None),  # nothing but a folder of data is kept, or removed, by that name
         ('{"format": 2}', None),
     ],
@@ -192,13 +192,13 @@ def test_another_version_is_refused_by_readers_and_replaced_by_writers(tmp_path,
     output = str(tmp_path)
     storage.write_text(f"{output}/manifest.json", text)
     for reader in (find_manifest, read_manifest):
-        with pytest.raises(OldFormat, match=r"is of format \d, this version reads format 3; preprocess it again$"):
+        with pytest.raises(OldFormat, match=r"is of format \d, this version reads format 4; preprocess it again$"):
             reader(output)
     assert find_replaceable(output) == (None, data)
     assert read_complete(output, "f" * 64) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 3}', b'{"format": "2"}', b"[" * 99_999, b'{"\xff"'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 4}', b'{"format": "2"}', b"[" * 99_999, b'{"\xff"'])
 def test_what_is_no_manifest_is_refused_by_all(tmp_path, content):
     (tmp_path / "manifest.json").write_bytes(content)
     for reader in (find_manifest, find_replaceable):

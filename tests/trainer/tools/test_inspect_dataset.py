@@ -185,7 +185,7 @@ def test_an_older_dataset_is_told_in_one_line(tmp_path, capsys):
     (tmp_path / "manifest.json").write_text(json.dumps({"format": 2, "data": "data-0f"}))
     assert main([str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("the dataset is of format 2, this version reads format 3; preprocess it again")
+    assert line.endswith("the dataset is of format 2, this version reads format 4; preprocess it again")
 
 
 def test_single_rows_are_shown_side_by_side(tmp_path, capsys):

@@ -38,7 +38,7 @@ from beamfeed.transforms.sources.array.statistics import (
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
 from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.descriptors import Unit, Work
+from beamfeed.transforms.sources.descriptors import CannotGoOn, Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
@@ -84,9 +84,16 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
                 return f"{first} is new, and its rows come before others of {spec.name}"
         return ""
 
-    def adding(self, new: Sequence[FileStat]) -> "Arrays":
+    @property
+    def numbered_rows(self) -> int:
+        return self._schema.rows
+
+    def adding(self, new: Sequence[FileStat], rows: int) -> "Arrays":
         first = (part.first for stat in new for _, part in self._parts.get(stat.path, ()))
-        return Arrays(self.job, self._schema, min(first, default=self._schema.rows))
+        begin = min(first, default=self._schema.rows)
+        if begin != rows:  # in a Zarr group an array may become longer while the file that is listed stays as it was
+            raise CannotGoOn(f"the files that are there had {rows:,} rows, and have {begin:,} now")
+        return Arrays(self.job, self._schema, begin)
 
     def part(self, most: int) -> "tuple[Arrays, float]":
         blocks, schema = self._blocks, self._schema

@@ -54,7 +54,9 @@ class Images:
     values: frozenset[str] = frozenset()
 
 
-def list_runs(job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch: str, *, whole: bool) -> list[FileStat]:
+def list_runs(
+    job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch: str, *, whole: bool, may_be_none: bool
+) -> list[FileStat]:
     """Writes the runs of a job, and gives their files.
 
     Args:
@@ -63,9 +65,10 @@ def list_runs(job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch:
       files: the images.
       scratch: the folder to write to.
       whole: whether these are all the images there are, so that what a list names beside them is not there.
+      may_be_none: whether there may be no runs, as the job adds to a dataset.
 
     Raises:
-      UserError: if the list does not fit the files, or no image takes part.
+      UserError: if the list does not fit the files, or no image takes part and one has to.
     """
     images = gather_images(job, schema, files, complete=whole)
     jobs = []
@@ -73,7 +76,7 @@ def list_runs(job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch:
         jobs.append(
             (storage.join(scratch, f"{facts.split}-{number:06d}.arrow"), images.table.take(pa.array(rows)), facts)
         )
-    if not jobs:
+    if not jobs and not may_be_none:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(images.left_out.items()))
         raise UserError(f"source.files: no image takes part ({reasons})")
     with ThreadPoolExecutor(_WRITERS) as pool:

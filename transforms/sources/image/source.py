@@ -54,9 +54,9 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
       count: how many images there are, without those that `source.max_assets` leaves out.
     """
 
-    def __init__(self, job: Job, schema: ImageSchema, count: int):
+    def __init__(self, job: Job, schema: ImageSchema, count: int, *, adds: bool = False):
         super().__init__(job)
-        self._schema, self._count = schema, count
+        self._schema, self._count, self._adds = schema, count, adds
 
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Images":
@@ -88,9 +88,14 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
     def remarks(self) -> Sequence[str]:
         return self._schema.remarks
 
+    def adding(self, new: Sequence[FileStat], rows: int) -> "Images":
+        return Images(self.job, self._schema, self._count, adds=True)
+
     def listed(self, files: Sequence[FileStat], scratch: str) -> Sequence[FileStat]:
         entire = self.job.source.max_assets is None and len(files) == self._count
-        return list_runs(self.job, self._schema, files, scratch, whole=entire)
+        if self._adds and not files:  # where the images of a run are gone
+            return []
+        return list_runs(self.job, self._schema, files, scratch, whole=entire, may_be_none=self._adds)
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ImageRun]:
         facts = read_facts(file.path)
