@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import yaml
-from framing import read_framed
+
+from tests.framing import read_framed
 
 
 class Pile:

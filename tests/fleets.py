@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from framing import read_framed
+
+from tests.framing import read_framed
 
 
 def make_table(rows: int, seed: int = 0, features: int = 3, **columns: np.ndarray) -> pa.Table:

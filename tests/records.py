@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from framing import read_framed
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest
+from tests.framing import read_framed
 
 FIELDS = [
     Field(name="who", dtype="bytes", role="key", per="record"),

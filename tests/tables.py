@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 import yaml
-from framing import read_framed
+
+from tests.framing import read_framed
 
 KINDS = ["shop", "fuel", "web", None]
 WORDS = ["Win", "a", "prize", "now", "call", "me", "später", "ok"]

@@ -42,7 +42,15 @@ KILLED = 0.1  # the share of runs that are killed once before
 LASTS_S = 6.0  # about how long a run lasts that is to be killed
 CHANGED = 0.4  # the share of runs for which a file is not as it will be
 COMPACTED = 0.4  # the share of runs after which the dataset is compacted
-TOLD = ("adding", "assets go on", "last run is done again", "is prepared again", "all files are prepared again")
+TOLD = (
+    "adding",
+    "assets go on",
+    "last run is done again",
+    "run is done again",
+    "runs are done again",
+    "is prepared again",
+    "all files are prepared again",
+)
 OF_STATISTICS = "statistics"  # they are those of the first increment
 
 
