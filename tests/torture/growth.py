@@ -46,7 +46,7 @@ TOLD = (
     "adding",
     "assets go on",
     "last run is done again",
-    "run is done again",
+    "1 run is done again",
     "runs are done again",
     "is prepared again",
     "all files are prepared again",
