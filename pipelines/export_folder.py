@@ -25,9 +25,9 @@ Content = Mapping[str, Any]
 
 def write_once(
     out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool,
-    resumed: str = "",
+    resumed: str | None = "",
 ) -> tuple[dict[str, Any], bool]:  # fmt: skip
-    """Writes a folder, unless it is there already; what did not end is written anew.
+    """Writes a folder, unless it is there already; what did not end is written anew, but for what can be resumed.
 
     Args:
       out: the folder.
@@ -36,7 +36,8 @@ def write_once(
       use: of the lock, for messages.
       ending: of the program.
       force: whether something else that was written so is replaced.
-      resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content.
+      resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content;
+        None if that is all.
 
     Returns:
       its description, and whether it was complete before.
@@ -86,7 +87,7 @@ def _check(out: str) -> None:
         raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); choose another folder")
 
 
-def _make_room(out: str, content: Content, *, force: bool, resumed: str) -> None:
+def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) -> None:
     """Empties the folder of what did not end, or with `force` of anything.
 
     Raises:
@@ -101,7 +102,7 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str) -> None
         another = f"{description['to']} of {description.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
     remaining = (LOCK, DESCRIPTION, resumed) if same else (LOCK, DESCRIPTION)
-    for name in names:
+    for name in names if resumed is not None or not same else ():
         if name not in remaining:
             storage.remove_tree(storage.join(out, name))
     storage.write_text(storage.join(out, DESCRIPTION), json.dumps({**content, "complete": False}) + "\n")

@@ -117,7 +117,7 @@ def predict_dataset(
         with opened(args.beam_options, ending, log) as pipeline:
             _ = pipeline | ExportDataset(export, form)
 
-    return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force)
+    return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force, resumed=None)
 
 
 def predict_files(
@@ -175,7 +175,7 @@ def predict_files(
                 beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda result: result.total)),
             )
 
-    return write_once(out, content, write, PREDICTING, ending, force=args.force)
+    return write_once(out, content, write, PREDICTING, ending, force=args.force, resumed=None)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:

@@ -303,24 +303,35 @@ def test_arrays(tmp_path):
     np.testing.assert_allclose(of_files["probability_1"], said["probabilities"][:, 1], rtol=1e-5)
 
 
-def test_again(lake, tmp_path, capsys):
+@pytest.mark.parametrize("new", [False, True])
+def test_what_was_predicted_before_an_interruption_stays(lake, tmp_path, capsys, new):
+    out = tmp_path / "out"
+    of_files = ["--files", str(lake.files), "--set", "output.shards=4"] if new else []
+    predict(lake.folder, out, *of_files)
+    capsys.readouterr()
+    before = {path: (path.stat().st_mtime_ns, pq.read_table(path)) for path in out.rglob("*.parquet")}
+    assert len(before) >= 3
+    description = json.loads((out / "_export.json").read_text())
+    predict(lake.folder, out, *of_files)
+    assert "is complete" in capsys.readouterr().err
+    (out / "_SUCCESS").unlink()
+    (out / "_export.json").write_text(json.dumps({**description, "complete": False}))
+    gone, part, *_ = before
+    gone.unlink()
+    pq.write_table(
+        before[part][1][:1].replace_schema_metadata({}), part
+    )  # as an error half-way may leave it in a bucket
+    predict(lake.folder, out, *of_files)
+    after = {path: (path.stat().st_mtime_ns, pq.read_table(path)) for path in out.rglob("*.parquet")}
+    assert after.keys() == before.keys()
+    assert {path for path in before if before[path][0] != after[path][0]} == {gone, part}
+    assert all(before[path][1].equals(after[path][1]) for path in before)
+    assert json.loads((out / "_export.json").read_text()) == description
+
+
+def test_other_predictions_are_not_overwritten(lake, tmp_path, capsys):
     out = tmp_path / "out"
     predict(lake.folder, out)
-    capsys.readouterr()
-    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    predict(lake.folder, out)
-    assert "is complete" in capsys.readouterr().err
-    # What a run that was killed had written is written anew.
-    (out / "_SUCCESS").unlink()
-    told = json.loads((out / "_export.json").read_text())
-    (out / "_export.json").write_text(json.dumps({**told, "complete": False}))
-    gone, *_ = before
-    gone.unlink()
-    predict(lake.folder, out)
-    after = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    assert after.keys() == before.keys()
-    assert all(before[path] != after[path] for path in before)
-    # Other predictions are not overwritten.
     arguments = ["--job", str(lake.folder / "job.yaml"), "--out", str(out), "--split", "test"]
     assert main(arguments) == 2
     assert "--force replaces it" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """Parquet: a file for each shard, a column for each field."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,8 +29,17 @@ class Parquet(Format):
         write_batches(target(export, shard, self.suffix), schema, batches)
 
 
-def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Writes a Parquet file of some batches, which appears when it is whole."""
+def write_batches(
+    path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[bytes, bytes]] = dict
+) -> None:
+    """Writes a Parquet file of some batches, which appears when it is whole.
+
+    Args:
+      path: of the file.
+      schema: of the batches.
+      batches: in order.
+      facts: called when all are written, gives what the metadata says besides.
+    """
     import pyarrow.parquet as pq
 
     words = [name for column in schema for name in _words_of(column.name, column.type)]
@@ -48,6 +57,7 @@ def write_batches(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
                 waiting, size = [], 0
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
+        writer.add_key_value_metadata(facts())
 
 
 def _words_of(name: str, kind: pa.DataType) -> list[str]:

@@ -30,6 +30,7 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import check_unchanged
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
+COUNTS = b"beamfeed_counts"  # of the metadata of a file that is whole
 WORKING = "_working"  # the folder of what is needed on the way
 
 
@@ -101,17 +102,49 @@ def _part(values: Values, part: slice, count: int) -> Values:
     return Ragged(values.values[first:end], values.lengths[some])
 
 
-def write_described(path: str, batches: Iterable[pa.RecordBatch], content: Mapping[str, object]) -> None:
-    """Writes a Parquet file whose metadata says what its rows are; no file where there is no row."""
-    batches = iter(batches)
-    first = next(batches, None)
-    if first is not None:
+def write_described(
+    path: str, parts: Iterable[tuple[str, int, Iterable[pa.RecordBatch]]], content: Mapping[str, object]
+) -> Counter[str]:
+    """Writes a Parquet file whose metadata says what its rows are; no file where there is no row.
+
+    One that an attempt before this one has written stays as it is.
+
+    Args:
+      path: of the file.
+      parts: of its rows: their asset, how many there are, and the rows.
+      content: what decides on the rows.
+
+    Returns:
+      how many it has of each asset.
+    """
+    if (counts := counts_in(path, content)) is not None:
+        return counts
+    counts = Counter()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for asset, count, rows in parts:
+            counts[asset] += count
+            yield from rows
+
+    every = batches()
+    if (first := next(every, None)) is not None:
         schema = first.schema.with_metadata({KEY: json.dumps(content).encode()})
-        write_batches(
-            path,
-            schema,
-            (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chain([first], batches)),
-        )
+        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in chain([first], every))
+        write_batches(path, schema, rows, lambda: {COUNTS: json.dumps(counts).encode()})
+    return counts
+
+
+def counts_in(path: str, content: Mapping[str, object]) -> Counter[str] | None:
+    """What `write_described` gave for a file; None where there is no whole file of this content."""
+    import pyarrow.parquet as pq
+
+    try:
+        with storage.open_input(path) as file:
+            facts = pq.read_metadata(file).metadata or {}
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    is_same = facts.get(KEY) == json.dumps(content).encode()
+    return Counter(json.loads(facts[COUNTS])) if is_same and COUNTS in facts else None
 
 
 class Predictions(Format):
@@ -135,8 +168,8 @@ class Predictions(Format):
         model = load(self._model)
         named = [field for field in export.manifest.fields if field.name in export.names]
         fields = Fields.of(named, export.manifest.windows, targets=True)
-        batches = (batch for part in items for batch in predict(model, part, fields, None))
-        write_described(target(export, shard, self.suffix), batches, self.content)
+        parts = (("", part.count, predict(model, part, fields, None)) for part in items)
+        write_described(target(export, shard, self.suffix), parts, self.content)
 
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
         return [shard.file(self.suffix) for shard in shards if shard.items]
@@ -185,15 +218,12 @@ class FilePredictions:
           JobFailed: if a file changed since it was checked.
         """
         name = "/".join(part for part in (shard.folder, shard_name(shard.index, shard.count, ".parquet")) if part)
-        model, counts = load(self.model), Counter[str]()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for asset, part, place in self._items(shard, model):
-                counts[asset] += part.count
-                yield from predict(model, part, self.fields, place)
-
-        write_described(storage.join(self.out, name), batches(), self.content)
-        return Written(name, counts)
+        model = load(self.model)
+        parts = (
+            (asset, part.count, predict(model, part, self.fields, place))
+            for asset, part, place in self._items(shard, model)
+        )
+        return Written(name, write_described(storage.join(self.out, name), parts, self.content))
 
     def _items(self, shard: ShardPlan, model: Model) -> Iterator[tuple[str, Items, pa.RecordBatch | None]]:
         transform = model.transform
