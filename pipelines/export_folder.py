@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from beamfeed.contract import storage
@@ -102,9 +103,13 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) 
         another = f"{description['to']} of {description.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
     remaining = (LOCK, DESCRIPTION, resumed) if same else (LOCK, DESCRIPTION)
-    for name in names if resumed is not None or not same else ():
-        if name not in remaining:
-            storage.remove_tree(storage.join(out, name))
+    if same and resumed is None:
+        for path in () if storage.is_remote(out) else Path(out).rglob("*.tmp-*"):  # of a process that was killed
+            path.unlink()
+    else:
+        for name in names:
+            if name not in remaining:
+                storage.remove_tree(storage.join(out, name))
     storage.write_text(storage.join(out, DESCRIPTION), json.dumps({**content, "complete": False}) + "\n")
 
 

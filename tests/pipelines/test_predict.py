@@ -321,7 +321,10 @@ def test_what_was_predicted_before_an_interruption_stays(lake, tmp_path, capsys,
     pq.write_table(
         before[part][1][:1].replace_schema_metadata({}), part
     )  # as an error half-way may leave it in a bucket
+    left_over = part.with_name(f"{part.name}.tmp-0f")
+    left_over.write_bytes(b"PAR1")
     predict(lake.folder, out, *of_files)
+    assert not left_over.exists()
     after = {path: (path.stat().st_mtime_ns, pq.read_table(path)) for path in out.rglob("*.parquet")}
     assert after.keys() == before.keys()
     assert {path for path in before if before[path][0] != after[path][0]} == {gone, part}
