@@ -199,9 +199,9 @@ def test_earlier_runs_whose_files_changed_are_done_again_and_no_others(tmp_path,
     lake.write("day=5/0.parquet", make_lake(50, seed=50))  # and a new one
     capfd.readouterr()
     assert lake.preprocess() == 0
-    told = capfd.readouterr().out
-    assert "2 runs are done again, as " in told
-    assert "is gone, or not as it was: 4 files" in told
+    out = capfd.readouterr().out
+    assert "2 runs are done again, as " in out
+    assert "is gone, or not as it was: 4 files" in out
     manifest = lake.manifest
     kept = before["increments"]["data"][2:]
     assert manifest["increments"]["data"] == [*kept, manifest["data"]]
