@@ -55,12 +55,13 @@ def table(files: list[Path], folder: str = "") -> list[str]:
 def write(file: Path, parents: str, out: Path) -> None:
     """Writes the page of a module, and those of the modules in it."""
     name = f"{parents}.{name_of(file)}"
-    lines = [name_of(file), "=" * len(name), "", f"``{name}``", "", f".. automodule:: {name}", ""]
+    # A page in a table of contents is in the sidebar of every page: with hundreds of modules that is most of the site.
+    lines = [":orphan:", "", name_of(file), "=" * len(name), "", f"``{name}``", "", f".. automodule:: {name}", ""]
     page = out / f"{page_of(file)}.rst"
     page.parent.mkdir(parents=True, exist_ok=True)
     if file.name == "__init__.py":
         files = inner(file.parent)
-        lines += [*table(files), ".. toctree::", "   :hidden:", "", *(f"   {page_of(inside)}" for inside in files)]
+        lines += table(files)
         for inside in files:
             write(inside, name, page.parent)
     page.write_text("\n".join(lines) + "\n")
