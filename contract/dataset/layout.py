@@ -13,6 +13,7 @@
 import hashlib
 import uuid
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import quote
 
 from beamfeed.contract import storage
@@ -47,6 +48,26 @@ def manifest_path(output: str) -> str:
 def lock_path(output: str) -> str:
     """The lock of the dataset at `output`."""
     return storage.join(output, LOCK)
+
+
+class Inside:
+    """An attribute of a layout: the path of this file or folder in the layout's folder.
+
+    Args:
+      names: of the folders it is in, and its own.
+    """
+
+    def __init__(self, *names: str):
+        self._names = names
+
+    def __get__(self, layout: "_Rooted", owner: type) -> str:
+        """The path."""
+        return storage.join(layout.root, *self._names)
+
+
+class _Rooted(Protocol):
+    @property
+    def root(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -97,20 +118,23 @@ class DataLayout:
         """The data folder."""
         return storage.join(self.output, self.folder)
 
-    @property
-    def schema(self) -> str:
-        """The tensorflow-metadata schema of the records, as text."""
-        return storage.join(self.root, "schema.pbtxt")
-
-    @property
-    def stats(self) -> str:
-        """Statistics of the training rows."""
-        return storage.join(self.root, "stats.json")
-
-    @property
-    def transform_fn(self) -> str:
-        """The folder that `tft.TFTransformOutput` reads."""
-        return storage.join(self.root, "transform_fn")
+    schema = Inside("schema.pbtxt")  # the tensorflow-metadata schema of the records, as text
+    stats = Inside("stats.json")  # statistics of the training rows
+    transform_fn = Inside("transform_fn")  # the folder that `tft.TFTransformOutput` reads
+    # What the values of a table's files become before the transform graph gets them
+    raw_values = Inside("raw_values.json")
+    raw_rows = Inside("raw_rows.parquet")  # some rows as the files have them, and the fields that were made of them
+    rejects = Inside("rejects", "part-00000.jsonl")  # what was set aside, one JSON line each
+    files = Inside(FILES)  # of a dataset that grows: the input files that it was made of
+    assets = Inside(ASSETS)  # of a dataset that grows: what is known of each asset that new files may go on with
+    learned = Inside(LEARNED)  # of a dataset that grows: what was learned of the files of the first run
+    listing = Inside("tmp", "files.jsonl")  # the input files, one JSON line each; removed before publishing
+    base = Inside(BASE)  # of a dataset that has grown: its manifest before the last run added to it
+    # Why new files cannot be added, so that all have to be prepared again: found by a run that then ended
+    again = Inside("again.txt")
+    temporary = Inside("tmp")  # intermediate files of the running job; removed before publishing
+    traced = Inside("tmp", "traced")  # the transform graph before it is filled; removed before publishing
+    scratch = Inside("tmp", "scratch")  # copies of input in another order; removed before publishing
 
     @property
     def graph(self) -> tuple[str, str]:
@@ -118,70 +142,10 @@ class DataLayout:
         return self.transform_fn, storage.join(self.root, "transformed_metadata")
 
     @property
-    def raw_values(self) -> str:
-        """What the values of a table's files become before the transform graph gets them."""
-        return storage.join(self.root, "raw_values.json")
-
-    @property
-    def raw_rows(self) -> str:
-        """Some rows as the files have them, and the fields that were made of them."""
-        return storage.join(self.root, "raw_rows.parquet")
-
-    @property
-    def rejects(self) -> str:
-        """What was set aside, one JSON line each."""
-        return storage.join(self.root, "rejects", "part-00000.jsonl")
-
-    @property
-    def files(self) -> str:
-        """Of a dataset that grows: the input files that it was made of."""
-        return storage.join(self.root, FILES)
-
-    @property
-    def assets(self) -> str:
-        """Of a dataset that grows: what is known of each asset that new files may go on with."""
-        return storage.join(self.root, ASSETS)
-
-    @property
-    def learned(self) -> str:
-        """Of a dataset that grows: what was learned of the files of the first run."""
-        return storage.join(self.root, LEARNED)
-
-    @property
     def beside_shards(self) -> tuple[str, ...]:
         """All files of a complete dataset but those of its shards, of the transform graph, and the one before."""
         of_growth = (self.files, self.assets, self.learned)
         return (self.schema, self.stats, self.raw_values, self.raw_rows, self.rejects, *of_growth)
-
-    @property
-    def listing(self) -> str:
-        """The input files, one JSON line each; removed before publishing."""
-        return storage.join(self.root, "tmp", "files.jsonl")
-
-    @property
-    def base(self) -> str:
-        """Of a dataset that has grown: its manifest before the last run added to it."""
-        return storage.join(self.root, BASE)
-
-    @property
-    def again(self) -> str:
-        """Why new files cannot be added, so that all have to be prepared again: found by a run that then ended."""
-        return storage.join(self.root, "again.txt")
-
-    @property
-    def temporary(self) -> str:
-        """Intermediate files of the running job; removed before publishing."""
-        return storage.join(self.root, "tmp")
-
-    @property
-    def traced(self) -> str:
-        """The transform graph before it is filled; removed before publishing."""
-        return storage.join(self.temporary, "traced")
-
-    @property
-    def scratch(self) -> str:
-        """Copies of input in another order; removed before publishing."""
-        return storage.join(self.temporary, "scratch")
 
     def split(self, split: str) -> str:
         """The folder of a split."""
@@ -215,20 +179,14 @@ class EachLayout:
 
     out: str
 
-    @property
-    def results(self) -> str:
-        """A row for each group that was trained."""
-        return storage.join(self.out, "results.parquet")
+    results = Inside("results.parquet")  # a row for each group that was trained
+    rejects = Inside(REJECTS)  # the groups that were not, one JSON line each
+    unpacked = Inside("_unpacked")  # the shards of a compressed dataset as they are read; removed at the end
 
     @property
-    def rejects(self) -> str:
-        """The groups that were not, one JSON line each."""
-        return storage.join(self.out, REJECTS)
-
-    @property
-    def unpacked(self) -> str:
-        """The shards of a compressed dataset as they are read; removed at the end."""
-        return storage.join(self.out, "_unpacked")
+    def root(self) -> str:
+        """The folder of all."""
+        return self.out
 
     def group(self, name: str) -> str:
         """The folder of a group, whatever characters its name has; of one without any, `%`, which no other has."""
@@ -253,115 +211,30 @@ class RunLayout:
 
     workdir: str
 
-    def _name(self, *names: str) -> str:
-        return storage.join(self.workdir, *names)
-
     @property
-    def run(self) -> str:
-        """What this folder is a run of: fingerprints of the data and of the model."""
-        return self._name("run.json")
+    def root(self) -> str:
+        """The working folder."""
+        return self.workdir
 
-    @property
-    def job(self) -> str:
-        """The job file, where workers in a cloud have no other."""
-        return self._name("job.yaml")
-
-    @property
-    def lock(self) -> str:
-        """Only while a run trains."""
-        return self._name(LOCK)
-
-    @property
-    def complete(self) -> str:
-        """Written last: the result of a finished training run."""
-        return self._name("complete.json")
-
-    @property
-    def metrics(self) -> str:
-        """One JSON line for each epoch."""
-        return self._name("metrics.jsonl")
-
-    @property
-    def checkpoints(self) -> str:
-        """The folder of the last checkpoints."""
-        return self._name("checkpoints")
-
-    @property
-    def best(self) -> str:
-        """The folder of the best weights."""
-        return self._name("best")
-
-    @property
-    def model(self) -> str:
-        """The Keras model."""
-        return self._name("model.keras")
-
-    @property
-    def saved_model(self) -> str:
-        """The folder of the SavedModel."""
-        return self._name("saved_model")
-
-    @property
-    def predictions(self) -> str:
-        """The folder of what the model says of its dataset."""
-        return self._name("predictions")
-
-    @property
-    def each(self) -> str:
-        """The folder of models of its dataset's groups."""
-        return self._name("each")
-
-    @property
-    def scores(self) -> str:
-        """The folder of the scores of its rows."""
-        return self._name("scores")
-
-    @property
-    def report_page(self) -> str:
-        """What `beamfeed report` tells of the dataset and the model."""
-        return self._name("report.html")
-
-    @property
-    def report(self) -> str:
-        """The picture of losses, windows and errors."""
-        return self._name("report.png")
-
-    @property
-    def review(self) -> str:
-        """How good the best weights are, beside what costs nothing."""
-        return self._name("review.json")
-
-    @property
-    def assets(self) -> str:
-        """The error of each asset, as a table."""
-        return self._name("assets.csv")
-
-    @property
-    def metrics_csv(self) -> str:
-        """The same as a table."""
-        return self._name("metrics.csv")
-
-    @property
-    def mlflow(self) -> str:
-        """Which run on the MLflow server this is."""
-        return self._name("mlflow.json")
-
-    @property
-    def rates(self) -> str:
-        """The picture of the loss at learning rates that were tried."""
-        return self._name("learning_rate.png")
-
-    @property
-    def floor(self) -> str:
-        """The working folder of the linear model that this one is compared with, see `train.floor`."""
-        return self._name("floor")
-
-    @property
-    def tensorboard(self) -> str:
-        """The folder of TensorBoard's events."""
-        return self._name("tensorboard")
-
-    @property
-    def logs(self) -> str:
-        """The folder of the output of all workers but the first."""
-        return self._name("logs")
+    run = Inside("run.json")  # what this folder is a run of: fingerprints of the data and of the model
+    job = Inside("job.yaml")  # the job file, where workers in a cloud have no other
+    lock = Inside(LOCK)  # only while a run trains
+    complete = Inside("complete.json")  # written last: the result of a finished training run
+    metrics = Inside("metrics.jsonl")  # one JSON line for each epoch
+    checkpoints = Inside("checkpoints")  # the folder of the last checkpoints
+    best = Inside("best")  # the folder of the best weights
+    model = Inside("model.keras")  # the Keras model
+    saved_model = Inside("saved_model")  # the folder of the SavedModel
+    predictions = Inside("predictions")  # the folder of what the model says of its dataset
+    each = Inside("each")  # the folder of models of its dataset's groups
+    scores = Inside("scores")  # the folder of the scores of its rows
+    report_page = Inside("report.html")  # what `beamfeed report` tells of the dataset and the model
+    report = Inside("report.png")  # the picture of losses, windows and errors
+    review = Inside("review.json")  # how good the best weights are, beside what costs nothing
+    assets = Inside("assets.csv")  # the error of each asset, as a table
+    metrics_csv = Inside("metrics.csv")  # the same as a table
+    mlflow = Inside("mlflow.json")  # which run on the MLflow server this is
+    rates = Inside("learning_rate.png")  # the picture of the loss at learning rates that were tried
+    floor = Inside("floor")  # the working folder of the linear model that this one is compared with, see `train.floor`
+    tensorboard = Inside("tensorboard")  # the folder of TensorBoard's events
+    logs = Inside("logs")  # the folder of the output of all workers but the first
