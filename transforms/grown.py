@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
+from beamfeed.contract.dataset.manifest import Grows, Increment, Manifest
 from beamfeed.transforms.growth import Growth, Targets
 from beamfeed.transforms.notes import LACKING, add_lines, most_notes
 from beamfeed.transforms.records.targets import TargetTally
@@ -44,7 +44,7 @@ def grown_manifest(
         "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
     }
     if base is not None:
-        changed["counts"] = add_counts(base.counts, manifest.counts)
+        changed["counts"] = base.counts + manifest.counts
         before = [note for note in base.notes if note not in outdated and not note.startswith(UNLIKE)]
         if lacking is not None:
             before, now = (
@@ -58,11 +58,6 @@ def grown_manifest(
 
 def _far(drift: Mapping[str, float]) -> str:
     return ", ".join(f"the mean of {name} is {away:+.1f} deviations away" for name, away in list(drift.items())[:3])
-
-
-def add_counts(before: Counts, new: Counts) -> Counts:
-    """The sums of two runs on different assets."""
-    return Counts(**{name: getattr(before, name) + getattr(new, name) for name in Counts.model_fields})
 
 
 def drift_of(learned: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:

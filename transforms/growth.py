@@ -185,8 +185,7 @@ class Growth:
         assert self.base is not None
         counts, again = self.base.counts, self.replaced.union(was_short)
         for run in self._redone_runs():
-            less = {name: getattr(counts, name) - getattr(run, name) for name in Counts.model_fields}
-            counts = counts.model_copy(update=less)
+            counts -= run
         if not again:
             return counts
         table = read_known(self.before(output).assets)
@@ -195,15 +194,14 @@ class Growth:
         files = {reject["file"] for reject in rejects if reject["asset"] in ours & again}
         files -= {reject["file"] for reject in rejects if reject["asset"] in {None, *(ours - again)}}
         gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(again))))
-        less = {
-            "files": self.replaced_files,
-            "assets": len(gone),
-            "rejected_assets": len(ours & again),
-            "rejected_files": len(files),
-            "rows_read": pc.sum(gone["rows"]).as_py() or 0,
-            "rejected_rows": pc.sum(gone["rejected_rows"]).as_py() or 0,
-        }
-        return counts.model_copy(update={name: getattr(counts, name) - number for name, number in less.items()})
+        return counts - Counts(
+            files=self.replaced_files,
+            assets=len(gone),
+            rejected_assets=len(ours & again),
+            rejected_files=len(files),
+            rows_read=pc.sum(gone["rows"]).as_py() or 0,
+            rejected_rows=pc.sum(gone["rejected_rows"]).as_py() or 0,
+        )
 
     def assets(self, output: str) -> dict[SplitName, int]:
         """By split, those of the dataset that is added to with something in it, but for assets prepared again."""
@@ -228,7 +226,8 @@ class Growth:
         """As the function of this name, of the dataset as it will be."""
         if self.base is not None:
             nameless = {reject["file"] for _, reject in self._rejects(layout.output) if reject["asset"] is None}
-            fleet = fleet.beside(self.counts(layout.output, was_short), len(nameless))
+            counts = fleet.counts + self.counts(layout.output, was_short)
+            fleet = Fleet(counts, fleet.nameless_files + len(nameless))
         check_limits(fleet, rejects, limits, layout.rejects)
 
     def check(self, source: Source, statistics: Statistics) -> None:

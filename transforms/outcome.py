@@ -1,44 +1,16 @@
 """What a run came to: the numbers of its fleet and its splits, and the manifest that they make."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import prepared_keys
-from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.notes import most_notes
 from beamfeed.transforms.records.targets import TargetTally, check_targets, is_target
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.splits import wanted_splits
-
-
-@dataclass(frozen=True)
-class CheckedFleet:
-    """What was checked and written, but for the shards.
-
-    Attributes:
-      fleet: in numbers, as it was decided before anything was written.
-      rejects: all, with the assets that gave no window.
-      empty_rows: rows of these.
-      notes: lines for the user.
-    """
-
-    fleet: Fleet
-    rejects: Sequence[Reject]
-    empty_rows: int
-    notes: Sequence[str]
-
-    @property
-    def final(self) -> Fleet:
-        """The numbers with the assets that gave no window among the rejects."""
-        fleet = self.fleet
-        rows = fleet.rows - self.empty_rows
-        counted = Fleet.of(fleet.files, self.rejects, rows=rows, rejected_rows=fleet.rejected_rows)
-        return replace(counted, accepted=fleet.assets - counted.rejected_assets)
 
 
 def count_targets(
@@ -116,7 +88,7 @@ def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
 
 
 def make_manifest(
-    job: Job, fields: Sequence[Field], fingerprint: str, data: str, checked: CheckedFleet,
+    job: Job, fields: Sequence[Field], fingerprint: str, data: str, counts: Counts, notes: Sequence[str],
     splits: dict[SplitName, SplitInfo],
 ) -> Manifest:  # fmt: skip
     """The manifest of a run whose numbers are checked; `data` is the folder of the shards below the output."""
@@ -131,7 +103,7 @@ def make_manifest(
         prepared=prepared_keys(job),
         records=job.output.records,
         compression=job.output.compression,
-        counts=checked.final.counts,
-        notes=most_notes([*empty_splits(job, splits), *checked.notes]),
+        counts=counts,
+        notes=most_notes([*empty_splits(job, splits), *notes]),
         splits=splits,
     )

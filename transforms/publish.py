@@ -25,7 +25,6 @@ from beamfeed.transforms.growth import Growth, Learned, Targets
 from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
 from beamfeed.transforms.notes import add_lines, most_notes
 from beamfeed.transforms.outcome import (
-    CheckedFleet,
     check_splits,
     count_targets,
     describe_splits,
@@ -121,10 +120,8 @@ class Publish(beam.DoFn):
         for shard in sorted(verified, key=lambda shard: shard[0].index):
             shards[shard[0].split].append(shard)
         fields = source.fields(statistics)
-        every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
-        checked = CheckedFleet(
-            fleet, every, sum(rows for _, rows in empty), [*source.notes_of(statistics), *sorted(notes)]
-        )
+        fleet, every = fleet.without(rejects, empty)
+        notes = [*source.notes_of(statistics), *sorted(notes)]
         targets = count_targets(
             fields, {name: [written.tally.targets for written, _, _ in ready] for name, ready in shards.items()}
         )
@@ -154,12 +151,12 @@ class Publish(beam.DoFn):
                 infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
                 blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
         splits = describe_splits(assets, infos, targets)
-        growth.check_limits(checked.final, checked.rejects, was_short, job.limits, layout)
+        growth.check_limits(fleet, every, was_short, job.limits, layout)
         check_splits(job, fields, splits)
-        manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
+        manifest = make_manifest(job, fields, self._fingerprint, layout.folder, fleet.counts, notes, splits)
         stats = source.stats(statistics)
         if growth.job and not source.knows_assets(job):
-            notes_by_run[layout.folder] = most_notes(checked.notes)  # splits that are empty may not be, with others
+            notes_by_run[layout.folder] = most_notes(notes)  # splits that are empty may not be, with others
         drift = {} if new_statistics is None else drift_of(stats, source.stats(new_statistics))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")

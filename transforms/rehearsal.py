@@ -20,7 +20,6 @@ from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
 from beamfeed.transforms.notes import Note, sum_up
 from beamfeed.transforms.outcome import (
-    CheckedFleet,
     check_splits,
     count_targets,
     describe_splits,
@@ -241,17 +240,18 @@ def _count(
                 if counts
                 else replace(before, counted=0, rejected=True, set_aside=before.rows, splits={})
             )
-        without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
-        every = sorted({*rejects, *without}, key=str)
-        checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
+        fleet, every = fleet.without(
+            rejects,
+            [(Reject(asset.name, asset.files, "file", source.why_empty(asset)), asset.rows) for asset in empty],
+        )
         assets = Counter(name for names in of_asset.values() for name in names)
         infos = {name: [shard for shard, _ in counted] for name, counted in shards.items()}
         targets = {name: [tallies for _, tallies in counted] for name, counted in shards.items()}
         splits = describe_splits(assets, infos, count_targets(fields, targets))
         with problems.collected():
-            check_limits(checked.final, every, job.limits, None)
+            check_limits(fleet, every, job.limits, None)
             check_splits(job, fields, splits)
-        return make_manifest(job, fields, fingerprint, data, checked, splits), every
+        return make_manifest(job, fields, fingerprint, data, fleet.counts, notes, splits), every
     return None, rejects
 
 
