@@ -4,6 +4,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.storage import FileStat
+
 
 @dataclass(frozen=True, order=True)
 class Reject:
@@ -34,6 +37,18 @@ class BadInput(Exception):
 
     def reject(self, asset: str | None) -> Reject:
         return Reject(asset, self.file, self.place, self.reason)
+
+
+def check_same(now: FileStat, listed: FileStat) -> None:
+    """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
+
+    Raises:
+      JobFailed
+    """
+    if now != listed:
+        sizes = f"{listed.size:,} bytes, now {now.size:,}"
+        difference = sizes if now.size != listed.size else "the same size, written later"
+        raise JobFailed(f"{listed.path} changed while the job ran ({difference}); run it again when it is complete")
 
 
 def to_jsonl(rejects: Iterable[Reject]) -> str:

@@ -1,6 +1,7 @@
 """Which split an asset belongs to, by a seeded hash of its name or by a value; where the rows of one are cut."""
 
 import hashlib
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -47,13 +48,14 @@ def split_of_asset(name: str, split: Split, seed: int | None = None) -> SplitNam
       split: with fractions.
       seed: in place of the split's own.
     """
-    place = seeded_hash(split.seed if seed is None else seed, "split", name)
+    return SPLITS[bisect(fraction_edges(split), seeded_hash(split.seed if seed is None else seed, "split", name))]
+
+
+def fraction_edges(split: Split) -> tuple[float, float]:
+    """Where eval and test begin in [0, 1], by fractions."""
     train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    # Fractions add up to 1 but for rounding; an empty test split must get nothing of it.
-    if not split.test:
-        evaluate = 1.0
-        train = train if split.eval else 1.0
-    return "train" if place < train else "eval" if place < evaluate else "test"
+    # Fractions add up to 1 but for rounding; what is to get nothing must get nothing of it.
+    return train if split.eval or split.test else 2.0, evaluate if split.test else 2.0
 
 
 def wanted_splits(split: Split) -> list[SplitName]:

@@ -287,7 +287,10 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     @abstractmethod
     def validate(self, unit: Unit[A]) -> R:
-        """Reads the rows of a unit and checks them; never raises for bad data."""
+        """Reads the rows of a unit and checks them; never raises for bad data.
+
+        Of a kind whose assets are one unit each, this is the verdict.
+        """
 
     @abstractmethod
     def judge(self, asset: A, reports: Iterable[R]) -> V:

@@ -14,7 +14,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import BadInput, Reject, check_same
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict
 from beamfeed.transforms.sources.planned import plan_any
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def check_unchanged(files: Iterable[FileStat | None]) -> None:
-    """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
+    """As `check_same`, of files that are looked at now, where a step may not go on with other ones.
 
     Raises:
       JobFailed
@@ -40,11 +40,7 @@ def check_unchanged(files: Iterable[FileStat | None]) -> None:
             now = storage.stat(file.path)
         except FileNotFoundError:
             raise JobFailed(f"{file.path} was removed while the job ran; run it again") from None
-        if now != file:
-            difference = (
-                f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
-            )
-            raise JobFailed(f"{file.path} changed while the job ran ({difference}); run it again when it is complete")
+        check_same(now, file)
 
 
 def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
@@ -154,7 +150,7 @@ class ValidateUnit(beam.DoFn):
         self._source, self._progress = source, progress
         self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
 
-    def process(self, units: Packed) -> Iterator[tuple[str, Report]]:
+    def process(self, units: Packed) -> Iterator[tuple[str, Report | Verdict]]:
         assets = rows = 0
         for unit in units:
             files = [piece.file for piece in unit.asset.pieces]

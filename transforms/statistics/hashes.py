@@ -8,8 +8,10 @@ _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 def mix(hashes: np.ndarray) -> np.ndarray:
     """uint64 [n], well mixed: the finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * _M1
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * _M2
+    hashes = hashes ^ (hashes >> np.uint64(30))
+    hashes *= _M1
+    hashes ^= hashes >> np.uint64(27)
+    hashes *= _M2
     return hashes ^ (hashes >> np.uint64(31))
 
 

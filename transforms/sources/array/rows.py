@@ -10,7 +10,7 @@ from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.read import read_rows
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.splits import cut_rows
+from beamfeed.transforms.splits import cut_rows, fraction_edges
 from beamfeed.transforms.statistics.hashes import mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
@@ -104,7 +104,7 @@ def split_places(
     numbers = np.arange(first, first + count)
     if split.by == "rows":
         to_eval, to_test, end = cut_rows(schema.rows, split)
-        places = ((numbers >= to_eval).astype(np.int8) + (numbers >= to_test)).astype(np.int8)
+        places = np.searchsorted([to_eval, to_test], numbers, side="right").astype(np.int8)
         places[numbers >= end] = NONE
         return places
     if split.by == "column":
@@ -114,11 +114,7 @@ def split_places(
         return np.array([place.get(text, NONE) for text in texts], np.int8)[inverse]
     (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + _SPREAD)
     at = mix(numbers.astype(np.uint64) * _SPREAD + of_seed).astype(np.float64) / 2.0**64
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((at >= train).astype(np.int8) + (at >= evaluate)).astype(np.int8)
+    return np.searchsorted(fraction_edges(split), at, side="right").astype(np.int8)
 
 
 def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:

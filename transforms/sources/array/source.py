@@ -30,14 +30,14 @@ from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import (
     ArrayStatistics,
-    check_classes,
     scaling_of,
     settled_classes,
     to_json,
 )
-from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
+from beamfeed.transforms.sources.array.validate import ArrayVerdict, validate_block
 from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
 from beamfeed.transforms.sources.base import Source, Transform
+from beamfeed.transforms.sources.columns.label_counts import check_classes
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -46,7 +46,7 @@ from beamfeed.transforms.splits import seeded_hash
 UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
 
 
-class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
+class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
     has_graph = True
@@ -137,11 +137,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
     def zero(self) -> ArrayStatistics:
         return ArrayStatistics.zero(self._schema)
 
-    def validate(self, unit: Unit[ArrayBlock]) -> ArrayReport:
+    def validate(self, unit: Unit[ArrayBlock]) -> ArrayVerdict:
         return validate_block(unit, self._schema, self.job.split, self._rows_per_record)
 
-    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayReport]) -> ArrayVerdict:
-        return judge(asset, reports, self._schema)
+    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayVerdict]) -> ArrayVerdict:
+        (verdict,) = reports
+        return verdict
 
     def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:
         block = verdict.asset
@@ -164,7 +165,8 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         return {column.name: scaling_of(moments, column) for column, moments in scaled}
 
     def _checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
-        check_classes(statistics, self._schema)
+        keys = [f"source.outputs.{column.name}:" for column in self._schema.auto]
+        check_classes(keys, "its classes", statistics.labels, statistics.elsewhere)
         return statistics
 
     def read(self, work: Work[ArrayBlock], made: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.transforms.splits import fraction_edges
 from beamfeed.transforms.statistics.hashes import hash_texts
 
 NONE = -1  # of an image that is in no split
@@ -37,11 +38,7 @@ def split_images(
     places = hashes.astype(np.float64) / 2.0**64
     if classes is not None:
         places = _ranks(hashes, classes)
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((places >= train).astype(np.int8) + (places >= evaluate)).astype(np.int8)
+    return np.searchsorted(fraction_edges(split), places, side="right").astype(np.int8)
 
 
 def _ranks(hashes: np.ndarray, classes: pa.Array) -> np.ndarray:

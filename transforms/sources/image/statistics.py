@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import add
 from typing import Any
 
 import pyarrow as pa
@@ -59,8 +60,8 @@ class ImageStatistics:
 
     def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
         return ImageStatistics(
-            _sums(self.labels, other.labels),
-            _sums(self.elsewhere, other.elsewhere),
+            tuple(map(add, self.labels, other.labels)),
+            tuple(map(add, self.elsewhere, other.elsewhere)),
             self.images + other.images,
             self.kept + other.kept,
             self.formats + other.formats,
@@ -78,10 +79,6 @@ class ImageStatistics:
         for name, ends in (("width", self.widths), ("height", self.heights)):
             by_name[name] = dict(zip(("min", "max"), ends, strict=False))
         return by_name
-
-
-def _sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
-    return tuple(a + b for a, b in zip(first, two, strict=True))
 
 
 def _ends(values: tuple[int, ...]) -> tuple[int, ...]:
