@@ -91,8 +91,7 @@ class Growth:
       job: the fingerprint of the job; empty where its dataset does not grow.
       published: the dataset whose statistics and transform graph are taken over, without its shards, as it goes to all
         workers; None where they are made anew.
-      adds: whether its shards stay, and the run adds to them.
-      added_to: then the path of its manifest, with the lists of shards.
+      added_to: where its shards stay and the run adds to them, the path of its manifest, with the lists of shards.
       goes_back: whether it is the dataset as it was before its last run, which is done again.
       replaced: names of its assets that are prepared again, so that none of its records of them stay.
       replaced_files: how many of its files are theirs.
@@ -105,7 +104,6 @@ class Growth:
 
     job: str = ""
     published: Manifest | None = field(default=None, repr=False)
-    adds: bool = False
     added_to: str = ""
     goes_back: bool = False
     replaced: frozenset[str] = frozenset()
@@ -117,9 +115,9 @@ class Growth:
     why: str = ""
 
     @property
-    def base(self) -> Manifest | None:
-        """The dataset that is added to."""
-        return self.published if self.adds else None
+    def adds(self) -> bool:
+        """Whether the run adds to a dataset, whose shards stay."""
+        return bool(self.added_to)
 
     @property
     def grows(self) -> Grows | None:
@@ -133,19 +131,17 @@ class Growth:
 
     def describe(self, files: int) -> str:
         """What the run does, in words."""
-        if self.adds:
-            line = f"adding {counted(files, 'new file')} to the dataset"
-            if self.goes_back:
-                line = f"the last run is done again, as {self.why}: {counted(files, 'file')}"
-            elif self.redone:
-                which = f"{counted(len(self.redone), 'run')} {'is' if len(self.redone) == 1 else 'are'}"
-                line = f"{which} done again, as {self.why}: {counted(files, 'file')}"
-            elif self.replaced:
-                which = f"{counted(len(self.replaced), 'asset')} {'is' if len(self.replaced) == 1 else 'are'}"
-                line = f"{which} prepared again, as {self.why}: {counted(files, 'file')}"
-            line += ", with the statistics of its first run"
-            return line + "; where assets go on, their last files are read again" * self.goes_on
-        return f"all files are prepared again, with the statistics of the first run, as {self.why}"
+        if not self.adds:
+            return f"all files are prepared again, with the statistics of the first run, as {self.why}"
+        again = "the last run is done" if self.goes_back else ""
+        for names, noun, done in ((self.redone, "run", "done"), (self.replaced, "asset", "prepared")):
+            if names and not again:
+                again = f"{counted(len(names), noun)} {'is' if len(names) == 1 else 'are'} {done}"
+        line = f"adding {counted(files, 'new file')} to the dataset"
+        if again:
+            line = f"{again} again, as {self.why}: {counted(files, 'file')}"
+        line += ", with the statistics of its first run"
+        return line + "; where assets go on, their last files are read again" * self.goes_on
 
     def reading(self, job: Job) -> Job:
         """The job by which files are read: with the classes of labels that the dataset has."""
@@ -182,8 +178,8 @@ class Growth:
           output: of the job.
           was_short: names of those that were set aside for too few rows.
         """
-        assert self.base is not None
-        counts, again = self.base.counts, self.replaced.union(was_short)
+        assert self.published is not None
+        counts, again = self.published.counts, self.replaced.union(was_short)
         for run in self._redone_runs():
             counts -= run
         if not again:
@@ -205,8 +201,8 @@ class Growth:
 
     def assets(self, output: str) -> dict[SplitName, int]:
         """By split, those of the dataset that is added to with something in it, but for assets prepared again."""
-        assert self.base is not None
-        counts = {name: info.assets for name, info in self.base.splits.items()}
+        assert self.published is not None
+        counts = {name: info.assets for name, info in self.published.splits.items()}
         for run in self._redone_runs():
             counts = {name: counts[name] - number for name, number in zip(SPLITS, run.in_splits, strict=True)}
         if self.replaced:
@@ -217,14 +213,14 @@ class Growth:
         return counts
 
     def _redone_runs(self) -> list[Increment]:
-        assert self.base is not None
-        return [run for run in self.base.increments if run.data in self.redone]
+        assert self.published is not None
+        return [run for run in self.published.increments if run.data in self.redone]
 
     def check_limits(
         self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
     ) -> None:
         """As the function of this name, of the dataset as it will be."""
-        if self.base is not None:
+        if self.adds:
             nameless = {reject["file"] for _, reject in self._rejects(layout.output) if reject["asset"] is None}
             counts = fleet.counts + self.counts(layout.output, was_short)
             fleet = Fleet(counts, fleet.nameless_files + len(nameless))
@@ -249,10 +245,10 @@ def _difference(now: Sequence[Field], then: Sequence[Field]) -> str:
     if [field.name for field in now] != [field.name for field in then]:
         return f"fields {', '.join(field.name for field in now)}, not {', '.join(field.name for field in then)}"
     pairs = zip((field.model_dump() for field in now), (field.model_dump() for field in then), strict=True)
-    differ = [
+    differ = (
         f"{a['name']} has {key} {_few(a[key])}, not {_few(b[key])}" for a, b in pairs for key in a if a[key] != b[key]
-    ]
-    return differ[0] if differ else ""
+    )
+    return next(differ, "")
 
 
 def _raw_difference(now: RawValues | None, then: RawValues | None) -> str:
@@ -290,17 +286,16 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     output = job.output.path
     changes = find_changes(job, files, published.data_layout(output))
     growth = Growth(grows, without_shards(published), gone=() if changes is None else tuple(changes.gone))
-    if changes is None:
-        return prepare_all(growth, "its list of files is missing, or of another version"), files
-    if not is_complete(output, published):
-        return prepare_all(growth, "shards are missing or damaged"), files
-    if not (changes.new or changes.why):
-        return growth, files
     try:
+        if changes is None:
+            raise CannotGoOn("its list of files is missing, or of another version")
+        if not is_complete(output, published):
+            raise CannotGoOn("shards are missing or damaged")
+        if not (changes.new or changes.why):
+            return growth, files
         if changes.why and (earlier := _going_back(job, files, growth, published, changes)):
             return earlier
-        growth = replace(growth, added_to=manifest_path(job.output.path))
-        return _adding(job, files, growth, published, changes)
+        return _adding(job, files, replace(growth, added_to=manifest_path(output)), published, changes)
     except CannotGoOn as error:
         return prepare_all(growth, str(error)), files
 
@@ -382,7 +377,7 @@ def _adding(
     if why is not None:
         if why:
             raise CannotGoOn(why)
-        return replace(growth, adds=True), changes.new
+        return growth, changes.new
     more = {name: stat.path for stat in changes.new if (name := name_of(stat.path)) in names - again.keys()}
     if not is_mixed:
         more.pop(None, None)
@@ -393,14 +388,13 @@ def _adding(
             again[name] = why
             del more[name]
     if not again:
-        return replace(growth, adds=True, goes_on=bool(more), is_mixed=is_mixed), changes.new
+        return replace(growth, goes_on=bool(more), is_mixed=is_mixed), changes.new
     if again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}:
         raise CannotGoOn(next(iter(again.values())))
     theirs = [stat for stat in files if name_of(stat.path) in again]
     others = [stat for stat in changes.new if name_of(stat.path) not in again]
     growth = replace(
         growth,
-        adds=True,
         goes_on=bool(more),
         replaced=frozenset(map(str, again)),
         replaced_files=sum(name_of(path) in again for path in changes.known),
@@ -424,7 +418,7 @@ def _again(
     if len(runs) < len(redone) or not all(is_apart(dataset, run) for run in runs):
         raise CannotGoOn(f"{changes.why}, and beamfeed compact has merged what its run added with others")
     theirs = [stat for stat in files if changes.runs.get(stat.path, next(iter(redone))) in redone]
-    return replace(growth, adds=True, redone=redone, why=changes.why), theirs
+    return replace(growth, redone=redone, why=changes.why), theirs
 
 
 def _why_not_on(
@@ -441,9 +435,8 @@ def _why_not_on(
     assert growth.published is not None
     if is_mixed:
         uncertain = nameless_files(growth.published, job.output.path)
-        return (
-            {None: f"{more[None]} may go on with any asset, and so may files that were set aside"} if uncertain else {}
-        )
+        why = f"{more[None]} may go on with any asset, and so may files that were set aside"
+        return {None: why} if uncertain else {}
     touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, more)))))
     can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
     return {

@@ -14,33 +14,36 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_drift
-from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable, write_manifest
-from beamfeed.contract.dataset.published import leftovers, remove_superseded
+from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable
+from beamfeed.contract.dataset.published import replace_manifest
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet
-from beamfeed.transforms.grown import add_up_targets, drift_of, grown_manifest
 from beamfeed.transforms.growth import Growth, Learned, Targets
 from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
 from beamfeed.transforms.notes import add_lines, most_notes
 from beamfeed.transforms.outcome import (
+    add_up_targets,
     check_splits,
     count_targets,
     describe_splits,
+    drift_of,
     empty_splits,
+    grown_manifest,
     make_manifest,
 )
 from beamfeed.transforms.packing import Packed
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.rewrite import Left
+from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import KnownAsset, Statistics
 from beamfeed.transforms.statistics.marks import fill
-from beamfeed.transforms.taken_over import base_shards, below_output, superseding
+from beamfeed.transforms.taken_over import Parts, below_output, each_alone, folder_of, superseding, what_is_left
 from beamfeed.transforms.tfds.write import tfds_files
 from beamfeed.transforms.tracing import wait_for
 
@@ -91,11 +94,7 @@ def publish(
         storage.write_text(storage.join(layout.root, file), text)
     if rejects:
         storage.write_text(layout.rejects, rejects)
-    write_manifest(layout.output, manifest)
-    for path in leftovers(layout.output, manifest):
-        storage.remove_tree(path)
-    if before is not None:
-        remove_superseded(layout.output, manifest, before)
+    replace_manifest(layout.output, manifest, before)
 
 
 class Publish(beam.DoFn):
@@ -116,18 +115,18 @@ class Publish(beam.DoFn):
             yield published  # by an attempt before this one
             return
         base = Manifest.model_validate_json(storage.read_text(layout.base)) if growth.adds else None
-        shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
-        for shard in sorted(verified, key=lambda shard: shard[0].index):
-            shards[shard[0].split].append(shard)
+        windows = sum(info.windows for _, info, _ in verified)
+        shards: Parts = {name: [] for name in SPLITS}
+        tallies: dict[SplitName, list[Mapping[str, TargetTally]]] = {name: [] for name in SPLITS}
+        for written, info, cut in sorted(verified, key=lambda one: one[0].index):
+            if growth.adds:
+                info = info.model_copy(update={"file": below_output(layout.output, written.path)})
+            shards[written.split].append((info, cut))
+            tallies[written.split].append(written.tally.targets)
         fields = source.fields(statistics)
         fleet, every = fleet.without(rejects, empty)
         notes = [*source.notes_of(statistics), *sorted(notes)]
-        targets = count_targets(
-            fields, {name: [written.tally.targets for written, _, _ in ready] for name, ready in shards.items()}
-        )
-        infos = {name: [info for _, info, _ in ready] for name, ready in shards.items()}
-        blocks = {name: [cut for _, _, cut in ready] for name, ready in shards.items()}
-        windows = sum(info.windows for ready in infos.values() for info in ready)
+        targets = count_targets(fields, tallies)
         notes_by_run: dict[str, Sequence[str]] = {}
         assets = in_splits = {name: assets.get(name, 0) for name in SPLITS}
         if base is not None:
@@ -147,9 +146,9 @@ class Publish(beam.DoFn):
             targets = add_up_targets(before, targets)
             in_base = growth.assets(layout.output)
             assets = {name: in_splits[name] + in_base[name] for name in SPLITS}
-            for name, kept_shards in base_shards(layout.output, base, left or (), growth.redone).items():
-                infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
-                blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
+            for name, ready in what_is_left(layout.output, base, each_alone(base), left or ()).items():
+                shards[name][:0] = [shard for shard in ready if folder_of(shard[0]) not in growth.redone]
+        infos = {name: [info for info, _ in ready] for name, ready in shards.items()}
         splits = describe_splits(assets, infos, targets)
         growth.check_limits(fleet, every, was_short, job.limits, layout)
         check_splits(job, fields, splits)
@@ -177,6 +176,7 @@ class Publish(beam.DoFn):
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets, notes_by_run, source.numbered_rows).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
+        blocks = {name: [cut for _, cut in ready] for name, ready in shards.items()}
         publish(
             layout, manifest, lines, stats, blocks, source.raw_values, partial(self._write_graph, statistics, made),
         )  # fmt: skip
@@ -199,9 +199,3 @@ class Publish(beam.DoFn):
         else:
             return None
         return source.raw_rows(statistics, made)
-
-
-def _named(layout: DataLayout, verified: Verified) -> Shard:
-    """A shard with its path below the output."""
-    written, info, _ = verified
-    return info.model_copy(update={"file": below_output(layout.output, written.path)})

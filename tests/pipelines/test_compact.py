@@ -134,7 +134,7 @@ def test_a_compaction_that_fails_leaves_the_dataset(tmp_path, monkeypatch, capfd
     lake = lake_of(tmp_path, 3)
     before, names = find_manifest(str(lake.output)), sorted(os.listdir(lake.output))
     with monkeypatch.context() as patch:
-        patch.setattr(compact, "write_manifest", lambda *_: 1 / 0)
+        patch.setattr(compact, "replace_manifest", lambda *_: 1 / 0)
         assert main(["--job", str(tmp_path / "job.yaml"), "--", "--direct_num_workers=1"]) == 1
     assert find_manifest(str(lake.output)) == before
     assert sorted(os.listdir(lake.output)) == names

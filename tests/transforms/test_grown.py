@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.dataset.manifest import Counts
-from beamfeed.transforms.grown import FAR, drift_of
 from beamfeed.transforms.notes import Note, add_lines, to_line
+from beamfeed.transforms.outcome import FAR, drift_of
 from beamfeed.transforms.statistics.as_json import from_json, to_json
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from beamfeed.contract import storage
@@ -14,7 +13,7 @@ from beamfeed.contract.dataset.layout import EachLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.text import counted
 from beamfeed.transforms.groups.folder import group_fingerprint
-from beamfeed.transforms.groups.places import ByKey, Group, key_field, partitions
+from beamfeed.transforms.groups.places import Group, partitions
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,6 @@ class TrainEach:
     def partitions(self) -> list[Group] | None:
         """The groups, where they are partitions."""
         return partitions(self.manifest, self.by)
-
-    @cached_property
-    def key(self) -> ByKey:
-        """Finds the groups of records, where they are not partitions."""
-        return ByKey(self.manifest, key_field(self.manifest, self.by))
 
     def shards(self) -> list[tuple[SplitName, int]]:
         """All shards that hold something, by split and number."""

@@ -22,7 +22,7 @@ from beamfeed.contract.verbosity import note
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.groups.each import TrainEach, small
 from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, write_dataset
-from beamfeed.transforms.groups.places import Group, Place
+from beamfeed.transforms.groups.places import Group, Place, key_field, scan_groups
 from beamfeed.transforms.groups.results import (
     Outcome,
     check_limits,
@@ -88,7 +88,7 @@ class ScanShard(beam.DoFn):
             with storage.open_input(packed) as file:
                 content = unpacked(Counted(file), each.manifest.compression)
                 storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
-        for name, records in each.key.scan(path).items():
+        for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
             yield name, Place(split, number, records)
 
 

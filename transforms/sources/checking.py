@@ -1,11 +1,10 @@
 """The steps that check the files, the same for every kind: each is a method of Source as a DoFn."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 
@@ -24,7 +23,6 @@ LOST = "lost"  # of files that are set aside and may hold rows of any asset
 NOTES = "notes"
 VALUES = "values"  # of split.column, as paths tell them
 SHORT, WAS_SHORT = "short", "was_short"  # of assets that have too few rows by now, and that had
-T = TypeVar("T")
 
 
 def check_unchanged(files: Iterable[FileStat | None]) -> None:
@@ -43,15 +41,15 @@ def check_unchanged(files: Iterable[FileStat | None]) -> None:
         check_same(now, file)
 
 
-def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
-    """What `read` returns, if the files are the same after it; also a BadInput counts for the files as listed alone."""
+@contextmanager
+def unchanged(files: Sequence[FileStat | None]) -> Iterator[None]:
+    """Ends the job if files are not the same after what is done; also a BadInput counts for those as listed alone."""
     try:
-        result = read()
+        yield
     except BadInput:
         check_unchanged(files)
         raise
     check_unchanged(files)
-    return result
 
 
 @contextmanager
@@ -83,13 +81,10 @@ class ScanFile(beam.DoFn):
     def process(self, packed: Packed) -> Iterator[Any]:
         files, scanned = list(packed), list[Any]()
         with self._source.scanning(files, self._scratch) as scan:
-
-            def pieces_of(file: FileStat) -> list[Any]:
-                return list(scan(file))
-
             for file in files:
                 try:
-                    pieces = reading([file], partial(pieces_of, file))
+                    with unchanged([file]):
+                        pieces = list(scan(file))
                     scanned += [(piece.asset, piece) for piece in pieces]
                 except BadInput as bad:
                     reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
@@ -153,8 +148,9 @@ class ValidateUnit(beam.DoFn):
     def process(self, units: Packed) -> Iterator[tuple[str, Report | Verdict]]:
         assets = rows = 0
         for unit in units:
-            files = [piece.file for piece in unit.asset.pieces]
-            yield unit.asset.name, reading(files, partial(self._source.validate, unit))
+            with unchanged([piece.file for piece in unit.asset.pieces]):
+                report = self._source.validate(unit)
+            yield unit.asset.name, report
             assets, rows = assets + unit.is_last, rows + unit.rows
         self._rows.inc(rows)
         self._progress.add("validate", assets=assets, rows=rows)
