@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
@@ -31,10 +30,9 @@ from beamfeed.contract.dataset.recent import is_apart
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
-from beamfeed.transforms.fleet import Fleet, check_limits
+from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.known_assets import known_before, read_known
 from beamfeed.transforms.records.targets import TargetTally
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Statistics
@@ -216,15 +214,12 @@ class Growth:
         assert self.published is not None
         return [run for run in self.published.increments if run.data in self.redone]
 
-    def check_limits(
-        self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
-    ) -> None:
-        """As the function of this name, of the dataset as it will be."""
-        if self.adds:
-            nameless = {reject["file"] for _, reject in self._rejects(layout.output) if reject["asset"] is None}
-            counts = fleet.counts + self.counts(layout.output, was_short)
-            fleet = Fleet(counts, fleet.nameless_files + len(nameless))
-        check_limits(fleet, rejects, limits, layout.rejects)
+    def whole_fleet(self, fleet: Fleet, output: str, was_short: Collection[str]) -> Fleet:
+        """The numbers of the dataset as it will be; arguments as of `counts`, and those of the run alone."""
+        if not self.adds:
+            return fleet
+        nameless = {reject["file"] for _, reject in self._rejects(output) if reject["asset"] is None}
+        return Fleet(fleet.counts + self.counts(output, was_short), fleet.nameless_files + len(nameless))
 
     def check(self, source: Source, statistics: Statistics) -> None:
         """Raises UserError where the files give other fields than the dataset has."""
@@ -387,18 +382,18 @@ def _adding(
                 raise CannotGoOn(why)
             again[name] = why
             del more[name]
-    if not again:
-        return replace(growth, goes_on=bool(more), is_mixed=is_mixed), changes.new
-    if again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}:
-        raise CannotGoOn(next(iter(again.values())))
+    whys = list(again.values())
+    if again and (again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}):
+        raise CannotGoOn(whys[0])
     theirs = [stat for stat in files if name_of(stat.path) in again]
     others = [stat for stat in changes.new if name_of(stat.path) not in again]
     growth = replace(
         growth,
         goes_on=bool(more),
+        is_mixed=is_mixed,
         replaced=frozenset(map(str, again)),
         replaced_files=sum(name_of(path) in again for path in changes.known),
-        why=next(iter(again.values())),
+        why="".join(whys[:1]),
     )
     return growth, [*theirs, *others]
 
@@ -437,12 +432,11 @@ def _why_not_on(
         uncertain = nameless_files(growth.published, job.output.path)
         why = f"{more[None]} may go on with any asset, and so may files that were set aside"
         return {None: why} if uncertain else {}
-    touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, more)))))
-    can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
+    can = set(known["asset"].filter(pc.greater(pc.list_value_length(known["tail"]), 0)).to_pylist())
     return {
         name: f"{path} {_goes_on_with(name)}, whose rows have to be read all together"
         for name, path in more.items()
-        if not can.get(str(name))
+        if name not in can
     }
 
 

@@ -137,12 +137,13 @@ def grown_manifest(
         **manifest.counts.model_dump(), data=manifest.data, fingerprint=manifest.fingerprint, windows=windows,
         in_splits=[in_splits[name] for name in SPLITS], drift=drift,
     )  # fmt: skip
+    far = [f"the mean of {name} is {away:+.1f} deviations away" for name, away in list(drift.items())[:3]]
     changed: dict[str, Any] = {
         "grows": growth.grows or Grows(job=growth.job, first=manifest.fingerprint),
         # A run that only took files away adds nothing.
         "increments": [*(() if base is None else base.increments), *([increment] if increment.files else [])],
         "base": [] if base is None else [base.data, *base.model_copy(update={"base": []}).folders],
-        "notes": [*manifest.notes, *([f"{UNLIKE}{_far(drift)}"] if drift else [])],
+        "notes": [*manifest.notes, *([f"{UNLIKE}{', '.join(far)}"] if drift else [])],
     }
     if base is not None:
         changed["counts"] = base.counts + manifest.counts
@@ -155,10 +156,6 @@ def grown_manifest(
         apart = not growth.goes_on and not growth.replaced
         changed["notes"] = most_notes(add_lines(before, changed["notes"], apart=apart))
     return manifest.model_copy(update=changed)
-
-
-def _far(drift: Mapping[str, float]) -> str:
-    return ", ".join(f"the mean of {name} is {away:+.1f} deviations away" for name, away in list(drift.items())[:3])
 
 
 def drift_of(learned: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:

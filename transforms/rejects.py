@@ -54,8 +54,5 @@ def check_same(now: FileStat, listed: FileStat) -> None:
 def to_jsonl(rejects: Iterable[Reject]) -> str:
     """The text of a rejects file: sorted, each reject once."""
     ordered = sorted(set(rejects), key=lambda r: (r.asset or "", r.file, r.place, r.reason))
-    return "".join(json.dumps(_entry(reject), ensure_ascii=False) + "\n" for reject in ordered)
-
-
-def _entry(reject: Reject) -> dict[str, str | None]:
-    return {key: getattr(reject, key) for key in ("asset", "file", "place", "reason")}
+    entries = ({key: getattr(reject, key) for key in ("asset", "file", "place", "reason")} for reject in ordered)
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)

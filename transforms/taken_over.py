@@ -1,7 +1,6 @@
 """The shards of a dataset that another one takes over: by their paths, with their blocks, or copied."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,38 +17,13 @@ def below_output(output: str, path: str) -> str:
     return path.removeprefix(storage.join(output, ""))
 
 
-def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:
-    """The shards of a dataset, each with its path below the output."""
-    paths = manifest.shard_paths(output, split)
-    return [
-        shard.model_copy(update={"file": below_output(output, path)})
-        for path, shard in zip(paths, manifest.splits[split].shards, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Shards of a split that become one, or a single one.
-
-    Attributes:
-      numbers: theirs, in the order in which their records will stand.
-      folder: of their partition.
-    """
-
-    numbers: tuple[int, ...]
-    folder: str
-
-
-Merges = Mapping[SplitName, Sequence[Merge]]
+Merges = Mapping[SplitName, Sequence[Sequence[int]]]  # by split, numbers of shards that become one, or of a single one
 Parts = dict[SplitName, list[tuple[Shard, np.ndarray]]]  # by split, shards and their blocks
 
 
 def each_alone(manifest: Manifest) -> Merges:
     """By split, each shard by itself."""
-    return {
-        name: [Merge((number,), shard.folder) for number, shard in enumerate(info.shards)]
-        for name, info in manifest.splits.items()
-    }
+    return {name: [[number] for number in range(len(info.shards))] for name, info in manifest.splits.items()}
 
 
 def to_copy(output: str, manifest: Manifest, merges: Merges) -> Iterator[ToCopy]:
@@ -57,9 +31,9 @@ def to_copy(output: str, manifest: Manifest, merges: Merges) -> Iterator[ToCopy]
     for name, of_split in merges.items():
         paths, shards = manifest.shard_paths(output, name), manifest.splits[name].shards
         for index, merge in enumerate(of_split):
-            records = sum(shards[number].records for number in merge.numbers)
-            its_paths = tuple(paths[number] for number in merge.numbers)
-            yield ToCopy(name, index, len(of_split), its_paths, records, merge.folder)
+            records = sum(shards[number].records for number in merge)
+            its_paths = tuple(paths[number] for number in merge)
+            yield ToCopy(name, index, len(of_split), its_paths, records, shards[merge[0]].folder)
 
 
 def each_shard(path: str, output: str, but: Collection[str]) -> Iterator[ToCopy]:
@@ -87,17 +61,21 @@ def what_is_left(output: str, manifest: Manifest, merges: Merges, left: Iterable
     anew = {(rest.split, rest.index): rest for rest in left if rest.shard is not None}
     parts: Parts = {name: [] for name in SPLITS}
     for name, of_split in merges.items():
-        shards = named_shards(output, manifest, name)
+        paths = manifest.shard_paths(output, name)
+        shards = [
+            shard.model_copy(update={"file": below_output(output, path)})
+            for path, shard in zip(paths, manifest.splits[name].shards, strict=True)
+        ]
         blocks = split_index(read_blocks(output, manifest, name), len(shards))
         for index, merge in enumerate(of_split):
             rest = anew.get((name, index))
             if rest is None or rest.shard is None:
-                parts[name] += [(shards[number], blocks[number]) for number in merge.numbers]
+                parts[name] += [(shards[number], blocks[number]) for number in merge]
             elif rest.shard.records:
                 shard = rest.shard.model_copy(update={"file": below_output(output, rest.path)})
-                is_whole = shard.records == sum(shards[number].records for number in merge.numbers)
+                is_whole = shard.records == sum(shards[number].records for number in merge)
                 # Of blocks that are as they were, a training run reads the windows in the same order.
-                same = np.concatenate([blocks[number] for number in merge.numbers])
+                same = np.concatenate([blocks[number] for number in merge])
                 parts[name].append((shard, same if is_whole else rest.blocks))
     return parts
 

@@ -121,11 +121,9 @@ class PlanAsset(beam.DoFn):
                 continue
             with adding(self._again):
                 planned = plan_any(self._source, name, parts, lost, is_mixed=self._is_mixed)
-            for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
-                for item in items:
-                    yield beam.pvalue.TaggedOutput(tag, item)
-            if planned.was_short:
-                yield beam.pvalue.TaggedOutput(WAS_SHORT, name)
+            was_short = [name] * planned.was_short
+            yield from _tagged((REJECTS, planned.rejects), (NOTES, planned.notes), (VALUES, planned.values))
+            yield from _tagged((WAS_SHORT, was_short))
             if planned.asset is not None:
                 assets.append(planned.asset)
             elif any(reject.short for reject in planned.rejects):
@@ -178,6 +176,10 @@ class TakeApart(beam.DoFn):
         if verdict.accepted:
             yield replace(verdict, statistics=None, row_rejects=())
         rejects = (*verdict.rejects, *verdict.row_rejects)
-        for tag, items in ((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
-            for item in items:
-                yield beam.pvalue.TaggedOutput(tag, item)
+        yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
+
+
+def _tagged(*outputs: tuple[str, Iterable[Any]]) -> Iterator[beam.pvalue.TaggedOutput]:
+    for tag, items in outputs:
+        for item in items:
+            yield beam.pvalue.TaggedOutput(tag, item)

@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.config.section import class_name
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import Split
 from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.read import read_rows
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.splits import cut_rows, fraction_edges
-from beamfeed.transforms.statistics.hashes import mix
+from beamfeed.transforms.splits import NONE, cut_rows, places_by_hash, places_by_value
+from beamfeed.transforms.statistics.hashes import SPREAD, hash_numbers, mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
 MOST_REPORTED = 1000  # rows of a chunk that are set aside are told one by one; all are counted
-NONE = -1  # the place of a row that is in no split
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
@@ -110,11 +109,9 @@ def split_places(
     if split.by == "column":
         assert schema.split is not None
         texts, inverse = unique_texts(values[schema.split])
-        place = {value: at for at, name in enumerate(SPLITS) for value in getattr(split, name)}
-        return np.array([place.get(text, NONE) for text in texts], np.int8)[inverse]
-    (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + _SPREAD)
-    at = mix(numbers.astype(np.uint64) * _SPREAD + of_seed).astype(np.float64) / 2.0**64
-    return np.searchsorted(fraction_edges(split), at, side="right").astype(np.int8)
+        return places_by_value(pa.array(texts, pa.string()), split)[inverse]
+    (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + SPREAD)
+    return places_by_hash(hash_numbers(numbers, of_seed), split)
 
 
 def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -8,12 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.label import MOST_CLASSES
-from beamfeed.contract.config.sources.array import InputArray
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, unique_texts
-from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.sources.columns.labels import in_order
+from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.scaling import Scaling
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 AT_A_TIME = 1 << 20  # numbers, which are made float64
@@ -74,17 +71,6 @@ def _moments(values: np.ndarray, scales: int) -> Moments:
 def _counts(values: np.ndarray) -> ValueCounts:
     texts, inverse = unique_texts(values)
     return ValueCounts.of(pa.array(texts, pa.string()).take(pa.array(inverse)), MOST_CLASSES)
-
-
-def settled_classes(statistics: ArrayStatistics) -> list[tuple[str, ...]]:
-    """The classes of each target with classes: auto, in order."""
-    return [in_order(value for value, _ in counts.items()) for counts in statistics.labels]
-
-
-def scaling_of(moments: Moments, column: ArrayColumn) -> np.ndarray:
-    """float32 `[2, scales]`: the offsets and divisors of a scaled input."""
-    assert isinstance(column.section, InputArray)
-    return Scaling.of(moments, column.section.scale).rows
 
 
 def to_json(statistics: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.array.plan import ArrayBlock
-from beamfeed.transforms.sources.array.rows import MOST_REPORTED, NONE, iter_rows, unique_texts
+from beamfeed.transforms.sources.array.rows import MOST_REPORTED, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, statistics_of
 from beamfeed.transforms.sources.descriptors import Unit, Verdict
-from beamfeed.transforms.splits import split_of_value
+from beamfeed.transforms.splits import NONE, some_values
 
-MOST_VALUES = 100  # of split.column that are in no list, for messages
 UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
@@ -55,8 +54,7 @@ def validate_block(unit: Unit[ArrayBlock], schema: ArraySchema, split: Split, ro
             left_out[UNLABELLED] += int((~rows.bad & (rows.places != NONE) & rows.unlabelled).sum())
             if schema.split is not None:
                 texts, _ = unique_texts(rows.values[schema.split])
-                values.update(text for text in texts if split_of_value(text, split))
-                values.update(texts[:MOST_VALUES])
+                values.update(some_values(texts, split))
     except BadInput as bad:
         return ArrayVerdict(block, ArrayStatistics.zero(schema), rejects=(bad.reject(block.name),))
     return ArrayVerdict(

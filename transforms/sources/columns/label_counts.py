@@ -1,11 +1,15 @@
-"""Whether classes that were counted can be learned: those of labels with `classes: auto`."""
+"""Classes that were counted, those of labels with `classes: auto`: whether they can be learned, and which they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+C = TypeVar("C", bound=Any)  # a dataclass with `auto` and `classes`
 
 
 def check_classes(
@@ -48,3 +52,12 @@ def check_auto(
     """As `check_classes`, of those labels of a job whose classes are what is found."""
     keys = [f"label.column: {label.column!r}" for label in labels if label.auto]
     check_classes(keys, "label.classes", training, elsewhere)
+
+
+def settled(labels: Sequence[C], counts: Sequence[ValueCounts]) -> tuple[C, ...]:
+    """Labels with the classes known that are `auto`: those that were counted."""
+    counted = iter(counts)
+    return tuple(
+        replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
+        for label in labels
+    )

@@ -12,14 +12,14 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.columns.label_counts import check_auto
+from beamfeed.transforms.sources.columns.label_counts import check_auto, settled
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs
 from beamfeed.transforms.sources.image.records import image_fields, read_records
 from beamfeed.transforms.sources.image.run_file import read_facts
 from beamfeed.transforms.sources.image.schema import ImageSchema, resolve_images
-from beamfeed.transforms.sources.image.statistics import ImageStatistics, with_classes
+from beamfeed.transforms.sources.image.statistics import ImageStatistics
 from beamfeed.transforms.sources.image.validate import ImageAsset, ImageRun, ImageVerdict, validate_run
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -114,7 +114,7 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
         return statistics
 
     def read(self, work: Work[ImageAsset], made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
-        return read_records(work.unit.asset, self.job, with_classes(self._schema, statistics))
+        return read_records(work.unit.asset, self.job, settled(self._schema.labels, statistics.labels))
 
     def read_with(self, work: Work[ImageAsset], transform: Transform) -> Iterator[RecordBlock]:
         return read_records(work.unit.asset, self.job, ())
@@ -123,7 +123,7 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
         return Overview(tuple(self._schema.columns), training_rows=statistics.images)
 
     def fields(self, statistics: ImageStatistics) -> list[Field]:
-        return image_fields(self.job, with_classes(self._schema, statistics))
+        return image_fields(self.job, settled(self._schema.labels, statistics.labels))
 
     def stats(self, statistics: ImageStatistics) -> dict[str, Any]:
         return statistics.to_json()

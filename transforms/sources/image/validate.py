@@ -73,7 +73,8 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     """
     source, asset = image_source(job), unit.asset
     facts, table = read_facts(asset.piece.path), read_run(asset.piece.path).combine_chunks()
-    columns = {name: table[name].to_pylist() for name in ("path", "name", "size", "mtime", "wrong")}
+    names = table["name"].to_pylist()
+    files = [Listed(**row) for row in table.select(Listed._fields).to_pylist()]
     wrong, pictures, size = list[Reject](), dict[int, Picture](), 0
     labels = [field for field in table.schema if field.name.startswith("label ")]
     fields = pa.schema([pa.field("name", pa.binary()), pa.field("image", pa.large_binary()), *labels])
@@ -81,11 +82,9 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     with storage.open_output(asset.staged) as target, pa.ipc.new_stream(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
         pending = 0  # bytes that wait
-        files = [Listed(*values) for values in zip(*(columns[name] for name in Listed._fields), strict=True)]
         for row, picture in enumerate(look_at_all(source, files)):
             if isinstance(picture, BadInput):
-                name = columns["name"][row]
-                wrong.append(Reject(name, picture.file, picture.place, picture.reason, of_row=True))
+                wrong.append(Reject(names[row], picture.file, picture.place, picture.reason, of_row=True))
                 continue
             waiting.append((row, picture.data))
             pictures[row] = replace(picture, data=b"")
