@@ -191,10 +191,9 @@ class PreprocessPipeline:
           JobFailed, UserError
         """
         fleet, ordered = Fleet.of(self.files, rejects, **counted), sorted(set(rejects), key=str)
-        if self.growth.adds:
-            self.growth.check_limits(fleet, ordered, was_short, self.source.job.limits, self.layout)
-        else:
-            check_fleet(fleet, ordered, self.source.job, self.layout.rejects, values)
+        whole = self.growth.whole_fleet(fleet, self.layout.output, was_short)
+        # Which values there are is known of files of this run alone.
+        check_fleet(whole, ordered, self.source.job, self.layout.rejects, None if self.growth.adds else values)
         return fleet
 
     def _works(self, verdict: Verdict) -> Iterator[tuple[int, Sized]]:

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -104,7 +104,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     # Functions of the user's own load TensorFlow here, and are analyzed by the pipeline.
     traces = kind_of(job).has_graph and not own_functions(job.features)
     known = None if refit else find_grown(job)  # whose graph is taken over
-    with Tracing(complete is None and known is None and traces) as tracing:
+    with closing(Tracing(complete is None and known is None and traces)) as tracing:
         options = _options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages

@@ -126,11 +126,11 @@ assert abs(float(metric.result()) - 0.25) < 1e-6
         },
         """
 from beamfeed.contract.config.output import Limits
+from beamfeed.contract.dataset.manifest import Counts
 from beamfeed.transforms.fleet import Fleet
-from dataclasses import fields
 
-counts = {field.name: 0 for field in fields(Fleet) if field.type in (int, "int")}
-fleet = Fleet(**{**counts, "accepted": 9, "rows": 9000, "rejected_rows": 3})
+counts = Counts(files=9, assets=9, rejected_assets=0, rejected_files=0, rows_read=9000, rejected_rows=3)
+fleet = Fleet(counts, nameless_files=0)
 assert fleet.over(Limits(max_rejected_rows=3)) is None
 assert "3 rows were rejected" in fleet.over(Limits(max_rejected_rows=2))
 """,

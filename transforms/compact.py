@@ -1,51 +1,37 @@
 """A dataset that has grown, in fewer and larger shards, and without what is older than it keeps."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.contract.dataset.blocks import read_blocks, write_blocks
+from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.growth import data_layout, fingerprint_with, list_known
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, read_manifest, write_manifest
-from beamfeed.contract.dataset.published import leftovers, remove_superseded
+from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, read_manifest
+from beamfeed.contract.dataset.published import replace_manifest
 from beamfeed.contract.dataset.times import ticks_of, time_text
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.growth import Learned, without_shards
-from beamfeed.transforms.known_assets import known_before, write_known
-from beamfeed.transforms.outcome import count_targets
-from beamfeed.transforms.records.blocks import index_table, split_index
-from beamfeed.transforms.records.rewrite import CopyShards, Left, Rule, ToCopy
+from beamfeed.transforms.known_assets import known_before
+from beamfeed.transforms.outcome import count_targets, describe_splits
+from beamfeed.transforms.records.blocks import index_table
+from beamfeed.transforms.records.rewrite import CopyShards, Left, Rule
 from beamfeed.transforms.records.shard_plan import count_shards
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.descriptors import CannotGoOn
-from beamfeed.transforms.taken_over import below_output, named_shards, superseding
+from beamfeed.transforms.taken_over import Merges, superseding, to_copy, what_is_left
 
 
-@dataclass(frozen=True)
-class Merge:
-    """Shards of a split that become one, or a single one.
-
-    Attributes:
-      numbers: theirs, in the order in which their records will stand.
-      folder: of their partition.
-    """
-
-    numbers: tuple[int, ...]
-    folder: str
-
-
-def plan_merges(shards: Sequence[Shard], count: Any) -> list[Merge]:
-    """Which shards of a split become one: neighbours in a partition that are small.
+def plan_merges(shards: Sequence[Shard], count: Any) -> list[list[int]]:
+    """Which shards of a split become one, by their numbers, in order: neighbours in a partition that are small.
 
     What is more than half as large as a shard that a run over all files would write is left as it is, so that no record
     is copied again and again.
@@ -57,24 +43,19 @@ def plan_merges(shards: Sequence[Shard], count: Any) -> list[Merge]:
     by_folder: dict[str, list[int]] = {}
     for number, shard in enumerate(shards):
         by_folder.setdefault(shard.folder, []).append(number)
-    merges = []
-    for folder, numbers in by_folder.items():
+    merges: list[list[int]] = []
+    for numbers in by_folder.values():
         total = sum(shards[number].bytes for number in numbers)
         usual = total / max(1, count_shards(len(numbers), total, count, few=len(by_folder) > 1))
-        together: list[int] = []
-        size = 0
+        size, is_full = 0, True
         for number in numbers:
             is_large = shards[number].bytes > usual / 2
-            if together and (is_large or size + shards[number].bytes > 1.5 * usual):
-                merges.append(Merge(tuple(together), folder))
-                together, size = [], 0
-            together.append(number)
+            if is_full or is_large or size + shards[number].bytes > 1.5 * usual:
+                merges.append([])
+                size = 0
+            merges[-1].append(number)
             size += shards[number].bytes
-            if is_large or size > 0.9 * usual:
-                merges.append(Merge(tuple(together), folder))
-                together, size = [], 0
-        if together:
-            merges.append(Merge(tuple(together), folder))
+            is_full = is_large or size > 0.9 * usual
     return merges
 
 
@@ -95,7 +76,7 @@ class Compaction:
     job: Job
     before: Manifest = field(repr=False)
     layout: DataLayout
-    merges: Mapping[SplitName, Sequence[Merge]] = field(repr=False)
+    merges: Merges = field(repr=False)
     rule: Rule | None
     changed: Mapping[str, Any]
     reorders: bool
@@ -110,7 +91,7 @@ class Compaction:
         """
         assert manifest.grows is not None
         merges = {name: plan_merges(info.shards, job.output.shards) for name, info in manifest.splits.items()}
-        order = [number for name in SPLITS for merge in merges[name] for number in merge.numbers]
+        order = [number for name in SPLITS for merge in merges[name] for number in merge]
         reorders = order != [number for name in SPLITS for number in range(len(manifest.splits[name].shards))]
         layout, rule = data_layout(job, manifest.fingerprint), rule_of(job, manifest)
         identity = f"{manifest.grows.compacted} {order if reorders else ''} {rule.since if rule else ''}"
@@ -121,16 +102,6 @@ class Compaction:
             raise CannotGoOn("its list of files is missing, or of another version")
         changed = {"grows": grows, "fingerprint": fingerprint_with(job, *listed, grows)}
         return cls(job, without_shards(manifest), layout, merges, rule, changed, reorders)
-
-    def each(self, manifest: Manifest) -> Iterator[ToCopy]:
-        """What is to be copied: what becomes one, and where a rule says which records stay, all."""
-        for name, merges in self.merges.items():
-            paths, shards = manifest.shard_paths(self.job.output.path, name), manifest.splits[name].shards
-            for index, merge in enumerate(merges):
-                if len(merge.numbers) > 1 or self.rule is not None:
-                    records = sum(shards[number].records for number in merge.numbers)
-                    its_paths = tuple(paths[number] for number in merge.numbers)
-                    yield ToCopy(name, index, len(merges), its_paths, records, merge.folder)
 
 
 def rule_of(job: Job, manifest: Manifest) -> Rule | None:
@@ -156,7 +127,10 @@ class Compact(beam.PTransform):
 
     def __init__(self, compaction: Compaction, manifest: Manifest):
         super().__init__()
-        self._compaction, self.copies = compaction, list(compaction.each(manifest))
+        self._compaction = compaction
+        # What becomes one, and where a rule says which records stay, all.
+        every = to_copy(compaction.job.output.path, manifest, compaction.merges)
+        self.copies = [copied for copied in every if len(copied.paths) > 1 or compaction.rule is not None]
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         compaction = self._compaction
@@ -185,55 +159,28 @@ def publish(_: None, compaction: Compaction, left: Iterable[Left]) -> Manifest |
     copied = {(rest.split, rest.index): rest for rest in sorted(left, key=lambda rest: (rest.split, rest.index))}
     if all(rest.shard is None for rest in copied.values()):
         return None
-    parts, is_changed = _parts(compaction, before, copied)
+    parts = what_is_left(output, before, compaction.merges, copied.values())
     old = before.data_layout(output)
     for path, target in zip((*old.beside_shards, old.base), (*layout.beside_shards, layout.base), strict=True):
         if storage.exists(path):
             storage.write_bytes(target, storage.read_bytes(path))
     for folder, target in zip(old.graph, layout.graph, strict=True):
         storage.copy_tree(folder, target)
-    splits = {name: _with_shards(info, [shard for shard, _ in parts[name]]) for name, info in before.splits.items()}
+    splits = {}
+    for name, info in before.splits.items():
+        shards = [shard for shard, _ in parts[name]]
+        sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
+        splits[name] = info.model_copy(update={"shards": shards, **sums})
     if compaction.rule is not None:
         splits = _counted_anew(splits, before, compaction, copied)
+    is_changed = any(info.records != before.splits[name].records for name, info in splits.items())
     changed = compaction.changed if is_changed or compaction.reorders else {}
     manifest = before.model_copy(update={"data": layout.folder, "splits": splits, **changed})
     manifest = superseding(manifest, before)
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table([blocks for _, blocks in parts[name]]))
-    write_manifest(output, manifest)
-    for path in leftovers(output, manifest):
-        storage.remove_tree(path)
-    remove_superseded(output, manifest, before)
+    replace_manifest(output, manifest, before)
     return manifest
-
-
-def _parts(
-    compaction: Compaction, before: Manifest, copied: Mapping[tuple[SplitName, int], Left]
-) -> tuple[dict[SplitName, list[tuple[Shard, np.ndarray]]], bool]:
-    """By split, the shards that there are now with their blocks; and whether records went."""
-    output, is_changed = compaction.job.output.path, False
-    parts: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
-    for name, merges in compaction.merges.items():
-        named = named_shards(output, before, name)
-        blocks = split_index(read_blocks(output, before, name), len(named))
-        for index, merge in enumerate(merges):
-            rest = copied.get((name, index))
-            if rest is None or rest.shard is None:
-                parts[name] += [(named[number], blocks[number]) for number in merge.numbers]
-                continue
-            is_whole = rest.shard.records == sum(named[number].records for number in merge.numbers)
-            is_changed |= not is_whole
-            if rest.shard.records:
-                shard = rest.shard.model_copy(update={"file": below_output(output, rest.path)})
-                # Of blocks that are as they were, a training run reads the windows in the same order.
-                same = np.concatenate([blocks[number] for number in merge.numbers])
-                parts[name].append((shard, same if is_whole else rest.blocks))
-    return parts, is_changed
-
-
-def _with_shards(info: SplitInfo, shards: list[Shard]) -> SplitInfo:
-    sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
-    return info.model_copy(update={"shards": shards, **sums})
 
 
 def _counted_anew(
@@ -257,16 +204,9 @@ def _counted_anew(
     targets = count_targets(before.fields, {name: [rest.targets for rest in ones] for name, ones in left.items()})
     storage.write_text(compaction.layout.learned, Learned(Learned.read(old.learned).statistics, targets).text())
     assets = {name: set[str]().union(*(rest.assets for rest in ones)) for name, ones in left.items()}
-    write_known(compaction.layout.assets, with_splits(known_before(old), assets))
-    return {
-        name: info.model_copy(
-            update={
-                "assets": len(assets[name]),
-                "targets": {field: tally.target() for field, tally in targets[name].items()},
-            }
-        )
-        for name, info in splits.items()
-    }
+    storage.write_table(compaction.layout.assets, with_splits(known_before(old), assets))
+    counts = {name: len(names) for name, names in assets.items()}
+    return describe_splits(counts, {name: info.shards for name, info in splits.items()}, targets)
 
 
 def with_splits(known: pa.Table, assets: Mapping[SplitName, set[str]]) -> pa.Table:

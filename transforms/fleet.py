@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -68,27 +68,17 @@ class Fleet:
     """The outcome of checking in numbers.
 
     Attributes:
-      files: listed.
-      accepted: assets that go on.
-      rows: of these, and of assets of which all rows were set aside by themselves.
-      rejected_assets: set aside.
-      rejected_files: of which something was set aside.
+      counts: as the manifest has them.
       nameless_files: set aside before they could tell their assets.
-      rejected_rows: of these rows, set aside by themselves.
     """
 
-    files: int
-    accepted: int
-    rows: int
-    rejected_assets: int
-    rejected_files: int
+    counts: Counts
     nameless_files: int
-    rejected_rows: int = 0
 
     @property
-    def assets(self) -> int:
-        """How many assets were found."""
-        return self.accepted + self.rejected_assets
+    def accepted(self) -> int:
+        """How many assets go on."""
+        return self.counts.assets - self.counts.rejected_assets
 
     @classmethod
     def of(
@@ -96,44 +86,29 @@ class Fleet:
     ) -> "Fleet":
         """The numbers of a fleet with these rejects; `count_rows` gives the others."""
         rejects = [reject for reject in rejects if not reject.of_row]
-        return cls(
+        rejected_assets = len({reject.asset for reject in rejects if reject.asset is not None})
+        counts = Counts(
             files=files,
-            accepted=accepted,
-            rows=rows,
-            rejected_assets=len({reject.asset for reject in rejects if reject.asset is not None}),
+            assets=accepted + rejected_assets,
+            rejected_assets=rejected_assets,
             rejected_files=len({reject.file for reject in rejects}),
-            nameless_files=len({reject.file for reject in rejects if reject.asset is None}),
+            rows_read=rows,
             rejected_rows=rejected_rows,
         )
+        return cls(counts, len({reject.file for reject in rejects if reject.asset is None}))
 
-    @property
-    def counts(self) -> Counts:
-        """As the manifest has them."""
-        return Counts(
-            files=self.files,
-            assets=self.assets,
-            rejected_assets=self.rejected_assets,
-            rejected_files=self.rejected_files,
-            rows_read=self.rows,
-            rejected_rows=self.rejected_rows,
-        )
-
-    def beside(self, others: Counts, nameless_files: int) -> "Fleet":
-        """The numbers with those of other assets.
+    def without(self, rejects: Sequence[Reject], empty: Iterable[tuple[Reject, int]]) -> tuple["Fleet", list[Reject]]:
+        """The numbers, and the rejects in order, with the assets that gave no window among them.
 
         Args:
-          others: of these.
-          nameless_files: of their files.
+          rejects: what was set aside before anything was written.
+          empty: those assets, each with its rows.
         """
-        return Fleet(
-            files=self.files + others.files,
-            accepted=self.accepted + others.assets - others.rejected_assets,
-            rows=self.rows + others.rows_read,
-            rejected_assets=self.rejected_assets + others.rejected_assets,
-            rejected_files=self.rejected_files + others.rejected_files,
-            nameless_files=self.nameless_files + nameless_files,
-            rejected_rows=self.rejected_rows + others.rejected_rows,
-        )
+        empty = list(empty)
+        every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
+        counts, gone = self.counts, sum(rows for _, rows in empty)
+        fleet = Fleet.of(counts.files, every, rows=counts.rows_read - gone, rejected_rows=counts.rejected_rows)
+        return replace(fleet, counts=fleet.counts.model_copy(update={"assets": counts.assets})), every
 
     def over(self, limits: Limits) -> str | None:
         """Which limit the rejects are over, if one."""
@@ -211,5 +186,10 @@ def check_fleet(
       JobFailed, UserError
     """
     check_limits(fleet, rejects, job.limits, path)
-    if values is not None and job.split.by == "column" and job.source.max_assets is None and not fleet.rejected_files:
+    if (
+        values is not None
+        and job.split.by == "column"
+        and job.source.max_assets is None
+        and not fleet.counts.rejected_files
+    ):
         check_values(values, job.split)

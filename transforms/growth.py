@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import job_fingerprint
@@ -31,10 +30,9 @@ from beamfeed.contract.dataset.recent import is_apart
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
-from beamfeed.transforms.fleet import Fleet, check_limits
+from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.known_assets import known_before, read_known
 from beamfeed.transforms.records.targets import TargetTally
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Statistics
@@ -91,8 +89,7 @@ class Growth:
       job: the fingerprint of the job; empty where its dataset does not grow.
       published: the dataset whose statistics and transform graph are taken over, without its shards, as it goes to all
         workers; None where they are made anew.
-      adds: whether its shards stay, and the run adds to them.
-      added_to: then the path of its manifest, with the lists of shards.
+      added_to: where its shards stay and the run adds to them, the path of its manifest, with the lists of shards.
       goes_back: whether it is the dataset as it was before its last run, which is done again.
       replaced: names of its assets that are prepared again, so that none of its records of them stay.
       replaced_files: how many of its files are theirs.
@@ -105,7 +102,6 @@ class Growth:
 
     job: str = ""
     published: Manifest | None = field(default=None, repr=False)
-    adds: bool = False
     added_to: str = ""
     goes_back: bool = False
     replaced: frozenset[str] = frozenset()
@@ -117,9 +113,9 @@ class Growth:
     why: str = ""
 
     @property
-    def base(self) -> Manifest | None:
-        """The dataset that is added to."""
-        return self.published if self.adds else None
+    def adds(self) -> bool:
+        """Whether the run adds to a dataset, whose shards stay."""
+        return bool(self.added_to)
 
     @property
     def grows(self) -> Grows | None:
@@ -133,19 +129,17 @@ class Growth:
 
     def describe(self, files: int) -> str:
         """What the run does, in words."""
-        if self.adds:
-            line = f"adding {counted(files, 'new file')} to the dataset"
-            if self.goes_back:
-                line = f"the last run is done again, as {self.why}: {counted(files, 'file')}"
-            elif self.redone:
-                which = f"{counted(len(self.redone), 'run')} {'is' if len(self.redone) == 1 else 'are'}"
-                line = f"{which} done again, as {self.why}: {counted(files, 'file')}"
-            elif self.replaced:
-                which = f"{counted(len(self.replaced), 'asset')} {'is' if len(self.replaced) == 1 else 'are'}"
-                line = f"{which} prepared again, as {self.why}: {counted(files, 'file')}"
-            line += ", with the statistics of its first run"
-            return line + "; where assets go on, their last files are read again" * self.goes_on
-        return f"all files are prepared again, with the statistics of the first run, as {self.why}"
+        if not self.adds:
+            return f"all files are prepared again, with the statistics of the first run, as {self.why}"
+        again = "the last run is done" if self.goes_back else ""
+        for names, noun, done in ((self.redone, "run", "done"), (self.replaced, "asset", "prepared")):
+            if names and not again:
+                again = f"{counted(len(names), noun)} {'is' if len(names) == 1 else 'are'} {done}"
+        line = f"adding {counted(files, 'new file')} to the dataset"
+        if again:
+            line = f"{again} again, as {self.why}: {counted(files, 'file')}"
+        line += ", with the statistics of its first run"
+        return line + "; where assets go on, their last files are read again" * self.goes_on
 
     def reading(self, job: Job) -> Job:
         """The job by which files are read: with the classes of labels that the dataset has."""
@@ -182,11 +176,10 @@ class Growth:
           output: of the job.
           was_short: names of those that were set aside for too few rows.
         """
-        assert self.base is not None
-        counts, again = self.base.counts, self.replaced.union(was_short)
+        assert self.published is not None
+        counts, again = self.published.counts, self.replaced.union(was_short)
         for run in self._redone_runs():
-            less = {name: getattr(counts, name) - getattr(run, name) for name in Counts.model_fields}
-            counts = counts.model_copy(update=less)
+            counts -= run
         if not again:
             return counts
         table = read_known(self.before(output).assets)
@@ -195,20 +188,19 @@ class Growth:
         files = {reject["file"] for reject in rejects if reject["asset"] in ours & again}
         files -= {reject["file"] for reject in rejects if reject["asset"] in {None, *(ours - again)}}
         gone = table.filter(pc.is_in(table["asset"], pa.array(sorted(again))))
-        less = {
-            "files": self.replaced_files,
-            "assets": len(gone),
-            "rejected_assets": len(ours & again),
-            "rejected_files": len(files),
-            "rows_read": pc.sum(gone["rows"]).as_py() or 0,
-            "rejected_rows": pc.sum(gone["rejected_rows"]).as_py() or 0,
-        }
-        return counts.model_copy(update={name: getattr(counts, name) - number for name, number in less.items()})
+        return counts - Counts(
+            files=self.replaced_files,
+            assets=len(gone),
+            rejected_assets=len(ours & again),
+            rejected_files=len(files),
+            rows_read=pc.sum(gone["rows"]).as_py() or 0,
+            rejected_rows=pc.sum(gone["rejected_rows"]).as_py() or 0,
+        )
 
     def assets(self, output: str) -> dict[SplitName, int]:
         """By split, those of the dataset that is added to with something in it, but for assets prepared again."""
-        assert self.base is not None
-        counts = {name: info.assets for name, info in self.base.splits.items()}
+        assert self.published is not None
+        counts = {name: info.assets for name, info in self.published.splits.items()}
         for run in self._redone_runs():
             counts = {name: counts[name] - number for name, number in zip(SPLITS, run.in_splits, strict=True)}
         if self.replaced:
@@ -219,17 +211,15 @@ class Growth:
         return counts
 
     def _redone_runs(self) -> list[Increment]:
-        assert self.base is not None
-        return [run for run in self.base.increments if run.data in self.redone]
+        assert self.published is not None
+        return [run for run in self.published.increments if run.data in self.redone]
 
-    def check_limits(
-        self, fleet: Fleet, rejects: Sequence[Reject], was_short: Collection[str], limits: Limits, layout: DataLayout
-    ) -> None:
-        """As the function of this name, of the dataset as it will be."""
-        if self.base is not None:
-            nameless = {reject["file"] for _, reject in self._rejects(layout.output) if reject["asset"] is None}
-            fleet = fleet.beside(self.counts(layout.output, was_short), len(nameless))
-        check_limits(fleet, rejects, limits, layout.rejects)
+    def whole_fleet(self, fleet: Fleet, output: str, was_short: Collection[str]) -> Fleet:
+        """The numbers of the dataset as it will be; arguments as of `counts`, and those of the run alone."""
+        if not self.adds:
+            return fleet
+        nameless = {reject["file"] for _, reject in self._rejects(output) if reject["asset"] is None}
+        return Fleet(fleet.counts + self.counts(output, was_short), fleet.nameless_files + len(nameless))
 
     def check(self, source: Source, statistics: Statistics) -> None:
         """Raises UserError where the files give other fields than the dataset has."""
@@ -250,10 +240,10 @@ def _difference(now: Sequence[Field], then: Sequence[Field]) -> str:
     if [field.name for field in now] != [field.name for field in then]:
         return f"fields {', '.join(field.name for field in now)}, not {', '.join(field.name for field in then)}"
     pairs = zip((field.model_dump() for field in now), (field.model_dump() for field in then), strict=True)
-    differ = [
+    differ = (
         f"{a['name']} has {key} {_few(a[key])}, not {_few(b[key])}" for a, b in pairs for key in a if a[key] != b[key]
-    ]
-    return differ[0] if differ else ""
+    )
+    return next(differ, "")
 
 
 def _raw_difference(now: RawValues | None, then: RawValues | None) -> str:
@@ -291,17 +281,16 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
     output = job.output.path
     changes = find_changes(job, files, published.data_layout(output))
     growth = Growth(grows, without_shards(published), gone=() if changes is None else tuple(changes.gone))
-    if changes is None:
-        return prepare_all(growth, "its list of files is missing, or of another version"), files
-    if not is_complete(output, published):
-        return prepare_all(growth, "shards are missing or damaged"), files
-    if not (changes.new or changes.why):
-        return growth, files
     try:
+        if changes is None:
+            raise CannotGoOn("its list of files is missing, or of another version")
+        if not is_complete(output, published):
+            raise CannotGoOn("shards are missing or damaged")
+        if not (changes.new or changes.why):
+            return growth, files
         if changes.why and (earlier := _going_back(job, files, growth, published, changes)):
             return earlier
-        growth = replace(growth, added_to=manifest_path(job.output.path))
-        return _adding(job, files, growth, published, changes)
+        return _adding(job, files, replace(growth, added_to=manifest_path(output)), published, changes)
     except CannotGoOn as error:
         return prepare_all(growth, str(error)), files
 
@@ -383,7 +372,7 @@ def _adding(
     if why is not None:
         if why:
             raise CannotGoOn(why)
-        return replace(growth, adds=True), changes.new
+        return growth, changes.new
     more = {name: stat.path for stat in changes.new if (name := name_of(stat.path)) in names - again.keys()}
     if not is_mixed:
         more.pop(None, None)
@@ -393,19 +382,18 @@ def _adding(
                 raise CannotGoOn(why)
             again[name] = why
             del more[name]
-    if not again:
-        return replace(growth, adds=True, goes_on=bool(more), is_mixed=is_mixed), changes.new
-    if again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}:
-        raise CannotGoOn(next(iter(again.values())))
+    whys = list(again.values())
+    if again and (again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}):
+        raise CannotGoOn(whys[0])
     theirs = [stat for stat in files if name_of(stat.path) in again]
     others = [stat for stat in changes.new if name_of(stat.path) not in again]
     growth = replace(
         growth,
-        adds=True,
         goes_on=bool(more),
+        is_mixed=is_mixed,
         replaced=frozenset(map(str, again)),
         replaced_files=sum(name_of(path) in again for path in changes.known),
-        why=next(iter(again.values())),
+        why="".join(whys[:1]),
     )
     return growth, [*theirs, *others]
 
@@ -425,7 +413,7 @@ def _again(
     if len(runs) < len(redone) or not all(is_apart(dataset, run) for run in runs):
         raise CannotGoOn(f"{changes.why}, and beamfeed compact has merged what its run added with others")
     theirs = [stat for stat in files if changes.runs.get(stat.path, next(iter(redone))) in redone]
-    return replace(growth, adds=True, redone=redone, why=changes.why), theirs
+    return replace(growth, redone=redone, why=changes.why), theirs
 
 
 def _why_not_on(
@@ -442,15 +430,13 @@ def _why_not_on(
     assert growth.published is not None
     if is_mixed:
         uncertain = nameless_files(growth.published, job.output.path)
-        return (
-            {None: f"{more[None]} may go on with any asset, and so may files that were set aside"} if uncertain else {}
-        )
-    touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, more)))))
-    can = dict(zip(touched["asset"].to_pylist(), pc.list_value_length(touched["tail"]).to_pylist(), strict=True))
+        why = f"{more[None]} may go on with any asset, and so may files that were set aside"
+        return {None: why} if uncertain else {}
+    can = set(known["asset"].filter(pc.greater(pc.list_value_length(known["tail"]), 0)).to_pylist())
     return {
         name: f"{path} {_goes_on_with(name)}, whose rows have to be read all together"
         for name, path in more.items()
-        if not can.get(str(name))
+        if name not in can
     }
 
 

@@ -1,12 +1,10 @@
 """What a dataset that grows knows of its assets, so that new files may go on with them: a row of Parquet for each."""
 
-import io
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -17,19 +15,8 @@ from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset
 from beamfeed.transforms.splits import wanted_splits
 
-KNOWN = pa.schema(
-    [
-        ("asset", pa.string()),
-        ("rows", pa.int64()),
-        ("last", pa.int64()),
-        ("skipped", pa.int64()),
-        ("rejected_rows", pa.int64()),
-        ("set_aside", pa.bool_()),
-        ("splits", pa.list_(pa.string())),
-        ("tail", pa.list_(pa.string())),
-        ("short", pa.bool_()),
-    ]
-)
+_TYPES: dict[object, pa.DataType] = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}  # others are tuples of texts
+KNOWN = pa.schema([(field.name, _TYPES.get(field.type, pa.list_(pa.string()))) for field in fields(KnownAsset)])
 
 
 def iter_known(path: str, but: Collection[str] = ()) -> Iterator[tuple[str, KnownAsset]]:
@@ -67,22 +54,13 @@ def all_known(before: str, known: Iterable[KnownAsset], gone: Collection[str] = 
 
 def lacking_lines(known: pa.Table, job: Job) -> list[str]:
     """Which splits by time assets have nothing in, a line each."""
+    assets = list(zip(known["asset"].to_pylist(), known["splits"].to_pylist(), strict=True))
     lines = []
-    known = known.filter(pc.greater(pc.list_value_length(known["splits"]), 0))
-    joined = pc.binary_join(known["splits"], ",")
     for name in wanted_splits(job.split) if job.split.by == "time" else ():
-        lacking = known["asset"].filter(pc.invert(pc.match_substring(joined, name))).to_pylist()
-        if lacking:
-            text = f"{LACKING} {name}"
-            lines.append(to_line(text, (Note(text, asset) for asset in lacking)))
+        text = f"{LACKING} {name}"
+        if lacking := [Note(text, asset) for asset, splits in assets if splits and name not in splits]:
+            lines.append(to_line(text, lacking))
     return lines
-
-
-def write_known(path: str, table: pa.Table) -> None:
-    """Writes what is known of assets."""
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    storage.write_bytes(path, buffer.getvalue())
 
 
 def known_before(layout: DataLayout) -> pa.Table:
@@ -99,4 +77,4 @@ def known_before(layout: DataLayout) -> pa.Table:
 
 def read_known(path: str) -> pa.Table:
     """The table of what is known, with the columns of KNOWN."""
-    return pq.read_table(pa.BufferReader(storage.read_bytes(path))).cast(KNOWN)
+    return storage.read_table(path).cast(KNOWN)

@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -65,9 +66,9 @@ def bucket_of(name: str) -> int:
 
 def by_name(named: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     """What (name, item) say of each name."""
-    items: dict[str, list[Any]] = {}
+    items: dict[str, list[Any]] = defaultdict(list)
     for name, item in named:
-        items.setdefault(name, []).append(item)
+        items[name].append(item)
     return items
 
 

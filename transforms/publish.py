@@ -1,8 +1,8 @@
 """Publishes a dataset: schema, statistics and rejects, then the manifest, then the old data go."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -14,89 +14,39 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_drift
-from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable, write_manifest
-from beamfeed.contract.dataset.published import leftovers, remove_superseded
+from beamfeed.contract.dataset.manifest import Manifest, Shard, find_manifest, find_replaceable
+from beamfeed.contract.dataset.published import replace_manifest
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
-from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.fleet import Fleet
-from beamfeed.transforms.grown import add_up_targets, drift_of, grown_manifest
+from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.growth import Growth, Learned, Targets
-from beamfeed.transforms.known_assets import all_known, lacking_lines, write_known
+from beamfeed.transforms.known_assets import all_known, lacking_lines
 from beamfeed.transforms.notes import add_lines, most_notes
 from beamfeed.transforms.outcome import (
-    CheckedFleet,
+    add_up_targets,
     check_splits,
     count_targets,
     describe_splits,
+    drift_of,
     empty_splits,
+    grown_manifest,
     make_manifest,
 )
 from beamfeed.transforms.packing import Packed
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.rewrite import Left
+from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import KnownAsset, Statistics
 from beamfeed.transforms.statistics.marks import fill
-from beamfeed.transforms.taken_over import base_shards, below_output, superseding
+from beamfeed.transforms.taken_over import Parts, below_output, each_alone, folder_of, superseding, what_is_left
 from beamfeed.transforms.tfds.write import tfds_files
 from beamfeed.transforms.tracing import wait_for
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
-
-
-def publish(
-    layout: DataLayout, manifest: Manifest, rejects: str, stats: Any,
-    blocks: Mapping[SplitName, Sequence[np.ndarray]], raw_values: RawValues | None,
-    write_graph: Callable[[], RawRows | None],
-) -> None:  # fmt: skip
-    """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
-
-    The data folder of the manifest before this one stays, for the trainer that may
-    be reading it; those before it go. Done twice, it comes to the same.
-
-    Args:
-      layout: where to.
-      manifest: to publish.
-      rejects: what was set aside, a line each.
-      stats: the statistics of the training rows, as JSON.
-      blocks: of its shards.
-      raw_values: what the values of the files became first.
-      write_graph: writes the transform graph, and gives some rows of the files and what became of them.
-
-    Raises:
-      JobFailed: if somebody removed the files of this job.
-    """
-    before, data = find_replaceable(layout.output)
-    again = before is not None and before.data == layout.folder
-    if not again and not storage.exists(layout.listing):
-        raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
-    if before is None:
-        manifest = manifest.model_copy(update={"previous": data})
-    elif again:
-        manifest = manifest.model_copy(update={"previous": before.previous, "older": before.older})
-    else:
-        manifest = superseding(manifest, before)
-    for name in SPLITS:
-        write_blocks(layout.blocks(name), index_table(blocks[name]))
-    storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
-    storage.write_text(layout.schema, schema_text(manifest.fields))
-    if raw_values is not None:
-        storage.write_text(layout.raw_values, raw_values.model_dump_json(indent=1) + "\n")
-    if not again and (raw_rows := write_graph()) is not None:  # what it is made of goes when all is published
-        write_raw_rows(layout.raw_rows, raw_rows)
-    for file, text in tfds_files(manifest).items():
-        storage.write_text(storage.join(layout.root, file), text)
-    if rejects:
-        storage.write_text(layout.rejects, rejects)
-    write_manifest(layout.output, manifest)
-    for path in leftovers(layout.output, manifest):
-        storage.remove_tree(path)
-    if before is not None:
-        remove_superseded(layout.output, manifest, before)
 
 
 class Publish(beam.DoFn):
@@ -117,20 +67,18 @@ class Publish(beam.DoFn):
             yield published  # by an attempt before this one
             return
         base = Manifest.model_validate_json(storage.read_text(layout.base)) if growth.adds else None
-        shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
-        for shard in sorted(verified, key=lambda shard: shard[0].index):
-            shards[shard[0].split].append(shard)
+        windows = sum(info.windows for _, info, _ in verified)
+        shards: Parts = {name: [] for name in SPLITS}
+        tallies: dict[SplitName, list[Mapping[str, TargetTally]]] = {name: [] for name in SPLITS}
+        for written, info, cut in sorted(verified, key=lambda one: one[0].index):
+            if growth.adds:
+                info = info.model_copy(update={"file": below_output(layout.output, written.path)})
+            shards[written.split].append((info, cut))
+            tallies[written.split].append(written.tally.targets)
         fields = source.fields(statistics)
-        every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
-        checked = CheckedFleet(
-            fleet, every, sum(rows for _, rows in empty), [*source.notes_of(statistics), *sorted(notes)]
-        )
-        targets = count_targets(
-            fields, {name: [written.tally.targets for written, _, _ in ready] for name, ready in shards.items()}
-        )
-        infos = {name: [info for _, info, _ in ready] for name, ready in shards.items()}
-        blocks = {name: [cut for _, _, cut in ready] for name, ready in shards.items()}
-        windows = sum(info.windows for ready in infos.values() for info in ready)
+        fleet, every = fleet.without(rejects, empty)
+        notes = [*source.notes_of(statistics), *sorted(notes)]
+        targets = count_targets(fields, tallies)
         notes_by_run: dict[str, Sequence[str]] = {}
         assets = in_splits = {name: assets.get(name, 0) for name in SPLITS}
         if base is not None:
@@ -150,16 +98,14 @@ class Publish(beam.DoFn):
             targets = add_up_targets(before, targets)
             in_base = growth.assets(layout.output)
             assets = {name: in_splits[name] + in_base[name] for name in SPLITS}
-            for name, kept_shards in base_shards(layout.output, base, left or (), growth.redone).items():
-                infos[name] = [*(info for info, _ in kept_shards), *(_named(layout, shard) for shard in shards[name])]
-                blocks[name] = [*(cut for _, cut in kept_shards), *blocks[name]]
+            for name, ready in what_is_left(layout.output, base, each_alone(base), left or ()).items():
+                shards[name][:0] = [shard for shard in ready if folder_of(shard[0]) not in growth.redone]
+        infos = {name: [info for info, _ in ready] for name, ready in shards.items()}
         splits = describe_splits(assets, infos, targets)
-        growth.check_limits(checked.final, checked.rejects, was_short, job.limits, layout)
+        check_limits(growth.whole_fleet(fleet, layout.output, was_short), every, job.limits, layout.rejects)
         check_splits(job, fields, splits)
-        manifest = make_manifest(job, fields, self._fingerprint, layout.folder, checked, splits)
+        manifest = make_manifest(job, fields, self._fingerprint, layout.folder, fleet.counts, notes, splits)
         stats = source.stats(statistics)
-        if growth.job and not source.knows_assets(job):
-            notes_by_run[layout.folder] = most_notes(checked.notes)  # splits that are empty may not be, with others
         drift = {} if new_statistics is None else drift_of(stats, source.stats(new_statistics))
         if drifted := over_drift(job.limits, drift):
             raise JobFailed(f"{drifted}; nothing was published; --refit learns of all files")
@@ -174,19 +120,68 @@ class Publish(beam.DoFn):
             named |= dict(chain.from_iterable(bucket for _, bucket in known))
             path = growth.before(layout.output).assets if growth.adds else ""
             table = all_known(path, named.values(), growth.replaced)
-            write_known(layout.assets, table)
+            storage.write_table(layout.assets, table)
             lacking = lacking_lines(table, job)
+        elif growth.job:
+            notes_by_run[layout.folder] = most_notes(notes)  # splits that are empty may not be, with others
         manifest = grown_manifest(growth, manifest, base, windows, drift, in_splits, outdated, lacking)
         if growth.job:
             storage.write_text(layout.learned, Learned(statistics, targets, notes_by_run, source.numbered_rows).text())
         lines = growth.rejects(layout.output, was_short) + to_jsonl(every)
-        publish(
-            layout, manifest, lines, stats, blocks, source.raw_values, partial(self._write_graph, statistics, made),
-        )  # fmt: skip
+        self._publish(manifest, lines, stats, shards, statistics, made)
         yield manifest
 
+    def _publish(
+        self, manifest: Manifest, rejects: str, stats: Any, shards: Parts, statistics: Statistics, made: str
+    ) -> None:
+        """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
+
+        The data folder of the manifest before this one stays, for the trainer that may
+        be reading it; those before it go. Done twice, it comes to the same.
+
+        Args:
+          manifest: to publish.
+          rejects: what was set aside, a line each.
+          stats: the statistics as JSON.
+          shards: of the manifest, with their blocks.
+          statistics: of the training rows.
+          made: the path of what was made beside them.
+
+        Raises:
+          JobFailed: if somebody removed the files of this job.
+        """
+        source, layout = self._source, self._layout
+        before, data = find_replaceable(layout.output)
+        again = before is not None and before.data == layout.folder
+        if not again and not storage.exists(layout.listing):
+            raise JobFailed(
+                f"{layout.root}: another run at this output removed files of this one; nothing was published"
+            )
+        if before is None:
+            manifest = manifest.model_copy(update={"previous": data})
+        elif again:
+            manifest = manifest.model_copy(update={"previous": before.previous, "older": before.older})
+        else:
+            manifest = superseding(manifest, before)
+        for name in SPLITS:
+            write_blocks(layout.blocks(name), index_table([blocks for _, blocks in shards[name]]))
+        storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
+        storage.write_text(layout.schema, schema_text(manifest.fields))
+        if source.raw_values is not None:
+            storage.write_text(layout.raw_values, source.raw_values.model_dump_json(indent=1) + "\n")
+        if not again and (raw_rows := self._write_graph(statistics, made)) is not None:
+            write_raw_rows(layout.raw_rows, raw_rows)
+        for file, text in tfds_files(manifest).items():
+            storage.write_text(storage.join(layout.root, file), text)
+        if rejects:
+            storage.write_text(layout.rejects, rejects)
+        replace_manifest(layout.output, manifest, before)
+
     def _write_graph(self, statistics: Statistics, made: str) -> RawRows | None:
-        """Writes the transform graph; gives some rows as files have them, and what it makes of them."""
+        """Writes the transform graph; gives some rows as files have them, and what it makes of them.
+
+        What it is made of goes when all is published.
+        """
         source, layout = self._source, self._layout
         if self._growth.published is not None:
             before = self._growth.before(layout.output)
@@ -202,9 +197,3 @@ class Publish(beam.DoFn):
         else:
             return None
         return source.raw_rows(statistics, made)
-
-
-def _named(layout: DataLayout, verified: Verified) -> Shard:
-    """A shard with its path below the output."""
-    written, info, _ = verified
-    return info.model_copy(update={"file": below_output(layout.output, written.path)})

@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.manifest import Manifest, Shard
+from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo
 from beamfeed.contract.errors import BeamfeedError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
 from beamfeed.transforms.notes import Note, sum_up
 from beamfeed.transforms.outcome import (
-    CheckedFleet,
     check_splits,
     count_targets,
     describe_splits,
@@ -101,17 +100,6 @@ class Rehearsal:
     problems: Mapping[str, BeamfeedError]
 
 
-@dataclass
-class _Facts:
-    """What was found on the way."""
-
-    rejects: list[Reject] = field(default_factory=list)
-    lost: list[Reject] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    values: set[str] = field(default_factory=set)
-    assets: dict[str, AssetRows] = field(default_factory=dict)
-
-
 def rehearse(
     source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = "", *,
     complete: bool = True,
@@ -126,133 +114,129 @@ def rehearse(
       data: the folder of the shards below the output; for the manifest.
       complete: whether these are all files; of some it is not told which splits, or values, they lack.
     """
-    facts, problems = _Facts(), Problems()
-    listed = source.listed(files, scratch)
-    assets = _plan(source, _scan(source, listed, scratch, facts), facts, problems, complete=complete)
-    verdicts, statistics = _check(source, assets, facts, problems)
+    run = _Run(source)
+    assets = run.plan(run.scan(source.listed(files, scratch), scratch), complete=complete)
+    verdicts, statistics = run.check(assets)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rejects = sorted({*facts.rejects, *facts.lost}, key=str)
+    rejects = sorted({*run.rejects, *run.lost}, key=str)
     fleet = Fleet.of(len(files), rejects, **sum(map(count_rows, verdicts), Counter()))
-    with problems.collected():
-        check_fleet(fleet, rejects, source.job, None, facts.values if complete else None)
+    with run.problems.collected():
+        check_fleet(fleet, rejects, source.job, None, run.values if complete else None)
     overview = source.overview(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
-    notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), facts.notes)))
-    if statistics is None or not accepted:
-        return Rehearsal(None, tuple(rejects), overview, facts.assets, notes, problems.errors)
-    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, facts)
-    return Rehearsal(manifest, tuple(every), overview, facts.assets, notes, problems.errors)
+    notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), run.notes)))
+    manifest = None
+    if statistics is not None and accepted:
+        with run.problems.collected():
+            splits, fields = run.count(accepted, statistics), source.fields(statistics)
+            empty = [verdict.asset for verdict in accepted if not run.assets[verdict.asset.name].windows]
+            fleet, rejects = fleet.without(
+                rejects,
+                [(Reject(asset.name, asset.files, "file", source.why_empty(asset)), asset.rows) for asset in empty],
+            )
+            with run.problems.collected():
+                check_limits(fleet, rejects, source.job.limits, None)
+                check_splits(source.job, fields, splits)
+            manifest = make_manifest(source.job, fields, fingerprint, data, fleet.counts, notes, splits)
+    return Rehearsal(manifest, tuple(rejects), overview, run.assets, notes, run.problems.errors)
 
 
-def _scan(
-    source: Source, files: Iterable[FileStat], scratch: str, facts: _Facts
-) -> dict[str, tuple[list[Piece], list[Reject]]]:
-    """By asset its pieces, and the rejects of its files."""
-    by_asset: dict[str, tuple[list[Piece], list[Reject]]] = defaultdict(lambda: ([], []))
-    for file in files:
-        try:
-            for piece in list(source.scan(file, scratch)):
-                by_asset[piece.asset][0].append(piece)
-        except BadInput as bad:
-            reject = bad.reject(source.asset_of_path(file.path, source.job))
-            if reject.asset is None:
-                facts.lost.append(reject)
-            else:
-                by_asset[reject.asset][1].append(reject)
-    return by_asset
+class _Run:
+    """The steps of a run, and what is found on the way."""
 
+    def __init__(self, source: Source):
+        self._source, self.problems = source, Problems()
+        self.rejects, self.lost, self.notes = list[Reject](), list[Reject](), list[Note]()
+        self.values = set[str]()
+        self.assets: dict[str, AssetRows] = {}
 
-def _plan(
-    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], facts: _Facts, problems: Problems, *,
-    complete: bool,
-) -> list[Asset]:  # fmt: skip
-    names = None
-    if complete or source.job.source.max_assets is not None:
-        with problems.collected():
-            names = Names.of(by_asset, source.job).taking_part(source.job)
-    assets = []
-    for name in sorted(by_asset if names is None else names):
-        with problems.collected():
-            planned = plan_asset(source, name, *by_asset[name], facts.lost)
-            facts.rejects += planned.rejects
-            facts.notes += planned.notes
-            facts.values |= {*planned.values}
-            pieces = by_asset[name][0]
-            rows = source.rows_in(pieces) if planned.asset is None else planned.asset.rows
-            rejected = bool(planned.rejects)
-            available = sum(piece.rows / piece.share for piece in pieces)
-            share = sum(piece.rows for piece in pieces) / available if available else 1.0
-            facts.assets[name] = AssetRows(rows, set_aside=rows * rejected, rejected=rejected, share=share)
-            if planned.asset is not None:
-                assets.append(planned.asset)
-    rows = sum(map(source.counted, assets))
-    return [source.in_fleet(asset, rows) for asset in assets]
+    def scan(self, files: Iterable[FileStat], scratch: str) -> dict[str, tuple[list[Piece], list[Reject]]]:
+        """By asset its pieces, and the rejects of its files."""
+        source = self._source
+        by_asset: dict[str, tuple[list[Piece], list[Reject]]] = defaultdict(lambda: ([], []))
+        for file in files:
+            try:
+                for piece in list(source.scan(file, scratch)):
+                    by_asset[piece.asset][0].append(piece)
+            except BadInput as bad:
+                reject = bad.reject(source.asset_of_path(file.path, source.job))
+                if reject.asset is None:
+                    self.lost.append(reject)
+                else:
+                    by_asset[reject.asset][1].append(reject)
+        return by_asset
 
+    def plan(self, by_asset: dict[str, tuple[list[Piece], list[Reject]]], *, complete: bool) -> list[Asset]:
+        """The assets that pieces make up and that take part."""
+        source, names = self._source, None
+        if complete or source.job.source.max_assets is not None:
+            with self.problems.collected():
+                names = Names.of(by_asset, source.job).taking_part(source.job)
+        assets = []
+        for name in sorted(by_asset if names is None else names):
+            with self.problems.collected():
+                planned = plan_asset(source, name, *by_asset[name], self.lost)
+                self.rejects += planned.rejects
+                self.notes += planned.notes
+                self.values |= {*planned.values}
+                pieces = by_asset[name][0]
+                rows = source.rows_in(pieces) if planned.asset is None else planned.asset.rows
+                rejected = bool(planned.rejects)
+                available = sum(piece.rows / piece.share for piece in pieces)
+                share = sum(piece.rows for piece in pieces) / available if available else 1.0
+                self.assets[name] = AssetRows(rows, set_aside=rows * rejected, rejected=rejected, share=share)
+                if planned.asset is not None:
+                    assets.append(planned.asset)
+        rows = sum(map(source.counted, assets))
+        return [source.in_fleet(asset, rows) for asset in assets]
 
-def _check(
-    source: Source, assets: Sequence[Asset], facts: _Facts, problems: Problems
-) -> tuple[Sequence[Verdict], Statistics | None]:
-    """The verdicts, and the statistics of the training rows; None where nothing can be learned from them."""
-    verdicts: Sequence[Verdict] = [
-        source.judge(asset, [source.validate(unit) for unit in source.units(asset)]) for asset in assets
-    ]
-    statistics, driver = None, Driver()
-    with problems.collected():
-        verdicts = source.review(driver, verdicts)
-        learned, _ = source.learn(driver, verdicts)
-        statistics = driver.single(learned)
-    for verdict in verdicts:
-        facts.rejects += [*verdict.rejects, *verdict.row_rejects]
-        facts.notes += verdict.notes
-        facts.values |= verdict.split_values
-        before, rejected = facts.assets[verdict.asset.name], bool(verdict.rejects)
-        facts.assets[verdict.asset.name] = replace(
-            before, counted=verdict.counted_rows, rejected=rejected,
-            set_aside=before.rows if rejected else verdict.rejected_rows,
-            splits=dict(verdict.split_rows) if verdict.accepted else {},
-        )  # fmt: skip
-    return verdicts, statistics
+    def check(self, assets: Sequence[Asset]) -> tuple[Sequence[Verdict], Statistics | None]:
+        """The verdicts, and the statistics of the training rows; None where nothing can be learned from them."""
+        source, statistics, driver = self._source, None, Driver()
+        verdicts: Sequence[Verdict] = [
+            source.judge(asset, [source.validate(unit) for unit in source.units(asset)]) for asset in assets
+        ]
+        with self.problems.collected():
+            verdicts = source.review(driver, verdicts)
+            learned, _ = source.learn(driver, verdicts)
+            statistics = driver.single(learned)
+        for verdict in verdicts:
+            self.rejects += [*verdict.rejects, *verdict.row_rejects]
+            self.notes += verdict.notes
+            self.values |= verdict.split_values
+            before, rejected = self.assets[verdict.asset.name], bool(verdict.rejects)
+            self.assets[verdict.asset.name] = replace(
+                before, counted=verdict.counted_rows, rejected=rejected,
+                set_aside=before.rows if rejected else verdict.rejected_rows,
+                splits=dict(verdict.split_rows) if verdict.accepted else {},
+            )  # fmt: skip
+        return verdicts, statistics
 
-
-def _count(
-    source: Source, accepted: Sequence[Verdict], statistics: Statistics, fleet: Fleet, rejects: Sequence[Reject],
-    notes: Sequence[str], problems: Problems, fingerprint: str, data: str,
-    facts: _Facts,
-) -> tuple[Manifest | None, Sequence[Reject]]:  # fmt: skip
-    """The manifest, and the rejects with the assets that give no window."""
-    job = source.job
-    with problems.collected():
-        fields = source.fields(statistics)
+    def count(self, accepted: Sequence[Verdict], statistics: Statistics) -> dict[SplitName, SplitInfo]:
+        """What the splits will hold; also of each asset, which is set aside if that is nothing."""
+        source = self._source
+        job, fields = source.job, source.fields(statistics)
         works = [sized for verdict in accepted for sized in source.works(verdict)]
-        shards: dict[SplitName, list[tuple[Shard, Mapping[str, TargetTally]]]] = {name: [] for name in SPLITS}
+        shards: dict[SplitName, list[Shard]] = {name: [] for name in SPLITS}
+        targets: dict[SplitName, list[Mapping[str, TargetTally]]] = {name: [] for name in SPLITS}
         of_asset: dict[str, Counter[SplitName]] = {verdict.asset.name: Counter() for verdict in accepted}
         for plan in plan_shards(works, job.output.shards, job.split.seed):
             tally, strings = _tally(plan, source, statistics, fields)
-            shards[plan.split].append((_shard(plan, tally, fields, strings), tally.targets))
+            shards[plan.split].append(_shard(plan, tally, fields, strings))
+            targets[plan.split].append(tally.targets)
             for name, windows in tally.windows_by_asset.items():
                 if windows:
                     of_asset[name][plan.split] += windows
-        empty = [verdict.asset for verdict in accepted if not of_asset[verdict.asset.name]]
         for name, counts in of_asset.items():
-            before = facts.assets[name]
-            facts.assets[name] = (
+            before = self.assets[name]
+            self.assets[name] = (
                 replace(before, windows=counts)
                 if counts
                 else replace(before, counted=0, rejected=True, set_aside=before.rows, splits={})
             )
-        without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
-        every = sorted({*rejects, *without}, key=str)
-        checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
-        infos = {name: [shard for shard, _ in counted] for name, counted in shards.items()}
-        targets = {name: [tallies for _, tallies in counted] for name, counted in shards.items()}
-        splits = describe_splits(assets, infos, count_targets(fields, targets))
-        with problems.collected():
-            check_limits(checked.final, every, job.limits, None)
-            check_splits(job, fields, splits)
-        return make_manifest(job, fields, fingerprint, data, checked, splits), every
-    return None, rejects
+        return describe_splits(assets, shards, count_targets(fields, targets))
 
 
 def _tally(

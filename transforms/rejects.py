@@ -4,6 +4,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.storage import FileStat
+
 
 @dataclass(frozen=True, order=True)
 class Reject:
@@ -36,11 +39,20 @@ class BadInput(Exception):
         return Reject(asset, self.file, self.place, self.reason)
 
 
+def check_same(now: FileStat, listed: FileStat) -> None:
+    """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
+
+    Raises:
+      JobFailed
+    """
+    if now != listed:
+        sizes = f"{listed.size:,} bytes, now {now.size:,}"
+        difference = sizes if now.size != listed.size else "the same size, written later"
+        raise JobFailed(f"{listed.path} changed while the job ran ({difference}); run it again when it is complete")
+
+
 def to_jsonl(rejects: Iterable[Reject]) -> str:
     """The text of a rejects file: sorted, each reject once."""
     ordered = sorted(set(rejects), key=lambda r: (r.asset or "", r.file, r.place, r.reason))
-    return "".join(json.dumps(_entry(reject), ensure_ascii=False) + "\n" for reject in ordered)
-
-
-def _entry(reject: Reject) -> dict[str, str | None]:
-    return {key: getattr(reject, key) for key in ("asset", "file", "place", "reason")}
+    entries = ({key: getattr(reject, key) for key in ("asset", "file", "place", "reason")} for reject in ordered)
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)

@@ -1,19 +1,32 @@
 """Which split an asset belongs to, by a seeded hash of its name or by a value; where the rows of one are cut."""
 
 import hashlib
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from beamfeed.contract.config.split import SPLITS, Split, SplitName, counts_rows
 from beamfeed.contract.errors import UserError, near_miss
 
+NONE = -1  # the place among SPLITS of what is in no split
+MOST_VALUES = 100  # of split.column that are in no list, for messages
 SEEDS = 1000  # that are tried to find one that leaves no split empty
 
 
 def split_of_value(value: str, split: Split) -> SplitName | None:
     """The split whose list holds the value, or None: not used."""
     return next((name for name in SPLITS if value in getattr(split, name)), None)
+
+
+def some_values(values: Iterable[str], split: Split) -> list[str]:
+    """Of values of split.column, for messages: those in the lists, and some others."""
+    ordered = sorted(values)
+    return [value for value in ordered if split_of_value(value, split)] + ordered[:MOST_VALUES]
 
 
 def check_values(values: Iterable[str], split: Split) -> None:
@@ -47,13 +60,33 @@ def split_of_asset(name: str, split: Split, seed: int | None = None) -> SplitNam
       split: with fractions.
       seed: in place of the split's own.
     """
-    place = seeded_hash(split.seed if seed is None else seed, "split", name)
+    return SPLITS[bisect(fraction_edges(split), seeded_hash(split.seed if seed is None else seed, "split", name))]
+
+
+def fraction_edges(split: Split) -> tuple[float, float]:
+    """Where eval and test begin in [0, 1], by fractions."""
     train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    # Fractions add up to 1 but for rounding; an empty test split must get nothing of it.
-    if not split.test:
-        evaluate = 1.0
-        train = train if split.eval else 1.0
-    return "train" if place < train else "eval" if place < evaluate else "test"
+    # Fractions add up to 1 but for rounding; what is to get nothing must get nothing of it.
+    return train if split.eval or split.test else 2.0, evaluate if split.test else 2.0
+
+
+def places_by_fraction(shares: np.ndarray, split: Split) -> np.ndarray:
+    """int8 `[n]`: the place among SPLITS of each number from 0 to 1, by fractions."""
+    return np.searchsorted(fraction_edges(split), shares, side="right").astype(np.int8)
+
+
+def places_by_hash(hashes: np.ndarray, split: Split) -> np.ndarray:
+    """int8 `[n]`: the place among SPLITS of each hash, uint64, by fractions."""
+    return places_by_fraction(hashes.astype(np.float64) / 2.0**64, split)
+
+
+def places_by_value(values: pa.Array, split: Split) -> np.ndarray:
+    """int8 `[n]`: the place among SPLITS of each value of split.column, string `[n]`, or NONE."""
+    places = np.full(len(values), NONE, np.int8)
+    for place, name in enumerate(SPLITS):
+        listed = pa.array(getattr(split, name), pa.string())
+        places[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
+    return places
 
 
 def wanted_splits(split: Split) -> list[SplitName]:

@@ -1,6 +1,6 @@
 """The shards of a dataset that another one takes over: by their paths, with their blocks, or copied."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,23 +17,31 @@ def below_output(output: str, path: str) -> str:
     return path.removeprefix(storage.join(output, ""))
 
 
-def named_shards(output: str, manifest: Manifest, split: SplitName) -> list[Shard]:
-    """The shards of a dataset, each with its path below the output."""
-    paths = manifest.shard_paths(output, split)
-    return [
-        shard.model_copy(update={"file": below_output(output, path)})
-        for path, shard in zip(paths, manifest.splits[split].shards, strict=True)
-    ]
+Merges = Mapping[SplitName, Sequence[Sequence[int]]]  # by split, numbers of shards that become one, or of a single one
+Parts = dict[SplitName, list[tuple[Shard, np.ndarray]]]  # by split, shards and their blocks
+
+
+def each_alone(manifest: Manifest) -> Merges:
+    """By split, each shard by itself."""
+    return {name: [[number] for number in range(len(info.shards))] for name, info in manifest.splits.items()}
+
+
+def to_copy(output: str, manifest: Manifest, merges: Merges) -> Iterator[ToCopy]:
+    """Copies of all shards of a dataset."""
+    for name, of_split in merges.items():
+        paths, shards = manifest.shard_paths(output, name), manifest.splits[name].shards
+        for index, merge in enumerate(of_split):
+            records = sum(shards[number].records for number in merge)
+            its_paths = tuple(paths[number] for number in merge)
+            yield ToCopy(name, index, len(of_split), its_paths, records, shards[merge[0]].folder)
 
 
 def each_shard(path: str, output: str, but: Collection[str]) -> Iterator[ToCopy]:
     """The shards of the dataset with this manifest, each by itself, but for those in some data folders."""
     base = Manifest.model_validate_json(storage.read_text(path))
-    for name, info in base.splits.items():
-        for number, (file, shard) in enumerate(zip(base.shard_paths(output, name), info.shards, strict=True)):
-            if folder_of(shard) in but:
-                continue
-            yield ToCopy(name, number, len(info.shards), (file,), shard.records, shard.folder)
+    for copied in to_copy(output, base, each_alone(base)):
+        if folder_of(base.splits[copied.split].shards[copied.index]) not in but:
+            yield copied
 
 
 def folder_of(shard: Shard) -> str:
@@ -41,31 +49,35 @@ def folder_of(shard: Shard) -> str:
     return shard.file.partition("/")[0]
 
 
-def base_shards(
-    output: str, base: Manifest, left: Iterable[Left], but: Collection[str]
-) -> dict[SplitName, list[tuple[Shard, np.ndarray]]]:
-    """The shards of the dataset that is added to, each with its path below the output, and their blocks.
+def what_is_left(output: str, manifest: Manifest, merges: Merges, left: Iterable[Left]) -> Parts:
+    """The shards that there are when some were copied, each with its path below the output, and their blocks.
 
     Args:
       output: of the job.
-      base: that dataset.
+      manifest: of the dataset.
+      merges: of all its shards.
       left: of those that were written anew.
-      but: data folders whose shards are not taken.
     """
     anew = {(rest.split, rest.index): rest for rest in left if rest.shard is not None}
-    shards: dict[SplitName, list[tuple[Shard, np.ndarray]]] = {name: [] for name in SPLITS}
-    for name in SPLITS:
-        blocks = split_index(read_blocks(output, base, name), len(base.splits[name].shards))
-        for number, shard in enumerate(named_shards(output, base, name)):
-            if folder_of(shard) in but:
-                continue
-            rest = anew.get((name, number))
-            if rest is None:
-                shards[name].append((shard, blocks[number]))
-            elif rest.shard is not None and rest.shard.records:
-                file = below_output(output, rest.path)
-                shards[name].append((rest.shard.model_copy(update={"file": file}), rest.blocks))
-    return shards
+    parts: Parts = {name: [] for name in SPLITS}
+    for name, of_split in merges.items():
+        paths = manifest.shard_paths(output, name)
+        shards = [
+            shard.model_copy(update={"file": below_output(output, path)})
+            for path, shard in zip(paths, manifest.splits[name].shards, strict=True)
+        ]
+        blocks = split_index(read_blocks(output, manifest, name), len(shards))
+        for index, merge in enumerate(of_split):
+            rest = anew.get((name, index))
+            if rest is None or rest.shard is None:
+                parts[name] += [(shards[number], blocks[number]) for number in merge]
+            elif rest.shard.records:
+                shard = rest.shard.model_copy(update={"file": below_output(output, rest.path)})
+                is_whole = shard.records == sum(shards[number].records for number in merge)
+                # Of blocks that are as they were, a training run reads the windows in the same order.
+                same = np.concatenate([blocks[number] for number in merge])
+                parts[name].append((shard, same if is_whole else rest.blocks))
+    return parts
 
 
 def superseding(manifest: Manifest, before: Manifest) -> Manifest:

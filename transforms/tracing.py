@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from beamfeed.contract.errors import JobFailed, not_installed
@@ -21,7 +20,7 @@ _RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has st
 
 
 class Tracing:
-    """A process that loads TensorFlow at once, and traces when it is told what. It ends with the `with` block.
+    """A process that loads TensorFlow at once, and traces when it is told what. `close` ends it.
 
     Args:
       begin: whether it is likely to be needed. Where not, or where this process has TensorFlow anyway, as in a
@@ -52,12 +51,6 @@ class Tracing:
                     "TMPDIR": self._scratch.name,  # whenever it ends, what TensorFlow leaves there goes
                 },
             )
-
-    def __enter__(self) -> "Tracing":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
 
     def trace(self, source: Any, folder: str) -> None:
         """Lets it write the graph of a source to a folder; `wait_for` that."""

@@ -5,8 +5,6 @@ the shards, one Parquet file for each split, and only who reads windows reads it
 the manifest stays small whatever the size of the dataset.
 """
 
-import io
-
 import pyarrow as pa
 
 from beamfeed.contract import storage
@@ -20,11 +18,7 @@ SCHEMA = pa.schema([(name, pa.int64()) for name in ("shard", "records", "windows
 
 def write_blocks(path: str, blocks: pa.Table) -> None:
     """Writes the index of a split; `blocks` has the columns of SCHEMA."""
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    pq.write_table(blocks.cast(SCHEMA), buffer, compression="zstd")
-    storage.write_bytes(path, buffer.getvalue())
+    storage.write_table(path, blocks.cast(SCHEMA))
 
 
 def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
@@ -34,11 +28,10 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
       UserError: if it is missing, damaged, or not that of the manifest's shards.
     """
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     path = manifest.data_layout(output).blocks(split)
     try:
-        blocks = pq.read_table(pa.BufferReader(storage.read_bytes(path)))
+        blocks = storage.read_table(path)
     except FileNotFoundError:
         raise UserError(f"{path}: the index of the shards is missing; {manifest.remedy}") from None
     except (pa.ArrowException, OSError) as error:

@@ -1,6 +1,5 @@
 """A dataset that grows: which of the files are new since it was written, and what it is called with them."""
 
-import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -154,10 +153,9 @@ def files_of_runs(layout: DataLayout, runs: Collection[str]) -> set[str]:
 def _read_files(layout: DataLayout) -> list[tuple[str, int, int, bool, bool, str]] | None:
     """What `write_files` wrote; None where that is not there, or not of this version."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(storage.read_bytes(layout.files)))
+        table = storage.read_table(layout.files)
         return list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
     except (FileNotFoundError, KeyError, pa.ArrowException):
         return None
@@ -178,13 +176,10 @@ def write_files(
       before: the names of the data folder that it adds to; None where it prepares all.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     runs = {path: run for path, *_, run in _read_files(before) or () if path not in new} if before is not None else {}
     columns = zip(*((*row, runs.get(row[0], layout.folder)) for row in _rows(job, files, gone)), strict=True)
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), buffer, compression="zstd")
-    storage.write_bytes(layout.files, buffer.getvalue())
+    storage.write_table(layout.files, pa.table(dict(zip(COLUMNS, columns, strict=True))))
 
 
 def _rows(job: Job, files: Sequence[FileStat], gone: Sequence[FileStat] = ()) -> list[tuple[str, int, int, bool, bool]]:

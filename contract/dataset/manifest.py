@@ -129,6 +129,12 @@ class Counts(_Strict):
     rows_read: int = Field(description="Rows of the accepted assets, and of those that lost rows and have none left.")
     rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: getattr(self, name) - getattr(other, name) for name in Counts.model_fields})
+
 
 class Increment(Counts):
     """What one run added to a dataset that grows, and what it found in the files that it prepared."""

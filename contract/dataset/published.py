@@ -7,7 +7,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset import layout
-from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, find_replaceable
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, find_replaceable, write_manifest
 from beamfeed.contract.errors import UserError
 
 
@@ -24,7 +24,16 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
     return [storage.join(output, name) for name in stale] + ([temporary] if storage.list_folder(temporary) else [])
 
 
-def remove_superseded(output: str, manifest: Manifest, before: Manifest) -> None:
+def replace_manifest(output: str, manifest: Manifest, before: Manifest | None) -> None:
+    """Publishes a manifest in place of the one before, and removes what it does not name."""
+    write_manifest(output, manifest)
+    for path in leftovers(output, manifest):
+        storage.remove_tree(path)
+    if before is not None:
+        _remove_superseded(output, manifest, before)
+
+
+def _remove_superseded(output: str, manifest: Manifest, before: Manifest) -> None:
     """Removes what is beside shards in folders that the manifest before needed whole, and this one does not."""
     whole = (manifest.data, *manifest.base[:1], manifest.previous)
     for folder in {*before.base[:1], before.previous}:

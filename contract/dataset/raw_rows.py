@@ -3,7 +3,6 @@
 Who exports a model sends the rows through the SavedModel, which must predict of them what the model does of the fields.
 """
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,7 +34,6 @@ class RawRows:
 
 def write_raw_rows(path: str, rows: RawRows) -> None:
     """Writes them as Parquet, a list of values for each row; equal rows give equal bytes."""
-    import pyarrow.parquet as pq
 
     def listed(values: pa.Array) -> pa.Array:
         return pa.FixedSizeListArray.from_arrays(values, len(values) // len(rows.places))
@@ -43,9 +41,7 @@ def write_raw_rows(path: str, rows: RawRows) -> None:
     columns = {_PLACE: pa.array(rows.places, pa.string())}
     columns |= {_RAW + name: listed(values) for name, values in sorted(rows.raw.items())}
     columns |= {_FIELD + name: listed(values) for name, values in sorted(rows.fields.items())}
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer, compression="zstd")
-    storage.write_bytes(path, buffer.getvalue())
+    storage.write_table(path, pa.table(columns))
 
 
 def read_raw_rows(path: str) -> RawRows | None:
@@ -54,10 +50,8 @@ def read_raw_rows(path: str) -> RawRows | None:
     Raises:
       UserError: if they are damaged.
     """
-    import pyarrow.parquet as pq
-
     try:
-        table = pq.read_table(pa.BufferReader(storage.read_bytes(path))).combine_chunks()
+        table = storage.read_table(path).combine_chunks()
         places = [str(place) for place in table[_PLACE].to_pylist()]
         raw, fields = (
             {

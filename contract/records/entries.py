@@ -40,12 +40,18 @@ def entries_of(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndar
     return _shaped(join(lists.buffer, strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False), shape), counts
 
 
+def as_binary(buffer: np.ndarray, strings: Pieces) -> pa.LargeBinaryArray:
+    """Strings as Arrow's, binary."""
+    ends = np.concatenate([[0], np.cumsum(strings.sizes)])
+    data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, strings))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
+
+
 def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarray:
     """The numbers of classes by their names, int64; a ValueError where there is no such class."""
-    ends = np.concatenate([[0], np.cumsum(names.sizes)])
-    data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, names))]
-    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
-    positions = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
+    positions = pc.index_in(
+        as_binary(buffer, names), pa.array([name.encode() for name in field.classes], pa.large_binary())
+    )
     if positions.null_count:
         raise ValueError
     numbers: np.ndarray = positions.to_numpy().astype(np.int64)

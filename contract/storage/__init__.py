@@ -14,6 +14,7 @@ from beamfeed.contract.storage.files import (
     open_output,
     read_bytes,
     read_dated,
+    read_table,
     read_text,
     remove_file,
     remove_tree,
@@ -21,6 +22,7 @@ from beamfeed.contract.storage.files import (
     stat_all,
     write_bytes,
     write_chunks,
+    write_table,
     write_text,
 )
 from beamfeed.contract.storage.patterns import below, escaped_glob, fits, has_glob
@@ -43,6 +45,7 @@ __all__ = [
     "open_output",
     "read_bytes",
     "read_dated",
+    "read_table",
     "read_text",
     "remove_file",
     "remove_tree",
@@ -50,5 +53,6 @@ __all__ = [
     "stat_all",
     "write_bytes",
     "write_chunks",
+    "write_table",
     "write_text",
 ]

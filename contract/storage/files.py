@@ -13,11 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract.errors import UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GS = "gs://"
 PART_BYTES = 8 << 20  # of a file, in a request that writes to gs://
@@ -133,6 +136,24 @@ def read_dated(path: str, size: int) -> tuple[bytes, FileStat | None]:
         return data, FileStat(path, status.st_size, status.st_mtime_ns)
     finally:
         os.close(file)
+
+
+def read_table(path: str) -> "pa.Table":
+    """The whole of a small Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.read_table(pa.BufferReader(read_bytes(path)))
+
+
+def write_table(path: str, table: "pa.Table") -> None:
+    """Writes a whole small Parquet file, see `write_bytes`; equal tables give equal bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_bytes(path, sink.getvalue().to_pybytes())
 
 
 def read_text(path: str) -> str:

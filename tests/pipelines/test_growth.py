@@ -606,7 +606,7 @@ def test_files_that_go_and_come_take_no_shards_away(tmp_path, monkeypatch):
     before = find_manifest(str(lake.output))
     os.rename(lake.files / "2.parquet", tmp_path / "2.parquet")
     with monkeypatch.context() as patch:
-        patch.setattr(publish, "write_manifest", lambda *_: 1 / 0)
+        patch.setattr(publish, "replace_manifest", lambda *_: 1 / 0)
         assert lake.preprocess() == 1
     assert find_manifest(str(lake.output)) == before
     assert verify(before, str(lake.output)) == []
@@ -688,7 +688,7 @@ def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path
     before = lake.manifest
     lake.write("2.parquet", make_lake(300, seed=2))
     with monkeypatch.context() as patch:
-        patch.setattr(publish, "write_manifest", lambda *_: 1 / 0)
+        patch.setattr(publish, "replace_manifest", lambda *_: 1 / 0)
         assert lake.preprocess() == 1
     assert lake.manifest == before
     assert lake.preprocess() == 0

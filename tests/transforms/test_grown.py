@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.dataset.manifest import Counts
-from beamfeed.transforms.grown import FAR, add_counts, drift_of
 from beamfeed.transforms.notes import Note, add_lines, to_line
+from beamfeed.transforms.outcome import FAR, drift_of
 from beamfeed.transforms.statistics.as_json import from_json, to_json
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
@@ -41,9 +41,9 @@ def test_notes_of_two_runs_may_speak_of_the_same_assets():
 
 def test_counts_add_up():
     one = Counts(files=1, assets=2, rejected_assets=1, rejected_files=1, rows_read=10, rejected_rows=3)
-    assert add_counts(one, one) == Counts(
-        files=2, assets=4, rejected_assets=2, rejected_files=2, rows_read=20, rejected_rows=6
-    )
+    two = Counts(files=2, assets=4, rejected_assets=2, rejected_files=2, rows_read=20, rejected_rows=6)
+    assert one + one == two
+    assert two - one == one
 
 
 def test_drift_is_in_deviations_of_the_first_run_and_told_where_it_is_far():
@@ -61,7 +61,7 @@ VALUES = RNG.normal(size=(50, 3)).astype("f4")
 STATISTICS: list[tuple[object, Callable[[object], object]]] = [
     (Moments.of(VALUES), lambda one: one),
     (Moments.zero(2), lambda one: one),
-    (RowSample.of(VALUES, "a", np.arange(50)), lambda one: one),
+    (RowSample.of(VALUES, "a", np.arange(50)), lambda one: (one.hashes.tolist(), one.values.tolist(), one.settled)),
     (ValueCounts.of(pa.array(["x", "ä\n", None, "x"]), 9), lambda one: (one.items(), one.most, one.over)),
     ((1, 0.1, None, "t", Fraction(1, 3), frozenset({"b", "a"}), {"k": (float("inf"),)}), lambda one: one),
 ]

@@ -1,6 +1,7 @@
 """The process that traces a graph, with what stands for a source: whatever it calls `trace` gets the folder."""
 
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ def without_tensorflow(monkeypatch):
 
 
 def test_what_the_process_says_at_last_is_why_it_failed():
-    with Tracing() as tracing:
+    with closing(Tracing()) as tracing:
         tracing.trace(SimpleNamespace(trace=int), "a folder")
         with pytest.raises(JobFailed, match=r"cannot be traced: ValueError: invalid literal .* 'a folder'"):
             wait_for("a folder")
@@ -24,7 +25,7 @@ def test_what_the_process_says_at_last_is_why_it_failed():
 
 
 def test_one_that_is_not_needed_ends_at_once():
-    with Tracing() as tracing:
+    with closing(Tracing()) as tracing:
         tracing.close()
     tracing.close()
     assert tracing._process.returncode

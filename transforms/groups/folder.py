@@ -100,10 +100,8 @@ def copy_preparation(output: str, manifest: Manifest, folder: str) -> None:
     target = root + ".part"
     shutil.rmtree(target, ignore_errors=True)  # of an attempt that failed
     os.makedirs(target)
-    for name in storage.list_folder(source):
+    for name in sorted({*storage.list_folder(source)} - {*NOT_COPIED}):
         path = storage.join(source, name)
-        if name in NOT_COPIED:
-            continue
         if storage.list_folder(path):
             storage.copy_tree(path, storage.join(target, name))
         else:

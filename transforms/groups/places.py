@@ -1,7 +1,7 @@
 """Where the records of each group are: by a field of the records, or by the partitions of the dataset."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,10 @@ from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest, partition_values
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed, UserError, near_miss
-from beamfeed.contract.records.examples import Feature, Records, count_entries, features_of, find_lists
+from beamfeed.contract.records.entries import as_binary, entries_of
+from beamfeed.contract.records.examples import Records, count_entries, features_of, find_lists
 from beamfeed.contract.records.frames import FRAMING_BYTES, Damaged, read_frames
-from beamfeed.contract.records.pieces import Pieces, find_numbers, find_strings, join
+from beamfeed.contract.records.pieces import Pieces
 
 # Columns of a place.
 OFFSET, SIZE, ROWS = range(3)
@@ -98,73 +99,53 @@ def _tells_groups(field: Field) -> bool:
     return field.role == "key" and names and not field.shape and field.time is None
 
 
-class ByKey:
-    """Finds the groups of the records of a shard.
+def scan_groups(path: str, manifest: Manifest, key: Field) -> dict[str, np.ndarray]:
+    """The records of each group in a shard, as of `Place`.
 
     Args:
+      path: of the shard, which is not compressed.
       manifest: of the dataset.
       key: the field whose value names the group of a record.
+
+    Raises:
+      JobFailed: if it is damaged.
+      UserError: if a record holds rows of several groups.
     """
+    by_group: dict[str, list[np.ndarray]] = defaultdict(list)
+    offset = 0
+    try:
+        with storage.open_input(path) as file:
+            for batch in read_frames(file):
+                records = Records.of(batch)
+                names, of_record, rows = _look_at(records, manifest, key)
+                sizes = records.pieces.sizes + FRAMING_BYTES
+                ends = offset + np.cumsum(sizes)
+                places = np.stack([ends - sizes, sizes, rows])
+                for number, name in enumerate(names):
+                    by_group[name].append(places[:, of_record == number])
+                offset = int(ends[-1])
+    except (Damaged, ValueError) as error:
+        raise JobFailed(f"{path}: damaged: {error}; {manifest.remedy}") from None
+    return {name: np.concatenate(parts, axis=1) for name, parts in by_group.items()}
 
-    def __init__(self, manifest: Manifest, key: Field):
-        self._remedy = manifest.remedy
-        self._features = features_of(manifest.fields)
-        self._key = self._feature(key.name)
-        by_row = key if key.per == "row" else next(field for field in manifest.fields if field.per == "row")
-        self._rows_of = self._feature(by_row.name + LENGTHS if by_row.is_ragged else by_row.name)
-        self._width = 1 if by_row.is_ragged else by_row.listed_width
 
-    def _feature(self, name: str) -> Feature:
-        return next(feature for feature in self._features if feature.key == name)
-
-    def scan(self, path: str) -> dict[str, np.ndarray]:
-        """The records of each group, as of `Place`.
-
-        Args:
-          path: of the shard, which is not compressed.
-
-        Raises:
-          JobFailed: if it is damaged.
-          UserError: if a record holds rows of several groups.
-        """
-        by_group: dict[str, list[np.ndarray]] = defaultdict(list)
-        offset = 0
-        try:
-            with storage.open_input(path) as file:
-                for batch in read_frames(file):
-                    sizes = np.fromiter(map(len, batch), np.int64, len(batch)) + FRAMING_BYTES
-                    ends = offset + np.cumsum(sizes)
-                    names, of_record, rows = self._look_at(batch)
-                    records = np.stack([ends - sizes, sizes, rows])
-                    for number, name in enumerate(names):
-                        by_group[name].append(records[:, of_record == number])
-                    offset = int(ends[-1])
-        except (Damaged, ValueError) as error:
-            raise JobFailed(f"{path}: damaged: {error}; {self._remedy}") from None
-        return {name: np.concatenate(parts, axis=1) for name, parts in by_group.items()}
-
-    def _look_at(self, batch: Sequence[bytes]) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """The groups of some records; of each record int64 the number of its group, and its rows."""
-        ends = np.cumsum(np.fromiter(map(len, batch), np.int64, len(batch)))
-        pieces = Pieces(np.concatenate([[0], ends[:-1]]), ends)
-        lists = find_lists(Records(np.frombuffer(b"".join(batch), np.uint8), pieces), self._features, self._remedy)
-        rows = count_entries(lists, self._rows_of) // self._width
-        content = lists.pieces[self._key.key]
-        if self._key.listed == "int64":
-            values, counts = find_numbers(lists.buffer, content)
-        else:
-            strings, counts = find_strings(lists.buffer, content)
-            edges = np.concatenate([[0], np.cumsum(strings.sizes)])
-            buffers = [None, pa.py_buffer(edges), pa.py_buffer(join(lists.buffer, strings))]
-            values = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(edges) - 1, buffers)
-        if (counts != 1).any():
-            raise UserError(
-                f"--by {self._key.key}: a record holds rows of several groups; preprocess with "
-                f"output.partition_by: [{self._key.key}]"
-            )
-        encoded = pa.array(values).dictionary_encode()
-        names = [
-            value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-            for value in encoded.dictionary.to_pylist()
-        ]
-        return names, encoded.indices.to_numpy(), rows
+def _look_at(records: Records, manifest: Manifest, key: Field) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The groups of some records; of each record int64 the number of its group, and its rows."""
+    features = features_of(manifest.fields)
+    lists = find_lists(records, features, manifest.remedy)
+    entries, counts = entries_of(lists, key)
+    if (counts != 1).any():
+        raise UserError(
+            f"--by {key.name}: a record holds rows of several groups; preprocess with output.partition_by: [{key.name}]"
+        )
+    values = as_binary(lists.buffer, entries) if isinstance(entries, Pieces) else pa.array(entries)
+    encoded = values.dictionary_encode()
+    names = [
+        value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+        for value in encoded.dictionary.to_pylist()
+    ]
+    by_row = key if key.per == "row" else next(field for field in manifest.fields if field.per == "row")
+    listed = by_row.name + LENGTHS if by_row.is_ragged else by_row.name
+    (feature,) = (feature for feature in features if feature.key == listed)
+    rows = count_entries(lists, feature) // (1 if by_row.is_ragged else by_row.listed_width)
+    return names, encoded.indices.to_numpy(), rows

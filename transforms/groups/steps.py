@@ -20,17 +20,18 @@ from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
 from beamfeed.contract.records.frames import Counted, unpacked
 from beamfeed.contract.verbosity import note
 from beamfeed.transforms.export.parquet import write_batches
-from beamfeed.transforms.groups.each import TrainEach, small
-from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, write_dataset
-from beamfeed.transforms.groups.places import Group, Place
-from beamfeed.transforms.groups.results import (
+from beamfeed.transforms.groups.each import (
     Outcome,
+    TrainEach,
     check_limits,
     read_row,
     results_table,
     row_of,
+    small,
     write_rejects,
 )
+from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, write_dataset
+from beamfeed.transforms.groups.places import Group, Place, key_field, scan_groups
 from beamfeed.transforms.groups.trainer import Trainer, Trainers
 
 DATA, WORK = "data", "work"  # in a trainer's folder
@@ -88,7 +89,7 @@ class ScanShard(beam.DoFn):
             with storage.open_input(packed) as file:
                 content = unpacked(Counted(file), each.manifest.compression)
                 storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
-        for name, records in each.key.scan(path).items():
+        for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
             yield name, Place(split, number, records)
 
 

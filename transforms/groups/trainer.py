@@ -1,6 +1,7 @@
 """A trainer in a process of its own: TensorFlow is loaded once, and a run can break nothing but that process."""
 
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -23,11 +24,11 @@ class Trainer:
     """A process that trains models one after another.
 
     Attributes:
-      folder: for what its jobs read and write, on this machine. It goes when the process ends.
+      folder: of one that is ready, for what its jobs read and write, on this machine. It goes when the process ends.
     """
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="beamfeed-each-")
+        self.folder = ""
         self._process: subprocess.Popen[str] | None = None
         self._runs = 0
 
@@ -40,7 +41,7 @@ class Trainer:
         if self._process is not None and self._runs < MOST_RUNS:
             return
         self.close()
-        os.makedirs(self.folder, exist_ok=True)
+        self.folder = tempfile.mkdtemp(prefix="beamfeed-each-")
         with open(self._stderr_path, "a") as stderr:
             self._process = subprocess.Popen(  # a session of its own: who ends us ends it by the end of its stdin
                 [sys.executable, "-m", ONE_BY_ONE.module, self.folder],
@@ -112,22 +113,20 @@ class Trainers:
     """The trainers of a process of workers: one for each core, however many threads there are."""
 
     def __init__(self) -> None:
-        self._slots = threading.Semaphore(available_cores())
-        self._lock = threading.Lock()
-        self._idle: list[Trainer] = []
-        self._users = 0
+        self._every = [Trainer() for _ in range(available_cores())]
+        self._idle: queue.LifoQueue[Trainer] = queue.LifoQueue()
+        for trainer in self._every:
+            self._idle.put(trainer)
+        self._lock, self._users = threading.Lock(), 0
 
     @contextmanager
     def borrowed(self) -> Iterator[Trainer]:
         """A trainer for this thread alone."""
-        with self._slots:
-            with self._lock:
-                trainer = self._idle.pop() if self._idle else Trainer()
-            try:
-                yield trainer
-            finally:
-                with self._lock:
-                    self._idle.append(trainer)
+        trainer = self._idle.get()
+        try:
+            yield trainer
+        finally:
+            self._idle.put(trainer)
 
     def join(self) -> None:
         """Says that somebody uses these."""
@@ -138,6 +137,5 @@ class Trainers:
         """The last one who does ends them."""
         with self._lock:
             self._users -= 1
-            idle = [] if self._users else [self._idle.pop() for _ in range(len(self._idle))]
-        for trainer in idle:
-            trainer.close()
+            for trainer in [] if self._users else self._every:
+                trainer.close()

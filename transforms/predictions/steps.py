@@ -21,7 +21,6 @@ from beamfeed.transforms.export.base import Export, Format, ShardExport, target
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet, check_limits
-from beamfeed.transforms.outcome import CheckedFleet
 from beamfeed.transforms.predictions.columns import answer_columns, join, key_columns
 from beamfeed.transforms.predictions.model import Exported, Model, load
 from beamfeed.transforms.records.shard_plan import ShardPlan
@@ -278,13 +277,12 @@ def publish(
     Raises:
       JobFailed: if more was set aside than the job allows.
     """
-    rejects = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
-    checked = CheckedFleet(fleet, rejects, sum(rows for _, rows in empty), notes)
-    check_limits(checked.final, rejects, predictions.source.job.limits, predictions.layout.rejects)
+    fleet, rejects = fleet.without(rejects, empty)
+    check_limits(fleet, rejects, predictions.source.job.limits, predictions.layout.rejects)
     description = {
         **predictions.content,
         "complete": True,
-        "counts": checked.final.counts.model_dump(),
+        "counts": fleet.counts.model_dump(),
         "notes": sorted(notes),
         "items": {"all": sum(count for _, count in written)},
         "files": sorted(name for name, count in written if count),

@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
-from beamfeed.contract.records.entries import entries_of
+from beamfeed.contract.records.entries import as_binary, entries_of
 from beamfeed.contract.records.examples import Records, features_of, find_lists
 from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import find_numbers, find_strings
@@ -49,8 +49,7 @@ class Rule:
             return batch, []
         lists = find_lists(Records.of(batch), features_of(manifest.fields))
         strings, _ = find_strings(lists.buffer, lists.pieces[self.asset])
-        edges = zip(strings.first.tolist(), strings.end.tolist(), strict=True)
-        names = [lists.buffer[first:end].tobytes().decode() for first, end in edges]
+        names = [name.decode() for name in as_binary(lists.buffer, strings).to_pylist()]
         stay = np.fromiter((name not in self.without for name in names), bool, len(names))
         if self.time:
             stay &= find_numbers(lists.buffer, lists.pieces[self.time])[0] >= self.since

@@ -1,10 +1,11 @@
 """The steps of a comparison: parts of a side -> what is found in each -> in all -> a table."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import apache_beam as beam
 
+from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.scoring.compared import compare_sides, raw_counts_of, table_of
@@ -24,25 +25,6 @@ class FindIn(beam.DoFn):
         self._parts.inc()
 
 
-class AddUp(beam.CombineFn):
-    """SideSummary of parts -> SideSummary of all."""
-
-    def __init__(self, side: Side):
-        self._side = side
-
-    def create_accumulator(self) -> SideSummary:
-        return nothing(self._side)
-
-    def add_input(self, accumulator: SideSummary, element: SideSummary) -> SideSummary:
-        return accumulator + element
-
-    def merge_accumulators(self, accumulators: Iterable[SideSummary]) -> SideSummary:
-        return sum(accumulators, nothing(self._side))
-
-    def extract_output(self, accumulator: SideSummary) -> SideSummary:
-        return accumulator
-
-
 class SummarizeShards(beam.PTransform):
     """PCollection of parts -> PCollection of one SideSummary.
 
@@ -55,7 +37,8 @@ class SummarizeShards(beam.PTransform):
         self._side = side
 
     def expand(self, parts: beam.PCollection) -> beam.PCollection:
-        return parts | "FindIn" >> beam.ParDo(FindIn(self._side)) | "AddUp" >> beam.CombineGlobally(AddUp(self._side))
+        found = parts | "FindIn" >> beam.ParDo(FindIn(self._side))
+        return found | "AddUp" >> beam.CombineGlobally(AddUp(nothing(self._side)))
 
 
 class SummarizeParts(beam.PTransform):
@@ -95,6 +78,6 @@ def finish(
         for counts, summary in zip(raw, (reference, current), strict=True)
     ]
     table = table_of(compare_sides(reference, current, counted), threshold, alone)
-    aside = {} if fleet is None else {"file": fleet.rejected_files, "row": fleet.rejected_rows}
+    aside = {} if fleet is None else {"file": fleet.counts.rejected_files, "row": fleet.counts.rejected_rows}
     table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})
     write_batches(out, table.schema, table.to_batches())

@@ -287,7 +287,10 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     @abstractmethod
     def validate(self, unit: Unit[A]) -> R:
-        """Reads the rows of a unit and checks them; never raises for bad data."""
+        """Reads the rows of a unit and checks them; never raises for bad data.
+
+        Of a kind whose assets are one unit each, this is the verdict.
+        """
 
     @abstractmethod
     def judge(self, asset: A, reports: Iterable[R]) -> V:
@@ -311,7 +314,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     def add_up(self, driver: Driver, verdicts: Collection) -> Collection:
         """Collection of Verdict -> a collection of one, the statistics of the training rows."""
-        training = driver.flat_map("TrainingRows", verdicts, _training_rows)
+        training = driver.flat_map("TrainingRows", verdicts, lambda verdict: [verdict.statistics] * verdict.trains)
         return driver.add_up("AddUp", training, self.zero)
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
@@ -439,11 +442,6 @@ class Source(ABC, Generic[P, A, R, V, W]):
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""
         return "has no row that can be used"
-
-
-def _training_rows(verdict: Verdict) -> Iterator[Statistics]:
-    if verdict.trains:
-        yield verdict.statistics
 
 
 class PlainSource(Source[P, A, Report, Verdict[A], Work[A]], Generic[P, A]):

@@ -1,11 +1,10 @@
 """The steps that check the files, the same for every kind: each is a method of Source as a DoFn."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 
@@ -14,7 +13,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import BadInput, Reject, check_same
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict
 from beamfeed.transforms.sources.planned import plan_any
@@ -24,11 +23,10 @@ LOST = "lost"  # of files that are set aside and may hold rows of any asset
 NOTES = "notes"
 VALUES = "values"  # of split.column, as paths tell them
 SHORT, WAS_SHORT = "short", "was_short"  # of assets that have too few rows by now, and that had
-T = TypeVar("T")
 
 
 def check_unchanged(files: Iterable[FileStat | None]) -> None:
-    """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
+    """As `check_same`, of files that are looked at now, where a step may not go on with other ones.
 
     Raises:
       JobFailed
@@ -40,22 +38,18 @@ def check_unchanged(files: Iterable[FileStat | None]) -> None:
             now = storage.stat(file.path)
         except FileNotFoundError:
             raise JobFailed(f"{file.path} was removed while the job ran; run it again") from None
-        if now != file:
-            difference = (
-                f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
-            )
-            raise JobFailed(f"{file.path} changed while the job ran ({difference}); run it again when it is complete")
+        check_same(now, file)
 
 
-def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
-    """What `read` returns, if the files are the same after it; also a BadInput counts for the files as listed alone."""
+@contextmanager
+def unchanged(files: Sequence[FileStat | None]) -> Iterator[None]:
+    """Ends the job if files are not the same after what is done; also a BadInput counts for those as listed alone."""
     try:
-        result = read()
+        yield
     except BadInput:
         check_unchanged(files)
         raise
     check_unchanged(files)
-    return result
 
 
 @contextmanager
@@ -87,13 +81,10 @@ class ScanFile(beam.DoFn):
     def process(self, packed: Packed) -> Iterator[Any]:
         files, scanned = list(packed), list[Any]()
         with self._source.scanning(files, self._scratch) as scan:
-
-            def pieces_of(file: FileStat) -> list[Any]:
-                return list(scan(file))
-
             for file in files:
                 try:
-                    pieces = reading([file], partial(pieces_of, file))
+                    with unchanged([file]):
+                        pieces = list(scan(file))
                     scanned += [(piece.asset, piece) for piece in pieces]
                 except BadInput as bad:
                     reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
@@ -130,11 +121,9 @@ class PlanAsset(beam.DoFn):
                 continue
             with adding(self._again):
                 planned = plan_any(self._source, name, parts, lost, is_mixed=self._is_mixed)
-            for tag, items in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
-                for item in items:
-                    yield beam.pvalue.TaggedOutput(tag, item)
-            if planned.was_short:
-                yield beam.pvalue.TaggedOutput(WAS_SHORT, name)
+            was_short = [name] * planned.was_short
+            yield from _tagged((REJECTS, planned.rejects), (NOTES, planned.notes), (VALUES, planned.values))
+            yield from _tagged((WAS_SHORT, was_short))
             if planned.asset is not None:
                 assets.append(planned.asset)
             elif any(reject.short for reject in planned.rejects):
@@ -154,11 +143,12 @@ class ValidateUnit(beam.DoFn):
         self._source, self._progress = source, progress
         self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
 
-    def process(self, units: Packed) -> Iterator[tuple[str, Report]]:
+    def process(self, units: Packed) -> Iterator[tuple[str, Report | Verdict]]:
         assets = rows = 0
         for unit in units:
-            files = [piece.file for piece in unit.asset.pieces]
-            yield unit.asset.name, reading(files, partial(self._source.validate, unit))
+            with unchanged([piece.file for piece in unit.asset.pieces]):
+                report = self._source.validate(unit)
+            yield unit.asset.name, report
             assets, rows = assets + unit.is_last, rows + unit.rows
         self._rows.inc(rows)
         self._progress.add("validate", assets=assets, rows=rows)
@@ -186,6 +176,10 @@ class TakeApart(beam.DoFn):
         if verdict.accepted:
             yield replace(verdict, statistics=None, row_rejects=())
         rejects = (*verdict.rejects, *verdict.row_rejects)
-        for tag, items in ((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
-            for item in items:
-                yield beam.pvalue.TaggedOutput(tag, item)
+        yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
+
+
+def _tagged(*outputs: tuple[str, Iterable[Any]]) -> Iterator[beam.pvalue.TaggedOutput]:
+    for tag, items in outputs:
+        for item in items:
+            yield beam.pvalue.TaggedOutput(tag, item)

@@ -164,9 +164,6 @@ class Report:
     reject: Reject | None = field(default=None, kw_only=True)
 
 
-R = TypeVar("R", bound=Report)
-
-
 @dataclass(frozen=True)
 class Verdict(Generic[A]):
     """What becomes of an asset: it goes on, or it is set aside.
@@ -214,3 +211,4 @@ class Verdict(Generic[A]):
 
 
 V = TypeVar("V", bound=Verdict)
+R = TypeVar("R", bound=Report | Verdict)

@@ -53,14 +53,9 @@ def trace(preprocess: Preprocess, inputs: Mapping[str, tuple[tf.DType, Sequence[
     with tempfile.TemporaryDirectory() as scratch:
         marks, traced = Marks(os.path.join(scratch, "files")), os.path.join(scratch, "graph")
         impl_helper.analyze_in_place(lambda columns: preprocess(columns, marks), False, None, specs, traced)
-        check_marks(os.path.join(traced, "transform_fn"), marks)
+        graph = storage.read_bytes(os.path.join(traced, "transform_fn") + SAVED_MODEL)
+        for name, shape in marks.shapes.items():
+            if mark(name, shape).tobytes() not in graph:  # as they are
+                raise ValueError(f"{name}: its mark is not in the graph")
         for path in storage.match(traced, ("",)):
             storage.write_chunks(folder + path.path.removeprefix(traced), read_chunks(path.path))
-
-
-def check_marks(saved_model: str, marks: Marks) -> None:
-    """Raises ValueError where a graph does not hold a mark's bytes as they are."""
-    graph = storage.read_bytes(saved_model + SAVED_MODEL)
-    for name, shape in marks.shapes.items():
-        if mark(name, shape).tobytes() not in graph:
-            raise ValueError(f"{name}: its mark is not in the graph")

@@ -3,14 +3,22 @@
 import numpy as np
 import pyarrow as pa
 
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio, by which numbers that follow each other are spread
 _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mix(hashes: np.ndarray) -> np.ndarray:
     """uint64 [n], well mixed: the finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * _M1
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * _M2
+    hashes = hashes ^ (hashes >> np.uint64(30))
+    hashes *= _M1
+    hashes ^= hashes >> np.uint64(27)
+    hashes *= _M2
     return hashes ^ (hashes >> np.uint64(31))
+
+
+def hash_numbers(numbers: np.ndarray, start: np.uint64) -> np.ndarray:
+    """uint64 [n] of int64 [n], by splitmix64 from a start; it wraps round."""
+    return mix(numbers.astype(np.uint64) * SPREAD + start)
 
 
 def hash_texts(texts: pa.Array, seed: int) -> np.ndarray:
@@ -24,18 +32,15 @@ def hash_texts(texts: pa.Array, seed: int) -> np.ndarray:
     offsets = np.frombuffer(offset_bytes, np.int64)[values.offset : values.offset + len(values) + 1]
     bytes_ = np.concatenate([np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), np.zeros(8, np.uint8)])
     starts, lengths = offsets[:-1], np.diff(offsets)
-    hashes = mix(lengths.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _start(seed))
+    hashes = hash_numbers(lengths, _start(seed))
     at = np.flatnonzero(lengths)
     for word in range(0, int(lengths.max(initial=0)), 8):
         at = at[lengths[at] > word]
         part = bytes_[starts[at, None] + (word + np.arange(8))]
         part[np.arange(8) >= (lengths[at] - word)[:, None]] = 0
-        hashes[at] = mix((hashes[at] ^ part.view("<u8")[:, 0]) * np.uint64(0x9E3779B97F4A7C15))
-    codes = encoded.indices.to_numpy(zero_copy_only=False) if not encoded.indices.null_count else None
-    if codes is None:
-        codes = encoded.indices.fill_null(len(hashes)).to_numpy()
-        hashes = np.append(hashes, mix(np.array([_start(seed)])))
-    return hashes[codes]
+        hashes[at] = mix((hashes[at] ^ part.view("<u8")[:, 0]) * SPREAD)
+    codes = encoded.indices.cast(pa.int64()).fill_null(len(hashes)).to_numpy()
+    return np.append(hashes, mix(np.array([_start(seed)])))[codes]
 
 
 def _start(seed: int) -> np.uint64:

@@ -9,6 +9,7 @@ cancellation (the pairwise form of Chan, Golub and LeVeque 1979, without roundin
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
             self.rows + other.rows,
-            tuple(a + b for a, b in zip(self.count, other.count, strict=True)),
-            tuple(a + b for a, b in zip(self.s1, other.s1, strict=True)),
-            tuple(a + b for a, b in zip(self.s2, other.s2, strict=True)),
+            tuple(map(add, self.count, other.count)),
+            tuple(map(add, self.s1, other.s1)),
+            tuple(map(add, self.s2, other.s2)),
             tuple(map(min, self.low, other.low)),
             tuple(map(max, self.high, other.high)),
         )

@@ -14,6 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from beamfeed.transforms.statistics.hashes import hash_numbers
+
 SAMPLE_BYTES = 1_000_000  # of hashes and values
 MOST_ROWS = 16_384
 _HASHES = 1 << 64
@@ -42,12 +44,7 @@ def hash_rows(asset: str, positions: np.ndarray) -> np.ndarray:
       asset: name of the asset.
       positions: int64 [rows], of the rows in the asset.
     """
-    hashes = positions.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _seed(asset)  # wraps round
-    hashes ^= hashes >> np.uint64(30)
-    hashes *= np.uint64(0xBF58476D1CE4E5B9)
-    hashes ^= hashes >> np.uint64(27)
-    hashes *= np.uint64(0x94D049BB133111EB)
-    return hashes ^ (hashes >> np.uint64(31))
+    return hash_numbers(positions, _seed(asset))
 
 
 @lru_cache(maxsize=64)
@@ -75,16 +72,6 @@ class RowSample:
     def __add__(self, other: "RowSample") -> "RowSample":
         hashes = np.concatenate([self.hashes, other.hashes])
         return _smallest(hashes, np.concatenate([self.values, other.values]))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RowSample) and self._bytes() == other._bytes()
-
-    def __hash__(self) -> int:
-        return hash(self._bytes())
-
-    def _bytes(self) -> tuple[bytes, ...]:
-        settled = b"" if self.settled is None else self.settled.tobytes()
-        return self.hashes.tobytes(), self.values.tobytes(), settled
 
     @classmethod
     def zero(cls, features: int) -> "RowSample":

@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.transforms.groups.folder import copy_preparation, preparation_layout, read_place, write_dataset
-from beamfeed.transforms.groups.places import ROWS, SIZE, ByKey, Group, Place, key_field, partitions
+from beamfeed.transforms.groups.places import ROWS, SIZE, Group, Place, key_field, partitions, scan_groups
 
 NAMES = ("a", "b/c", "größe 3")  # of files' columns
 
@@ -33,11 +33,11 @@ def fleet(request, tmp_path_factory) -> Fleet:
 
 def groups_of(fleet: Fleet) -> dict[str, Group]:
     manifest = fleet.manifest
-    key = ByKey(manifest, key_field(manifest, "asset"))
+    key = key_field(manifest, "asset")
     places: dict[str, list[Place]] = {}
     for split in reversed(manifest.splits):  # in any order
         for number, path in enumerate(manifest.shard_paths(str(fleet.output), split)):
-            for name, records in key.scan(path).items():
+            for name, records in scan_groups(path, manifest, key).items():
                 places.setdefault(name, []).append(Place(split, number, records))
     return {name: Group.of(name, found, manifest.windows) for name, found in places.items()}
 
@@ -137,7 +137,7 @@ def test_a_shard_that_is_cut_off_is_told(fleet, tmp_path):
     short = tmp_path / "short"
     short.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(JobFailed, match=r"short: damaged: record \d+, byte \d+: the file ends 7 bytes before its end"):
-        ByKey(manifest, key_field(manifest, "asset")).scan(str(short))
+        scan_groups(str(short), manifest, key_field(manifest, "asset"))
     paths = {split: [str(short)] * 3 for split in manifest.splits}
     with pytest.raises(JobFailed, match=r"it changed; preprocess again"):
         write_dataset(str(tmp_path / "out"), manifest, paths, "asset", group)

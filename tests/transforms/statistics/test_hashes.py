@@ -43,13 +43,13 @@ def test_types_of_columns_make_no_difference(type_):
     assert hash_texts(pa.array(texts, pa.string()).cast(type_), 7).tolist() == one_by_one(texts, 7)
 
 
-def test_it_is_the_same_in_every_process():
+def test_it_is_the_same_in_another_process():
     program = (
         "import pyarrow as pa; from beamfeed.transforms.statistics.hashes import hash_texts; "
         "print(hash_texts(pa.array(['7', 'x' * 99]), 3).tolist())"
     )
-    told = {subprocess.check_output([sys.executable, "-c", program], text=True) for _ in range(2)}
-    assert told == {str(one_by_one(["7", "x" * 99], 3)) + "\n"}
+    told = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert told == str(one_by_one(["7", "x" * 99], 3)) + "\n"
 
 
 def test_numbers_in_order_fall_evenly():

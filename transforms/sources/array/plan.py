@@ -12,7 +12,7 @@ from beamfeed.transforms.sources.descriptors import Asset, Piece
 
 BLOCK_BYTES, LEAST_BYTES = 64 << 20, 1 << 20
 BLOCKS = 16  # of a small set of arrays, so that there is work for several workers
-RECORD_BYTES, MOST_ROWS = 64 << 10, 4096  # of a record
+RECORD_BYTES, MOST_ROWS = 64 << 10, 4096  # of a record, where the job does not say how many rows it has
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,6 @@ class ArrayBlock(Asset[ArrayPiece]):
     def pieces_of(self, array: str) -> list[ArrayPiece]:
         """Those of an array, in order of the rows."""
         return [piece for piece in self.pieces if piece.array == array]
-
-
-def rows_of_record(schema: ArraySchema) -> int:
-    """How many rows a record has where the job does not say."""
-    return max(1, min(MOST_ROWS, RECORD_BYTES // schema.row_bytes))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +32,16 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
                 with open_hdf5(path) as opened:
                     rows = dataset_of(opened, stored.member)[start:end]
             elif stored.is_ranged:
-                data = _range(stored, stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes)
-                rows = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
-            else:
-                rows = _columns(stored, start, end)
+                first, size = stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes
+                (values,) = _ranges(stored, [first], size)
+                rows = values.reshape(end - start, *stored.shape[1:])
+            else:  # its first axis changes fastest: a range for each number of a row
+                width = math.prod(stored.shape[1:])
+                item = stored.row_bytes // width
+                offsets = [stored.offset + (column * stored.rows + start) * item for column in range(width)]
+                columns = np.stack(list(_ranges(stored, offsets, (end - start) * item)))
+                turned = columns.reshape(*reversed(stored.shape[1:]), end - start)
+                rows = np.ascontiguousarray(turned.transpose())
         except BadArray as bad:
             raise BadInput(path, stored.member or "file", str(bad)) from None
     if rows.dtype.kind == "b":  # whatever is not 0 is true; NumPy takes a byte of 2 for a true that is not true
@@ -43,29 +49,14 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
 
-def _range(stored: Stored, offset: int, size: int) -> bytes:
+def _ranges(stored: Stored, offsets: Sequence[int], size: int) -> Iterator[np.ndarray]:
+    """The values in so many bytes from each of some places of a file on."""
     with storage.open_input(stored.file.path) as file:
-        data = file.read_at(size, offset)
-    if len(data) != size:
-        raise BadInput(stored.file.path, "file", f"is cut off after {offset + len(data):,} bytes")
-    return data
-
-
-def _columns(stored: Stored, start: int, end: int) -> np.ndarray:
-    """Of an array whose first axis changes fastest: a range for each number of a row."""
-    assert stored.offset is not None
-    width, count = math.prod(stored.shape[1:]), end - start
-    item = stored.row_bytes // width
-    pieces = []
-    with storage.open_input(stored.file.path) as file:
-        for column in range(width):
-            offset = stored.offset + (column * stored.rows + start) * item
-            data = file.read_at(count * item, offset)
-            if len(data) != count * item:
+        for offset in offsets:
+            data = file.read_at(size, offset)
+            if len(data) != size:
                 raise BadInput(stored.file.path, "file", f"is cut off after {offset + len(data):,} bytes")
-            pieces.append(np.frombuffer(data, stored.descr))
-    turned = np.stack(pieces).reshape(*reversed(stored.shape[1:]), count)
-    return np.ascontiguousarray(turned.transpose())
+            yield np.frombuffer(data, stored.descr)
 
 
 def is_packed(stored: Stored) -> bool:

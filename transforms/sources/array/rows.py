@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.config.section import class_name
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import Split
 from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.read import read_rows
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.splits import cut_rows
-from beamfeed.transforms.statistics.hashes import mix
+from beamfeed.transforms.splits import NONE, cut_rows, places_by_hash, places_by_value
+from beamfeed.transforms.statistics.hashes import SPREAD, hash_numbers, mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
 MOST_REPORTED = 1000  # rows of a chunk that are set aside are told one by one; all are counted
-NONE = -1  # the place of a row that is in no split
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
@@ -104,21 +103,15 @@ def split_places(
     numbers = np.arange(first, first + count)
     if split.by == "rows":
         to_eval, to_test, end = cut_rows(schema.rows, split)
-        places = ((numbers >= to_eval).astype(np.int8) + (numbers >= to_test)).astype(np.int8)
+        places = np.searchsorted([to_eval, to_test], numbers, side="right").astype(np.int8)
         places[numbers >= end] = NONE
         return places
     if split.by == "column":
         assert schema.split is not None
         texts, inverse = unique_texts(values[schema.split])
-        place = {value: at for at, name in enumerate(SPLITS) for value in getattr(split, name)}
-        return np.array([place.get(text, NONE) for text in texts], np.int8)[inverse]
-    (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + _SPREAD)
-    at = mix(numbers.astype(np.uint64) * _SPREAD + of_seed).astype(np.float64) / 2.0**64
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((at >= train).astype(np.int8) + (at >= evaluate)).astype(np.int8)
+        return places_by_value(pa.array(texts, pa.string()), split)[inverse]
+    (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + SPREAD)
+    return places_by_hash(hash_numbers(numbers, of_seed), split)
 
 
 def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from beamfeed.contract.arrays.catalog import NamedArray, Role, find_arrays
 from beamfeed.contract.arrays.npy import TEXTS
@@ -47,9 +47,14 @@ class ArrayColumn:
         return self.array.dtype.startswith(("float", "complex"))
 
     @property
+    def scale(self) -> str:
+        """How it is scaled: none, but of inputs."""
+        return self.section.scale if isinstance(self.section, InputArray) else "none"
+
+    @property
     def is_scaled(self) -> bool:
         """Whether it is an input that is scaled."""
-        return isinstance(self.section, InputArray) and self.section.scale != "none"
+        return self.scale != "none"
 
     @property
     def scales(self) -> int:
@@ -112,12 +117,6 @@ class ArraySchema:
     def auto(self) -> list[ArrayColumn]:
         """The targets whose classes are those of the training rows."""
         return [column for column in self.columns if column.auto]
-
-    def with_classes(self, classes_of: Sequence[tuple[str, ...]]) -> "ArraySchema":
-        """The same, with the classes of those of `auto`."""
-        by_name = {column.name: classes for column, classes in zip(self.auto, classes_of, strict=True)}
-        columns = [replace(column, classes=by_name.get(column.name, column.classes)) for column in self.columns]
-        return replace(self, columns=tuple(columns))
 
     def fields(self) -> list[Field]:
         """What a record holds: the arrays, and the number of each row."""

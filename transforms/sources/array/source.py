@@ -16,6 +16,8 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
+    MOST_ROWS,
+    RECORD_BYTES,
     ArrayBlock,
     ArrayPiece,
     Blocks,
@@ -24,29 +26,27 @@ from beamfeed.transforms.sources.array.plan import (
     gather_block,
     packed_parts,
     parts_by_path,
-    rows_of_record,
 )
 from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import (
     ArrayStatistics,
-    check_classes,
-    scaling_of,
-    settled_classes,
     to_json,
 )
-from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
+from beamfeed.transforms.sources.array.validate import ArrayVerdict, validate_block
 from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
 from beamfeed.transforms.sources.base import Source, Transform
+from beamfeed.transforms.sources.columns.label_counts import check_classes, settled
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
+from beamfeed.transforms.statistics.scaling import Scaling
 
 UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
 
 
-class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
+class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
     has_graph = True
@@ -55,7 +55,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         super().__init__(job)
         self._schema, self._chosen = schema, chosen
         self._parts = parts_by_path(schema)
-        self._rows_per_record = job.output.rows_per_record or rows_of_record(schema)
+        self._rows_per_record = job.output.rows_per_record or max(1, min(MOST_ROWS, RECORD_BYTES // schema.row_bytes))
         self._blocks = Blocks.of(schema, self._rows_per_record, begin)
 
     @classmethod
@@ -137,11 +137,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
     def zero(self) -> ArrayStatistics:
         return ArrayStatistics.zero(self._schema)
 
-    def validate(self, unit: Unit[ArrayBlock]) -> ArrayReport:
+    def validate(self, unit: Unit[ArrayBlock]) -> ArrayVerdict:
         return validate_block(unit, self._schema, self.job.split, self._rows_per_record)
 
-    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayReport]) -> ArrayVerdict:
-        return judge(asset, reports, self._schema)
+    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayVerdict]) -> ArrayVerdict:
+        (verdict,) = reports
+        return verdict
 
     def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:
         block = verdict.asset
@@ -161,10 +162,11 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
 
     def learned(self, statistics: ArrayStatistics, made: str) -> dict[str, np.ndarray]:
         scaled = zip(self._schema.scaled, statistics.moments, strict=True)
-        return {column.name: scaling_of(moments, column) for column, moments in scaled}
+        return {column.name: Scaling.of(moments, column.scale).rows for column, moments in scaled}
 
     def _checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
-        check_classes(statistics, self._schema)
+        keys = [f"source.outputs.{column.name}:" for column in self._schema.auto]
+        check_classes(keys, "its classes", statistics.labels, statistics.elsewhere)
         return statistics
 
     def read(self, work: Work[ArrayBlock], made: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
@@ -182,8 +184,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
         return block_records(block, work.split, self._schema, split, self._rows_per_record, scale)
 
     def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
-        schema = self._schema  # of a run that adds to a dataset the job has the classes
-        return schema.with_classes(settled_classes(statistics)) if schema.auto else schema
+        return replace(self._schema, columns=settled(self._schema.columns, statistics.labels))
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)

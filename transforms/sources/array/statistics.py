@@ -1,19 +1,16 @@
 """What is counted of the training rows of arrays; it adds up in any order to equal bytes."""
 
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.label import MOST_CLASSES
-from beamfeed.contract.config.sources.array import InputArray
-from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, unique_texts
-from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.sources.columns.labels import in_order
+from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.scaling import Scaling
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 AT_A_TIME = 1 << 20  # numbers, which are made float64
@@ -42,14 +39,11 @@ class ArrayStatistics:
         return cls(0, tuple(Moments.zero(column.scales) for column in schema.scaled), classes, classes)
 
     def __add__(self, other: "ArrayStatistics") -> "ArrayStatistics":
-        def sums(first: tuple, two: tuple) -> tuple:
-            return tuple(a + b for a, b in zip(first, two, strict=True))
-
         return ArrayStatistics(
             self.rows + other.rows,
-            sums(self.moments, other.moments),
-            sums(self.labels, other.labels),
-            sums(self.elsewhere, other.elsewhere),
+            tuple(map(add, self.moments, other.moments)),
+            tuple(map(add, self.labels, other.labels)),
+            tuple(map(add, self.elsewhere, other.elsewhere)),
         )
 
 
@@ -77,39 +71,6 @@ def _moments(values: np.ndarray, scales: int) -> Moments:
 def _counts(values: np.ndarray) -> ValueCounts:
     texts, inverse = unique_texts(values)
     return ValueCounts.of(pa.array(texts, pa.string()).take(pa.array(inverse)), MOST_CLASSES)
-
-
-def settled_classes(statistics: ArrayStatistics) -> list[tuple[str, ...]]:
-    """The classes of each target with classes: auto, in order."""
-    return [in_order(value for value, _ in counts.items()) for counts in statistics.labels]
-
-
-def scaling_of(moments: Moments, column: ArrayColumn) -> np.ndarray:
-    """float32 `[2, scales]`: the offsets and divisors of a scaled input."""
-    assert isinstance(column.section, InputArray)
-    return Scaling.of(moments, column.section.scale).rows
-
-
-def check_classes(statistics: ArrayStatistics, schema: ArraySchema) -> None:
-    """Refuses classes that cannot be learned.
-
-    Raises:
-      JobFailed: with the array.
-    """
-    for column, training, elsewhere in zip(schema.auto, statistics.labels, statistics.elsewhere, strict=True):
-        key = f"source.outputs.{column.name}"
-        if training.over or elsewhere.over:
-            raise JobFailed(
-                f"{key}: has more than {MOST_CLASSES} values, classes: auto takes at most {MOST_CLASSES}; "
-                "for numbers leave 'classes' out"
-            )
-        classes = {value for value, _ in training.items()}
-        for value, count in elsewhere.items():
-            if value not in classes:
-                raise JobFailed(
-                    f"{key}: is {value!r} in {count:,} rows to evaluate or test and in no training row; list its "
-                    "classes, and rows with other values are set aside"
-                )
 
 
 def to_json(statistics: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:

@@ -107,7 +107,8 @@ def _values(
         if column.is_scaled:
             scaled[column.name] = as_float32(values)
         elif column.classes is not None:
-            by_field[column.name] = _class_numbers(values, column.classes)
+            texts, inverse = unique_texts(values)
+            by_field[column.name] = np.array(list(map(column.classes.index, texts)), np.int64)[inverse]
         elif column.is_text:
             by_field[column.name] = as_bytes(values)
         elif column.role in ("target", "weight"):
@@ -117,13 +118,6 @@ def _values(
     if scaled and scale is not None:
         by_field |= scale(scaled)
     return by_field
-
-
-def _class_numbers(values: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:
-    """int64 `[n]`: the place of each value among the classes; all are among them."""
-    texts, inverse = unique_texts(values)
-    place = {name: at for at, name in enumerate(classes)}
-    return np.array([place[text] for text in texts], np.int64)[inverse]
 
 
 def as_bytes(values: np.ndarray) -> pa.Array:

@@ -1,41 +1,63 @@
-"""Whether classes that were counted can be learned: those of labels with `classes: auto`."""
+"""Classes that were counted, those of labels with `classes: auto`: whether they can be learned, and which they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+C = TypeVar("C", bound=Any)  # a dataclass with `auto` and `classes`
 
 
 def check_classes(
-    labels: Sequence[LabelColumn], training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
+    keys: Sequence[str], to_list: str, training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
 ) -> None:
     """Refuses labels that cannot be learned.
 
     Args:
-      labels: those whose classes are what is found, in order.
+      keys: how messages begin of each label whose classes are what is found.
+      to_list: the key for classes that are listed.
       training: how often their values come in training rows, and
       elsewhere: in other rows.
 
     Raises:
       JobFailed: with the label.
     """
-    for label, trained, untrained in zip(labels, training, elsewhere, strict=True):
+    for key, trained, untrained in zip(keys, training, elsewhere, strict=True):
         if trained.over:
             raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
-                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+                f"{key} has more than {MOST_CLASSES} values in training rows, classes: auto takes at most "
+                f"{MOST_CLASSES}; for numbers leave 'classes' out"
             )
         if untrained.over:
             raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
-                "fewer in training rows; list label.classes, and rows with other values are set aside"
+                f"{key} has more than {MOST_CLASSES} values in rows to evaluate or test, and fewer in training rows; "
+                f"list {to_list}, and rows with other values are set aside"
             )
         classes = {value for value, _ in trained.items()}
         for value, count in untrained.items():
             if value not in classes:
                 raise JobFailed(
-                    f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
-                    "training row; list label.classes, and rows with other values are set aside"
+                    f"{key} is {value!r} in {count:,} rows to evaluate or test and in no training row; list {to_list}, "
+                    "and rows with other values are set aside"
                 )
+
+
+def check_auto(
+    labels: Sequence[LabelColumn], training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
+) -> None:
+    """As `check_classes`, of those labels of a job whose classes are what is found."""
+    keys = [f"label.column: {label.column!r}" for label in labels if label.auto]
+    check_classes(keys, "label.classes", training, elsewhere)
+
+
+def settled(labels: Sequence[C], counts: Sequence[ValueCounts]) -> tuple[C, ...]:
+    """Labels with the classes known that are `auto`: those that were counted."""
+    counted = iter(counts)
+    return tuple(
+        replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
+        for label in labels
+    )

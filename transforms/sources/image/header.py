@@ -58,6 +58,13 @@ def read_header(data: bytes) -> Header:
     return header
 
 
+_BEGINNINGS: tuple[tuple[bytes, Format], ...] = (
+    (JPEG, "jpeg"),
+    (rb"\x89PNG\r\n\x1a\n", "png"),
+    (rb"GIF8[79]a", "gif"),
+    (rb"RIFF.{4}WEBP", "webp"),
+    (rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0{3}.", "bmp"),  # with a header of one of these sizes
+)
 # Of what is met in place of images: how a file begins, and what it is.
 _OTHERS = (
     (rb"(?:II\*\0|MM\0\*)", "is a TIFF"),
@@ -75,16 +82,9 @@ _OTHERS = (
 
 
 def _format(data: bytes) -> Format:
-    if data[:3] == JPEG:
-        return "jpeg"
-    if data[:8] == b"\x89PNG\r\n\x1a\n":
-        return "png"
-    if data[:6] in (b"GIF87a", b"GIF89a"):
-        return "gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "webp"
-    if data[:2] == b"BM" and len(data) > 18 and data[14:18] in _BMP_HEADERS:
-        return "bmp"
+    for beginning, image_format in _BEGINNINGS:
+        if re.match(beginning, data, re.DOTALL):
+            return image_format
     if not data:
         raise BadImage("file", "is empty")
     start = data[:512].removeprefix(b"\xef\xbb\xbf")
@@ -225,9 +225,6 @@ def _gif(data: bytes) -> Header:
         raise BadImage("header", "is a GIF without a frame")
     left, top, wide, high = struct.unpack_from("<HHHH", data, at + 1)
     return Header("gif", max(width, left + wide), max(height, top + high), plain=False, tagged=False)
-
-
-_BMP_HEADERS = {struct.pack("<I", size) for size in (12, 16, 40, 52, 56, 64, 108, 124)}
 
 
 def _bmp(data: bytes) -> Header:

@@ -99,10 +99,6 @@ def _plain(path: str) -> str:
     return path
 
 
-def _stem(path: str, suffixes: tuple[str, ...]) -> str:
-    return next((path[: -len(suffix)] for suffix in suffixes if path.lower().endswith(suffix)), path)
-
-
 def _choose(source: ImageSource, list_path: str, listed: Sequence[str], files: Sequence[str]) -> tuple[_Key, _Key]:
     """How paths of files and of the list are compared: in the first of these ways that finds the most files.
 
@@ -145,12 +141,11 @@ def _name(path: str) -> str:
 
 
 def _without(key: _Key, suffixes: tuple[str, ...]) -> _Key:
-    return lambda path: _stem(key(path), suffixes)
+    def stem(path: str) -> str:
+        named = key(path)
+        return next((named[: -len(suffix)] for suffix in suffixes if named.lower().endswith(suffix)), named)
 
-
-def take(column: pa.Array, rows: np.ndarray) -> pa.Array:
-    """The values of some rows; of row -1 none."""
-    return column.take(pa.array(rows, mask=rows < 0))
+    return stem
 
 
 def is_missing(column: pa.Array) -> np.ndarray:

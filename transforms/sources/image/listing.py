@@ -5,7 +5,6 @@ images are some hundreds of elements. Images come into runs in the order of a ha
 its split: training meets all folders in any part of the data.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +16,15 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.columns.labels import class_names, read_label
-from beamfeed.transforms.sources.image.image_list import Joined, is_missing, join_list, take
+from beamfeed.transforms.sources.image.image_list import is_missing, join_list
 from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
-from beamfeed.transforms.sources.image.schema import ImageSchema, PathColumns, image_source, is_number
-from beamfeed.transforms.sources.image.split import NONE, split_images
+from beamfeed.transforms.sources.image.schema import ImageSchema, image_source, is_number, path_columns, pattern_of
 from beamfeed.transforms.sources.readers import NULL_WORDS, is_csv
+from beamfeed.transforms.splits import NONE, places_by_fraction, places_by_hash, places_by_value, some_values
 from beamfeed.transforms.statistics.hashes import hash_texts
 
 RUN_BYTES = 64 << 20  # of files in a run
@@ -33,7 +32,6 @@ MOST_IMAGES = 2048  # in a run
 _ABSENT = -1  # the size of a file that a list names and that is not there
 UNLISTED = "images that are not in the list, left out"
 UNLABELLED, UNUSED = "images without a label, left out", "images in no split, left out"
-_MOST_VALUES = 100  # of split.column that are in no list, for messages
 _WRITERS = 16  # runs that are written at a time
 
 
@@ -71,11 +69,10 @@ def list_runs(
       UserError: if the list does not fit the files, or no image takes part and one has to.
     """
     images = gather_images(job, schema, files, complete=whole)
-    jobs = []
-    for number, (facts, rows) in enumerate(cut_runs(images, job.split.seed)):
-        jobs.append(
-            (storage.join(scratch, f"{facts.split}-{number:06d}.arrow"), images.table.take(pa.array(rows)), facts)
-        )
+    jobs = [
+        (storage.join(scratch, f"{facts.split}-{number:06d}.arrow"), images.table.take(pa.array(rows)), facts)
+        for number, (facts, rows) in enumerate(cut_runs(images, job.split.seed))
+    ]
     if not jobs and not may_be_none:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(images.left_out.items()))
         raise UserError(f"source.files: no image takes part ({reasons})")
@@ -102,7 +99,8 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
 def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, complete: bool) -> Images:
     """What is known of the images; see `list_runs`."""
     source = image_source(job)
-    paths = [_in_utf_8(file.path) for file in files]
+    # Bytes in a path that are no text become what Python writes for them.
+    paths = [file.path.encode("utf-8", "backslashreplace").decode() for file in files]
     names = names_below(paths, source.patterns)
     sizes, times = [file.size for file in files], [file.mtime for file in files]
     wrong = [None if path == file.path else "its name is not UTF-8" for path, file in zip(paths, files, strict=True)]
@@ -120,7 +118,14 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
                 times.append(0)
                 wrong.append(f"is named by row {row} of {list_path}, and is not among the files")
             rows = np.concatenate([rows, joined.absent]).astype(np.int64)
-    columns = _columns(schema, joined, rows, paths, names, PathColumns(source))
+    columns = {}
+    if joined is not None and schema.listed is not None:
+        of_rows = pa.array(rows, mask=rows < 0)
+        columns = {name: joined.columns[name].take(of_rows) for name in schema.listed.names}
+    pattern = pattern_of(source)
+    from_paths = [path_columns(path, name, pattern) for path, name in zip(paths, names, strict=True) if schema.of_path]
+    for column_name in schema.of_path:
+        columns[column_name] = pa.array([values.get(column_name) for values in from_paths], pa.string())
     listed = np.ones(len(paths), bool) if joined is None else rows >= 0
     labels = _labels(job, schema, columns, wrong)
     key = None if schema.key is None else class_names(columns[schema.key])
@@ -128,9 +133,7 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
         wrong[at] = wrong[at] or f"{schema.key} is missing"
     column = None if schema.split is None else class_names(columns[schema.split])
     bad = np.array([reason is not None for reason in wrong])
-    labelled = (
-        np.all([~is_missing(values) for values in labels.values()], axis=0) if labels else np.ones(len(paths), bool)
-    )
+    labelled = np.logical_and.reduce([np.ones(len(paths), bool), *(~is_missing(column) for column in labels.values())])
     part = listed & (labelled | bad)
     rows_in, rows_of_labels = pa.array(np.flatnonzero(part)), next(iter(labels.values()), None)
     place = np.full(len(paths), NONE, np.int8)
@@ -146,32 +149,12 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
         UNUSED: int((part & ~bad & (place == NONE)).sum()),
     })  # fmt: skip
     place[part & bad & (place == NONE)] = 0  # so that somebody tells what is wrong with it
-    values = frozenset() if column is None else _some_values(column.filter(pa.array(listed)), job)
+    values = [] if column is None else column.filter(pa.array(listed)).unique().drop_null().to_pylist()
     table = pa.table({
         "path": pa.array(paths, pa.string()), "name": pa.array(names, pa.string()), "size": pa.array(sizes, pa.int64()),
         "mtime": pa.array(times, pa.int64()), "wrong": pa.array(wrong, pa.string()), **labels,
     })  # fmt: skip
-    return Images(table, place, +left_out, values)
-
-
-def _in_utf_8(path: str) -> str:
-    """A path; bytes in it that are no text become what Python writes for them."""
-    return path.encode("utf-8", "backslashreplace").decode()
-
-
-def _columns(
-    schema: ImageSchema, joined: Joined | None, rows: np.ndarray, paths: Sequence[str], names: Sequence[str],
-    of_paths: PathColumns,
-) -> dict[str, pa.Array]:  # fmt: skip
-    """The columns that are read, [n] each."""
-    by_name = {}
-    if joined is not None and schema.listed is not None:
-        by_name = {name: take(joined.columns[name], rows) for name in schema.listed.names}
-    if schema.of_path:
-        from_paths = [of_paths.of(path, name) for path, name in zip(paths, names, strict=True)]
-        for column in schema.of_path:
-            by_name[column] = pa.array([values.get(column) for values in from_paths], pa.string())
-    return by_name
+    return Images(table, place, +left_out, frozenset(some_values(values, job.split)))
 
 
 def _labels(
@@ -213,17 +196,43 @@ def _numbers(column: pa.Array, name: str, wrong: list[str | None]) -> pa.Array:
     return pa.array(numbers, pa.float32())
 
 
-def _some_values(column: pa.Array, job: Job) -> frozenset[str]:
-    """The values of split.column: those in the lists, and some others."""
-    values = column.unique().drop_null().to_pylist()
-    listed = {value for name in SPLITS for value in getattr(job.split, name)}
-    return frozenset([*(value for value in values if value in listed), *sorted(values)[:_MOST_VALUES]])
-
-
 def names_below(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """What of each path stands below the folder of the job's files, see `storage.below`."""
     if len(patterns) != 1 or not paths or paths[0] == patterns[0]:
         return [storage.below(path, patterns) for path in paths]
     prefix = paths[0].removesuffix(storage.below(paths[0], patterns))
-    has_prefix = re.compile(re.escape(prefix)).match
-    return [path[len(prefix) :] if has_prefix(path) else storage.below(path, patterns) for path in paths]
+    return [path[len(prefix) :] if path.startswith(prefix) else storage.below(path, patterns) for path in paths]
+
+
+def split_images(
+    names: pa.Array, split: Split, *, column: pa.Array | None = None, key: pa.Array | None = None,
+    classes: pa.Array | None = None,
+) -> np.ndarray:  # fmt: skip
+    """int8 [n]: the place of each image's split among SPLITS, or NONE.
+
+    By a hash it depends on the image's name, or its key, alone: a folder that grows moves none. Stratified, the images
+    of a class are put in the order of their hashes, and the order is cut, so that each class has its exact share.
+
+    Args:
+      names: string [n], the same wherever the folder of the images is.
+      split: of the job.
+      column: string [n], with by: column.
+      key: string [n], with by: key.
+      classes: string [n], of the label, with `stratify`.
+    """
+    if split.by == "column":
+        assert column is not None
+        return places_by_value(column, split)
+    hashes = hash_texts(names if key is None else key, split.seed)
+    return places_by_hash(hashes, split) if classes is None else places_by_fraction(_ranks(hashes, classes), split)
+
+
+def _ranks(hashes: np.ndarray, classes: pa.Array) -> np.ndarray:
+    """Float64 [n] in (0, 1): where an image stands among those of its class, in the order of their hashes."""
+    codes = classes.dictionary_encode(null_encoding="encode").indices.to_numpy()
+    places = np.empty(len(codes))
+    for code in range(codes.max(initial=-1) + 1):
+        rows = np.flatnonzero(codes == code)
+        order = rows[np.argsort(hashes[rows], kind="stable")]
+        places[order] = (np.arange(len(rows)) + 0.5) / max(1, len(rows))
+    return places

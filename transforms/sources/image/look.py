@@ -12,8 +12,8 @@ import numpy as np
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.image import ImageSource, Store
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.rejects import BadInput
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput, check_same
 from beamfeed.transforms.sources.image.header import BadImage
 from beamfeed.transforms.sources.image.picture import Picture, make_picture, quick_picture
 from beamfeed.transforms.sources.readers import naming_the_file
@@ -85,23 +85,16 @@ def _look(source: ImageSource, file: Listed, make: Callable[[bytes, Store, int],
     try:
         with naming_the_file(file.path):
             data, stat = storage.read_dated(file.path, file.size)
-            _check_unchanged(file, len(data), stat)
+            listed = FileStat(file.path, file.size, file.mtime)
+            # Of an object of a bucket, which is read as it was at one time, the size alone is compared.
+            check_same(stat or listed, listed)
+            check_same(FileStat(file.path, len(data), file.mtime), listed)
             try:
                 return make(data, source.store, source.max_pixels)
             except BadImage as bad:
                 raise BadInput(file.path, bad.place, bad.reason) from None
     except BadInput as bad:
         return bad
-
-
-def _check_unchanged(file: Listed, size: int, stat: storage.FileStat | None) -> None:
-    """Of an object of a bucket, which is read as it was at one time, the size alone is compared."""
-    current = (size, file.mtime) if stat is None else (stat.size, stat.mtime)
-    if current != (file.size, file.mtime) or size != file.size:
-        difference = (
-            f"{file.size:,} bytes, now {current[0]:,}" if current[0] != file.size else "the same size, written later"
-        )
-        raise JobFailed(f"{file.path} changed while the job ran ({difference}); run it again when it is complete")
 
 
 def _tasks(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

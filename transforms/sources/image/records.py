@@ -11,6 +11,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers
 from beamfeed.transforms.sources.image.run_file import label_column, read_staged
 from beamfeed.transforms.sources.image.schema import image_source
+from beamfeed.transforms.sources.image.validate import ImageAsset
 from beamfeed.transforms.sources.record_block import RecordBlock, Values
 
 RECORD_BYTES = 64 << 10  # of the images of a record, where these are smaller
@@ -51,17 +52,16 @@ def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.nda
     return first, np.diff(first, append=len(sizes))
 
 
-def read_records(name: str, path: str, job: Job, labels: Sequence[LabelColumn]) -> Iterator[RecordBlock]:
+def read_records(run: ImageAsset, job: Job, labels: Sequence[LabelColumn]) -> Iterator[RecordBlock]:
     """The records of a run.
 
     Args:
-      name: of the run, as an asset.
-      path: of what was kept of it.
+      run: of images that were checked.
       job: on images.
       labels: of it, with their classes known.
     """
     image, *_ = image_fields(job, labels)
-    for batch in read_staged(path):
+    for batch in read_staged(run.staged):
         sizes = pc.binary_length(batch.column("image")).to_numpy()
         first, rows = cut_records(sizes, job.output.rows_per_record)
         values: dict[str, Values] = {"path": batch.column("name")}
@@ -71,7 +71,7 @@ def read_records(name: str, path: str, job: Job, labels: Sequence[LabelColumn]) 
         for number, section in enumerate(job.label):
             column = numbers[:, number]
             values[section.name] = column if section.classes is None else column.astype(np.int64)
-        yield RecordBlock(name, first, rows, values)
+        yield RecordBlock(run.name, first, rows, values)
 
 
 def _raw(column: pa.LargeBinaryArray, field: Field) -> np.ndarray:

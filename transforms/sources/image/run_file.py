@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 
 _FACTS = b"run"  # the key of the file's metadata that holds the facts
@@ -26,7 +25,7 @@ class RunFacts:
       values: of the first run, of split.column.
     """
 
-    split: str
+    split: SplitName
     images: int
     size: int
     left_out: Mapping[str, int]
@@ -57,13 +56,6 @@ def read_run(path: str) -> pa.Table:
     """What is known of the images of a run."""
     with storage.open_input(path) as file, pa.ipc.open_stream(file) as reader:
         return reader.read_all()
-
-
-@contextmanager
-def open_staged(path: str, schema: pa.Schema) -> Iterator[Any]:
-    """A writer of batches of images that were checked."""
-    with storage.open_output(path) as target, pa.ipc.new_stream(target, schema) as writer:
-        yield writer
 
 
 def read_staged(path: str) -> Iterator[pa.RecordBatch]:

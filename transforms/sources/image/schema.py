@@ -1,8 +1,8 @@
 """What is known of an image beside its pixels: columns of its path and of a list, and which of them a job reads."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -74,32 +74,28 @@ def image_source(job: Job) -> ImageSource:
     return job.source
 
 
-class PathColumns:
+def pattern_of(source: ImageSource) -> re.Pattern[str] | None:
+    """What `source.pattern` says."""
+    return None if source.pattern is None else re.compile(source.pattern)
+
+
+def path_columns(path: str, name: str, pattern: re.Pattern[str] | None) -> dict[str, str | None]:
     """The columns that a path tells: its folders, those that name a key, and the groups of a pattern.
 
     Args:
-      source: of the job.
+      path: of an image.
+      name: what of the path stands below the folder of the job's files.
+      pattern: of the job.
     """
-
-    def __init__(self, source: ImageSource):
-        self._pattern = None if source.pattern is None else re.compile(source.pattern)
-
-    def of(self, path: str, name: str) -> Mapping[str, str | None]:
-        """The columns of an image.
-
-        Args:
-          path: of it.
-          name: what of the path stands below the folder of the job's files.
-        """
-        *folders, _ = path.split("/")
-        below = name.partition(":")[2] if re.match(r"\d+:", name) else name
-        columns: dict[str, str | None] = {FOLDER: folders[-1] if folders else None}
-        columns[TOP_FOLDER] = below.partition("/")[0] if "/" in below else None
-        columns |= key_columns(path)
-        if self._pattern is not None:
-            match = self._pattern.search(path)
-            columns |= dict.fromkeys(self._pattern.groupindex) if match is None else match.groupdict()
-        return columns
+    *folders, _ = path.split("/")
+    below = name.partition(":")[2] if re.match(r"\d+:", name) else name
+    columns: dict[str, str | None] = {FOLDER: folders[-1] if folders else None}
+    columns[TOP_FOLDER] = below.partition("/")[0] if "/" in below else None
+    columns |= key_columns(path)
+    if pattern is not None:
+        match = pattern.search(path)
+        columns |= dict.fromkeys(pattern.groupindex) if match is None else match.groupdict()
+    return columns
 
 
 def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
@@ -136,18 +132,16 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
                 f"{place}: {name!r} is not a column{near_miss(name, columns)} (there are: {', '.join(columns)})"
             )
     labels = resolve_labels(job.label, types)
-    names_needed = list(
-        dict.fromkeys([*(label.column for label in labels), *(column for column in (key, split.column) if column)])
-    )
+    schema = ImageSchema(labels, (), None, split.column, key, tuple(f"source.list: {line}" for line in remarks))
     listed = None
     if source.list is not None:
-        names = list(dict.fromkeys([source.list.path, *(name for name in names_needed if name in of_list)]))
+        names = list(dict.fromkeys([source.list.path, *(name for name in schema.columns if name in of_list)]))
         csv_types = dict.fromkeys(names, pa.string()) | {
             label.column: label.type for label in labels if label.column in names
         }
         listed = ListSchema(names, csv_types | {source.list.path: pa.string()}, text)
-    of_path = tuple(name for name in names_needed if name in of_paths and (listed is None or name not in listed.names))
-    return ImageSchema(labels, of_path, listed, split.column, key, tuple(f"source.list: {line}" for line in remarks))
+    of_path = (name for name in schema.columns if name in of_paths and (listed is None or name not in listed.names))
+    return replace(schema, of_path=tuple(of_path), listed=listed)
 
 
 def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str, pa.DataType]:
@@ -156,12 +150,12 @@ def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str,
     Raises:
       UserError: if the pattern is found in none of the paths.
     """
-    columns = PathColumns(source)
-    by_path = [columns.of(file.path, storage.below(file.path, source.patterns)) for file in files[:_LOOKED_AT]]
-    if source.pattern is not None:
-        pattern = re.compile(source.pattern)
-        if not any(pattern.search(file.path) for file in files):
-            raise UserError(f"source.pattern: {source.pattern!r} is found in no path, such as {files[0].path}")
+    pattern = pattern_of(source)
+    by_path = [
+        path_columns(file.path, storage.below(file.path, source.patterns), pattern) for file in files[:_LOOKED_AT]
+    ]
+    if pattern is not None and not any(pattern.search(file.path) for file in files):
+        raise UserError(f"source.pattern: {source.pattern!r} is found in no path, such as {files[0].path}")
     types = {}
     for name in dict.fromkeys(name for values_of in by_path for name in values_of):
         values = [value for values_of in by_path if (value := values_of.get(name)) is not None]

@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -13,39 +12,21 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.columns.label_counts import check_auto, settled
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs
 from beamfeed.transforms.sources.image.records import image_fields, read_records
 from beamfeed.transforms.sources.image.run_file import read_facts
 from beamfeed.transforms.sources.image.schema import ImageSchema, resolve_images
-from beamfeed.transforms.sources.image.statistics import ImageStatistics, with_classes
-from beamfeed.transforms.sources.image.validate import (
-    ImageAsset,
-    ImageReport,
-    ImageRun,
-    ImageVerdict,
-    judge_run,
-    validate_run,
-)
+from beamfeed.transforms.sources.image.statistics import ImageStatistics
+from beamfeed.transforms.sources.image.validate import ImageAsset, ImageRun, ImageVerdict, validate_run
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
 
 
-@dataclass(frozen=True)
-class ImageWork(Work[ImageAsset]):
-    """A run of images that were checked.
-
-    Attributes:
-      path: of what is kept of them.
-    """
-
-    path: str = field(kw_only=True)
-
-
-class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork]):
+class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[ImageAsset]]):
     """A row is an image, and a file. What is planned and read at a time is a run of them: that is an asset here.
 
     Args:
@@ -102,9 +83,6 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
         name = file.path.rpartition("/")[2].removesuffix(".arrow")
         yield ImageRun(name, file.path, facts.images, file=file, split=facts.split, size=facts.size)
 
-    def plan(self, name: str, pieces: Sequence[ImageRun], lost: Sequence[Reject] = ()) -> ImageAsset:
-        return self.gather(name, pieces, None, lost)
-
     def gather(
         self, name: str, pieces: Sequence[ImageRun], split: SplitName | None, lost: Sequence[Reject]
     ) -> ImageAsset:
@@ -117,37 +95,35 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
     def zero(self) -> ImageStatistics:
         return ImageStatistics.zero(self._schema)
 
-    def validate(self, unit: Unit[ImageAsset]) -> ImageReport:
+    def validate(self, unit: Unit[ImageAsset]) -> ImageVerdict:
         return validate_run(unit, self._schema, self.job)
 
-    def judge(self, asset: ImageAsset, reports: Iterable[ImageReport]) -> ImageVerdict:
-        (report,) = reports
-        return judge_run(asset, report)
+    def judge(self, asset: ImageAsset, reports: Iterable[ImageVerdict]) -> ImageVerdict:
+        (verdict,) = reports
+        return verdict
 
-    def works(self, verdict: ImageVerdict) -> Iterator[tuple[ImageWork, int]]:
+    def works(self, verdict: ImageVerdict) -> Iterator[tuple[Work[ImageAsset], int]]:
         (unit,) = self.units(verdict.asset)
-        split = cast(SplitName, verdict.asset.piece.split)
-        yield ImageWork(unit, split, path=verdict.staged), verdict.size
+        yield Work(unit, verdict.asset.piece.split), verdict.size
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
         return driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked), None
 
     def _checked(self, statistics: ImageStatistics) -> ImageStatistics:
-        auto = [label for label in self._schema.labels if label.auto]
-        check_classes(auto, statistics.labels, statistics.elsewhere)
+        check_auto(self._schema.labels, statistics.labels, statistics.elsewhere)
         return statistics
 
-    def read(self, work: ImageWork, made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
-        return read_records(work.unit.asset.name, work.path, self.job, with_classes(self._schema, statistics))
+    def read(self, work: Work[ImageAsset], made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
+        return read_records(work.unit.asset, self.job, settled(self._schema.labels, statistics.labels))
 
-    def read_with(self, work: ImageWork, transform: Transform) -> Iterator[RecordBlock]:
-        return read_records(work.unit.asset.name, work.path, self.job, ())
+    def read_with(self, work: Work[ImageAsset], transform: Transform) -> Iterator[RecordBlock]:
+        return read_records(work.unit.asset, self.job, ())
 
     def overview(self, assets: Sequence[ImageAsset], statistics: ImageStatistics) -> Overview:
         return Overview(tuple(self._schema.columns), training_rows=statistics.images)
 
     def fields(self, statistics: ImageStatistics) -> list[Field]:
-        return image_fields(self.job, with_classes(self._schema, statistics))
+        return image_fields(self.job, settled(self._schema.labels, statistics.labels))
 
     def stats(self, statistics: ImageStatistics) -> dict[str, Any]:
         return statistics.to_json()

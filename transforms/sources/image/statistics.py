@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import add
 from typing import Any
 
 import pyarrow as pa
 
 from beamfeed.contract.config.label import MOST_CLASSES
-from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import label_column
 from beamfeed.transforms.sources.image.schema import ImageSchema
@@ -59,8 +59,8 @@ class ImageStatistics:
 
     def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
         return ImageStatistics(
-            _sums(self.labels, other.labels),
-            _sums(self.elsewhere, other.elsewhere),
+            tuple(map(add, self.labels, other.labels)),
+            tuple(map(add, self.elsewhere, other.elsewhere)),
             self.images + other.images,
             self.kept + other.kept,
             self.formats + other.formats,
@@ -70,18 +70,13 @@ class ImageStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """For stats.json."""
-        by_name: dict[str, Any] = {
+        return {
             "images": self.images,
             "original_bytes": self.kept,
             "formats": dict(sorted(self.formats.items())),
+            "width": dict(zip(("min", "max"), self.widths, strict=False)),
+            "height": dict(zip(("min", "max"), self.heights, strict=False)),
         }
-        for name, ends in (("width", self.widths), ("height", self.heights)):
-            by_name[name] = dict(zip(("min", "max"), ends, strict=False))
-        return by_name
-
-
-def _sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
-    return tuple(a + b for a, b in zip(first, two, strict=True))
 
 
 def _ends(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -94,13 +89,4 @@ def count_labels(table: pa.Table, schema: ImageSchema) -> tuple[ValueCounts, ...
         ValueCounts.of(table[label_column(number)].combine_chunks(), MOST_CLASSES)
         for number, label in enumerate(schema.labels)
         if label.auto
-    )
-
-
-def with_classes(schema: ImageSchema, statistics: ImageStatistics) -> tuple[LabelColumn, ...]:
-    """The labels of a job with the classes known that are `auto`."""
-    counted = iter(statistics.labels)
-    return tuple(
-        replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
-        for label in schema.labels
     )

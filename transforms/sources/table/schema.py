@@ -11,7 +11,8 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
+from beamfeed.transforms.sources.columns.label_counts import settled
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, TextOptions, is_csv, require_columns
@@ -131,12 +132,7 @@ class TableSchema:
 
     def with_classes(self, counts: Sequence[ValueCounts]) -> "TableSchema":
         """The same with the classes of labels known that are `auto`: those that were counted."""
-        counted = iter(counts)
-        labels = [
-            replace(label, classes=in_order(value for value, _ in next(counted).items())) if label.auto else label
-            for label in self.labels
-        ]
-        return replace(self, labels=tuple(labels))
+        return replace(self, labels=settled(self.labels, counts))
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column is missing or of the wrong type."""

@@ -5,16 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.table.rows import TableRows
-from beamfeed.transforms.splits import seeded_hash
-from beamfeed.transforms.statistics.hashes import hash_texts, mix
+from beamfeed.transforms.splits import NONE, places_by_fraction, places_by_hash, places_by_value, seeded_hash
+from beamfeed.transforms.statistics.hashes import hash_numbers, hash_texts
 
-NONE = -1  # of a row that is not used
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -94,32 +92,19 @@ def split_rows(
     """
     if stratifier is not None:
         assert rows.label is not None
-        return _by_place(stratifier.places(rows.label), split)
+        return places_by_fraction(stratifier.places(rows.label), split)
     if split.by == "time":
         assert rows.time is not None
         assert cuts is not None
         return _by_time(rows.time, cuts)
     if split.by == "column":
         assert rows.split is not None
-        return _by_value(rows.split, split)
+        return places_by_value(rows.split, split)
     if split.by == "key":
         assert rows.key is not None
-        return _by_hash(hash_texts(rows.key, split.seed), split)
+        return places_by_hash(hash_texts(rows.key, split.seed), split)
     (of_name,) = hash_texts(pa.array([name]), split.seed)
-    places = np.arange(rows.first, rows.first + len(rows)).astype(np.uint64)
-    return _by_hash(mix(places * np.uint64(0x9E3779B97F4A7C15) + of_name), split)
-
-
-def _by_hash(hashes: np.ndarray, split: Split) -> np.ndarray:
-    return _by_place(hashes.astype(np.float64) / 2.0**64, split)
-
-
-def _by_place(place: np.ndarray, split: Split) -> np.ndarray:
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((place >= train).astype(np.int8) + (place >= evaluate)).astype(np.int8)
+    return places_by_hash(hash_numbers(np.arange(rows.first, rows.first + len(rows)), of_name), split)
 
 
 def _by_time(time: np.ndarray, cuts: TimeCuts) -> np.ndarray:
@@ -132,12 +117,4 @@ def _by_time(time: np.ndarray, cuts: TimeCuts) -> np.ndarray:
         places[time >= cuts.eval] = 1
     if cuts.test is not None:
         places[time >= cuts.test] = 2
-    return places
-
-
-def _by_value(values: pa.StringArray, split: Split) -> np.ndarray:
-    places = np.full(len(values), NONE, np.int8)
-    for place, name in enumerate(SPLITS):
-        listed = pa.array(getattr(split, name), pa.string())
-        places[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
     return places

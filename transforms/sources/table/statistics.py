@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.columns.label_counts import check_auto
 from beamfeed.transforms.sources.table.rows import NO_TIME, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
@@ -211,7 +211,7 @@ def check_counts(statistics: TableStatistics, schema: TableSchema) -> None:
                 "training rows; give it 'hash: 100000', or leave it out"
             )
     check_partitions(statistics.folders, schema)
-    check_classes([label for label in schema.labels if label.auto], statistics.labels, statistics.elsewhere)
+    check_auto(schema.labels, statistics.labels, statistics.elsewhere)
 
 
 def to_json(statistics: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS, Split, SplitName
+from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
@@ -18,14 +18,13 @@ from beamfeed.transforms.sources.table.count_files import write_counts
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
-from beamfeed.transforms.sources.table.split import NONE, Stratifier, TimeCuts, split_rows
+from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, Staging, pick
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
-from beamfeed.transforms.splits import split_of_value
+from beamfeed.transforms.splits import NONE, some_values
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
-MOST_VALUES = 100  # of split.column that are in no list, for messages
 UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
@@ -91,7 +90,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
             for rows in read_unit(unit, schema, job.label):
                 places = split_rows(rows, below, job.split, cuts, stratifier)
                 if rows.split is not None:
-                    values.update(_some_values(rows.split, job.split))
+                    values.update(some_values(rows.split.unique().drop_null().to_pylist(), job.split))
                 usable = _usable(rows, schema, places, left_out)
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
@@ -122,12 +121,6 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
         unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
         left_out=left_out, values=frozenset(values),
     )  # fmt: skip
-
-
-def _some_values(column: pa.Array, split: Split) -> list[str]:
-    """The values of split.column: those in the lists, and some others."""
-    values = column.unique().drop_null().to_pylist()
-    return [value for value in values if split_of_value(value, split)] + sorted(values)[:MOST_VALUES]
 
 
 def _by_folder(folders: pa.Array | None, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
