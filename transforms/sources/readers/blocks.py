@@ -10,7 +10,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import BAD, after_line
+from beamfeed.transforms.sources.readers.parse import BAD, after_line, check_rows
 from beamfeed.transforms.sources.readers.quotes import Quotes, find_open
 from beamfeed.transforms.sources.readers.zipped import open_member
 
@@ -21,6 +21,16 @@ START_BYTES = 1 << 20  # that tell how a text is written
 
 class EmptyFile(BadInput):
     """A file of no bytes."""
+
+
+@contextmanager
+def naming_the_place(path: str, lines: int = 0) -> Iterator[None]:
+    """Turns BadText into BadInput; so many lines of the file stand before."""
+    try:
+        yield
+    except BadText as bad:
+        bad = bad.after(lines)
+        raise BadInput(path, bad.place, bad.reason) from None
 
 
 @contextmanager
@@ -130,7 +140,7 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
 
 
 def iter_tables(
-    path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, columns: int,
+    path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, names: Sequence[str],
     parse: Callable[[bytes, bool], pa.Table], first_line: int = 0,
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Parses blocks one after the other, see `iter_batches`.
@@ -139,8 +149,8 @@ def iter_tables(
       path: of the file, for messages.
       blocks: whole lines, each with the byte that they start at.
       groups: what they are; None where they are all blocks of the file.
-      columns: that are read.
-      parse: a block, and whether it is the first of the file; raises BadText.
+      names: of the columns that are read; without BAD among them, no row may be bad.
+      parse: a block, and whether it is the first of the file, becomes columns and BAD; raises BadText.
       first_line: lines that were left out of the first block.
 
     Raises:
@@ -150,14 +160,14 @@ def iter_tables(
     rows, lines = 0, 0
     for place, block in blocks:
         before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
-        try:
+        with naming_the_place(path, before):
             table = parse(block, place == 0)
-        except BadText as bad:
-            bad = bad.after(before)
-            raise BadInput(path, bad.place, bad.reason) from None
+            if BAD not in names:
+                check_rows(table)
+                table = table.drop_columns(BAD)
         row = rows if planned is None else planned[place].row
         group = Group(row, table.num_rows, place, len(block), lines if planned is None else planned[place].lines)
-        for batch in table.to_batches(max_chunksize=batch_rows(columns)):
+        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
             yield group, row, _placed(batch, before)
             row += batch.num_rows
         rows, lines = row, lines + block.count(b"\n")

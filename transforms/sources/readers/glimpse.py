@@ -12,7 +12,7 @@ from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
 from beamfeed.transforms.sources.readers.parquet import open_parquet
-from beamfeed.transforms.sources.readers.parse import line_of_row, parse_all
+from beamfeed.transforms.sources.readers.parse import line_of_row, parse
 from beamfeed.transforms.sources.readers.text import find_dialect
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
@@ -71,7 +71,7 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         rows = lines = 0
         for place, block in whole_lines(path, pieces, dialect.quotes, dialect.first_line):
             cleaned = clean(block, dialect, first=place == 0)
-            count = parse_all(cleaned, dialect, {name: pa.string()}).num_rows
+            count = parse(cleaned, dialect, {name: pa.string()}).num_rows
             if row < rows + count:
                 before = lines + (dialect.first_line if place == 0 else 0)
                 return f"line {before + line_of_row(cleaned, dialect, row - rows)}"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -21,6 +22,7 @@ from beamfeed.transforms.sources.readers.blocks import (
     EmptyFile,
     blocks_at,
     iter_tables,
+    naming_the_place,
     read_start,
     whole_lines,
 )
@@ -34,7 +36,6 @@ from beamfeed.transforms.sources.readers.json_documents import (
     start_of_lines,
 )
 from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, fault_column, of_records
-from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 _PLAIN = Dialect(names=())
@@ -122,16 +123,12 @@ def iter_json(
     types = {name: csv_types[name] for name in names if name != BAD}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        table = parse_json(_without_mark(block) if first else block, types)
-        if BAD not in names and len(wrong := table.column(BAD).drop_null()):
-            line, column, reason = wrong[0].as_py().split("\0", 2)
-            raise BadText(reason, int(line), column or None)
-        return table
+        return parse_json(_without_mark(block) if first else block, types)
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
     in_records = BAD in names and is_document(read_start(path)[0])
     with naming_the_record(path):
-        for group, row, batch in iter_tables(path, blocks, groups, len(names), parse_block):
+        for group, row, batch in iter_tables(path, blocks, groups, names, parse_block):
             yield group, row, of_records(batch) if in_records else batch
 
 
@@ -192,7 +189,7 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(type_) and not pa.types.is_boolean(column.type):
         is_bool = pc.fill_null(pc.is_in(column, value_set=pa.array([0, 1]).cast(column.type)), True)
         if (row := pc.index(is_bool, False).as_py()) >= 0:
-            raise BadValue(row, str(column[row]), "is neither true nor false")
+            raise BadValue(np.array([row]), "is neither true nor false")
     return column.cast(type_, safe=False)
 
 

@@ -1,7 +1,6 @@
 """CSV and its like: how a file is written is found out from its beginning, then its blocks are parsed by that."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
     blocks_at,
     iter_tables,
+    naming_the_place,
     pieces_of,
     read_start,
     whole_lines,
@@ -22,20 +22,10 @@ from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import BAD, infer, parse, parse_all
+from beamfeed.transforms.sources.readers.parse import check_rows, infer, parse
 from beamfeed.transforms.sources.readers.sniff import sniff
 
 _TAIL_BYTES = 4 << 20  # that hold the lines at the end which are no rows
-
-
-@contextmanager
-def naming_the_place(path: str, lines: int = 0) -> Iterator[None]:
-    """Turns BadText into BadInput; so many lines of the file stand before."""
-    try:
-        yield
-    except BadText as bad:
-        bad = bad.after(lines)
-        raise BadInput(path, bad.place, bad.reason) from None
 
 
 def find_dialect(path: str, options: TextOptions) -> Dialect:
@@ -102,8 +92,10 @@ def first_rows_of_text(path: str, names: Sequence[str], options: TextOptions) ->
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)
     with naming_the_place(path, dialect.first_line):
-        read = parse_all if options.lenient else parse
-        return read(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string())).select(list(names))
+        table = parse(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string()))
+        if not options.lenient:
+            check_rows(table)
+        return table.select(list(names))
 
 
 def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:
@@ -111,7 +103,7 @@ def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | Non
     start, complete = read_start(path)
     dialect = _sniff(path, start, complete, options)
     try:
-        parse(_first_rows(start, complete, dialect), dialect, {name: pa.float32()})
+        check_rows(parse(_first_rows(start, complete, dialect), dialect, {name: pa.float32()}))
     except BadText as bad:
         return bad.after(dialect.first_line)
     return None
@@ -137,23 +129,18 @@ def iter_text(
     types = {name: csv_types[name] for name in names if name in stored}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        rows = clean(block, dialect, first=first)
-        return parse_all(rows, dialect, types) if BAD in names else parse(rows, dialect, types)
+        return parse(clean(block, dialect, first=first), dialect, types)
 
     blocks = _blocks(path, dialect) if groups is None else blocks_at(path, groups)
-    yield from iter_tables(path, blocks, groups, len(names), parse_block, dialect.first_line)
+    yield from iter_tables(path, blocks, groups, names, parse_block, dialect.first_line)
 
 
 def _blocks(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
     """All rows of a text in blocks of whole lines, each with the byte that it starts at."""
-    pieces = pieces_of(path)
-    quotes = dialect.quotes
-    if not dialect.by_lines:
-        with naming_the_place(path):
-            lines = whole_lines(path, to_lines(pieces, dialect), quotes, dialect.first_line)
-            yield from _without_last(lines, dialect.skip_last)
-        return
-    yield from _without_last(whole_lines(path, pieces, quotes, dialect.first_line), dialect.skip_last)
+    with naming_the_place(path):
+        pieces = pieces_of(path) if dialect.by_lines else to_lines(pieces_of(path), dialect)
+        lines = whole_lines(path, pieces, dialect.quotes, dialect.first_line)
+        yield from _without_last(lines, dialect.skip_last)
 
 
 def _without_last(blocks: Iterator[tuple[int, bytes]], lines: int) -> Iterator[tuple[int, bytes]]:
