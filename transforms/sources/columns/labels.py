@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.label import Label
+from beamfeed.contract.config.label import MOST_CLASSES, Label
 from beamfeed.contract.config.section import class_name
-from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.errors import JobFailed, UserError, near_miss
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
+from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
 @dataclass(frozen=True)
@@ -155,3 +156,36 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     if not np.isfinite(numbers).all():  # "nan" is the name of a class, and has no place among numbers
         return tuple(ordered)
     return tuple(name for _, name in sorted(zip(numbers, ordered, strict=True)))
+
+
+def check_classes(
+    labels: Sequence[LabelColumn], training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
+) -> None:
+    """Refuses labels with `classes: auto` whose values cannot be learned.
+
+    Args:
+      labels: those whose classes are what is found, in order.
+      training: how often their values come in training rows, and
+      elsewhere: in other rows.
+
+    Raises:
+      JobFailed: with the label.
+    """
+    for label, trained, untrained in zip(labels, training, elsewhere, strict=True):
+        if trained.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
+                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+            )
+        if untrained.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
+                "fewer in training rows; list label.classes, and rows with other values are set aside"
+            )
+        classes = {value for value, _ in trained.items()}
+        for value, count in untrained.items():
+            if value not in classes:
+                raise JobFailed(
+                    f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
+                    "training row; list label.classes, and rows with other values are set aside"
+                )

@@ -13,7 +13,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.columns.labels import check_classes
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.columns.labels import check_classes
 from beamfeed.transforms.sources.table.rows import NO_TIME, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
