@@ -49,7 +49,7 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
-    if not dialect.as_text and not has_marks(block, dialect.encoding):
+    if dialect.thousands is None and not has_marks(block, dialect.encoding):
         try:
             typed = _typed(block, dialect, types)
             return typed.append_column(BAD, pa.nulls(typed.num_rows, pa.string()))
@@ -98,26 +98,23 @@ def fault_column(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping
     return pa.array(reasons, pa.string())
 
 
-def after_line(column: pa.StringArray, lines: int) -> pa.StringArray:
-    """A column BAD, or a part of one, where so many lines of the file stand before the block."""
+def place_faults(table: pa.Table, lines: int, noun: str) -> pa.Table:
+    """A block with its column BAD where so many lines of the file, called so, stand before it."""
+    column = table.column(BAD)
+    if column.null_count == len(column):
+        return table
     parts = (None if value is None else value.split("\0", 1) for value in column.to_pylist())
-    return pa.array([None if part is None else f"{int(part[0]) + lines}\0{part[1]}" for part in parts], pa.string())
-
-
-def of_records(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with the column BAD whose lines are the records of a JSON document."""
-    at = batch.schema.get_field_index(BAD)
-    return batch.set_column(at, BAD, pc.binary_join_element_wise("record ", batch.column(at), ""))
+    placed = [None if part is None else f"{noun} {int(part[0]) + lines}\0{part[1]}" for part in parts]
+    return table.set_column(table.schema.get_field_index(BAD), BAD, pa.array(placed, pa.string()))
 
 
 def faults_of(column: pa.Array) -> dict[int, tuple[str, str]]:
-    """What a column BAD says: by row the place in the file, such as `line 17, column x`, and the reason."""
+    """What a column BAD says of a file: by row the place, such as `line 17, column x`, and the reason."""
     if column.null_count == len(column):
         return {}
     faults = {}
     for row in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
         place, name, reason = column[row].as_py().split("\0", 2)
-        place = place if place.startswith("record ") else f"line {place}"
         faults[row] = f"{place}{f', column {name}' if name else ''}", reason
     return faults
 
