@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beamfeed.contract.records.wire import LONGEST, decode_varint
+from beamfeed.contract.records.wire import LONGEST
 
 TAG = 0x0A  # before each string of a list
 TOGETHER = 32  # lists from which on their strings are found together, one of each at a time
@@ -154,7 +154,16 @@ def _strings(memory: memoryview, at: int, end: int) -> Iterator[tuple[int, int]]
     while at < end:
         if memory[at] != TAG:
             raise ValueError
-        size, at = decode_varint(memory, at + 1)
+        size, shift = 0, 0
+        while True:
+            at += 1
+            if at >= end:
+                raise ValueError
+            size |= (memory[at] & 0x7F) << shift
+            shift += 7
+            if memory[at] < 0x80:
+                break
+        at += 1
         if at + size > end:
             raise ValueError
         yield at, at + size

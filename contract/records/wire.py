@@ -33,7 +33,7 @@ def encode_varint(number: int) -> bytes:
     return bytes(groups)
 
 
-def decode_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
+def decode_varint(message: bytes, at: int) -> tuple[int, int]:
     """The number at a place, and where it ends.
 
     Raises:

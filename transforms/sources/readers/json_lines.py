@@ -53,7 +53,8 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
     if not values:
         with naming_the_place(path):
             check_rows(_by_lines(block, {}))
-            raise BadText("holds no rows")
+            if not block.strip():
+                raise BadText("holds no rows")
     columns = [
         (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
         for name, samples in values.items()
@@ -110,7 +111,7 @@ def iter_json(
         return parse_json(_without_mark(block) if first else block, types)
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
-    noun = "record" if is_document(read_start(path)[0]) else "line"
+    noun = "record" if groups is None and is_document(read_start(path)[0]) else "line"
     yield from iter_tables(path, blocks, groups, names, parse_block, noun=noun)
 
 

@@ -49,7 +49,7 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
     end = len(text) if complete else text.rfind(newline) + 1 or len(text)  # the last line may be cut off
     *lines, rest = text[:end].split(newline, _MANY)
     lines = [line.removesuffix("\r") for line in (*lines, rest.partition(newline)[0])]
-    table = split(lines, keys, columns)
+    table = split(lines, options)
     if not table.rows:
         raise BadText("holds no rows")
     layout = lay_out(table, keys, columns)
@@ -77,8 +77,9 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
     )
 
 
-def split(lines: Sequence[str], keys: Csv, columns: Collection[str]) -> Table:
+def split(lines: Sequence[str], options: TextOptions) -> Table:
     """Splits the first lines of a text into values, at the delimiter that the user gave or that fits best."""
+    keys = options.keys
     skipped = keys.skip_lines if isinstance(keys.skip_lines, int) else 0
     sep_line = re.fullmatch(r'"?sep=(.)"?', lines[0].strip()) if lines else None  # as Excel writes it
     if sep_line:
@@ -88,20 +89,21 @@ def split(lines: Sequence[str], keys: Csv, columns: Collection[str]) -> Table:
         comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
     if keys.delimiter != "auto" or sep_line:
         delimiter = sep_line[1] if sep_line and keys.delimiter == "auto" else keys.delimiter
-        table = _split_at(delimiter, lines, keys, columns, skipped, comment, _FEW)
+        table = _split_at(delimiter, lines, options, skipped, comment, _FEW)
     else:
-        table = _best_split(lines, keys, columns, skipped, comment)
+        table = _best_split(lines, options, skipped, comment)
     if keys.comment == "auto" and table.comment is not None and _are_rows(table, keys):  # such as assets #1, #2
-        table = _split_at(table.delimiter, lines, keys, columns, skipped, None, _FEW)
+        table = _split_at(table.delimiter, lines, options, skipped, None, _FEW)
     return table
 
 
-def _best_split(lines: Sequence[str], keys: Csv, columns: Collection[str], skipped: int, comment: str | None) -> Table:
+def _best_split(lines: Sequence[str], options: TextOptions, skipped: int, comment: str | None) -> Table:
+    columns = options.needed
     for number in (_FEW, _MANY):
         scored: list[tuple[tuple[int, float], Table]] = []
         for delimiter in DELIMITERS:
-            table = _split_at(delimiter, lines, keys, columns, skipped, comment, number)
-            score = _score(table, keys, columns)
+            table = _split_at(delimiter, lines, options, skipped, comment, number)
+            score = _score(table, options.keys, columns)
             if delimiter == "," and columns and score == (len(columns), 1.0):
                 return table  # a plain one; no need to look at others
             if delimiter == " " and max(scored, key=lambda pair: pair[0])[0] > (0, 0.5):
@@ -129,14 +131,9 @@ def _are_rows(table: Table, keys: Csv) -> bool:
 
 
 def _split_at(
-    delimiter: str,
-    lines: Sequence[str],
-    keys: Csv,
-    columns: Collection[str],
-    skipped: int,
-    comment: str | None,
-    number: int,
+    delimiter: str, lines: Sequence[str], options: TextOptions, skipped: int, comment: str | None, number: int
 ) -> Table:
+    keys = options.keys
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
     quotes = Quotes(keys.quote, delimiter, keys.escape, comment) if keys.quote else None
     if quotes is not None:
@@ -152,7 +149,7 @@ def _split_at(
         rows,
         list(_values(comments, delimiter, keys)),
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
-        find_width(rows, keys.names, columns),
+        find_width(rows, keys.names, options.needed),
     )
 
 
