@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from beamfeed.contract import storage
@@ -83,11 +84,8 @@ def find_arrays(specs: Sequence[ArraySpec]) -> list[NamedArray]:
     pairs = [(spec, file) for spec in specs for file in spec.files]
     threads = THREADS if any(storage.is_remote(file.path) for _, file in pairs) else 1
     with ThreadPoolExecutor(threads) as pool:
-        stored = list(pool.map(lambda pair: _look(*pair), pairs))
-    arrays, at = [], 0
-    for spec in specs:
-        arrays.append(_joined(spec, stored[at : at + len(spec.files)]))
-        at += len(spec.files)
+        stored = pool.map(lambda pair: _look(*pair), pairs)
+        arrays = [_joined(spec, list(islice(stored, len(spec.files)))) for spec in specs]
     _check_aligned(specs, arrays)
     return arrays
 

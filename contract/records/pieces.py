@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-MOST_GROUPS = 10  # of 7 bits, of a number of 64 bits
+from beamfeed.contract.records.wire import LONGEST
+
 TAG = 0x0A  # before each string of a list
 TOGETHER = 32  # lists from which on their strings are found together, one of each at a time
 
@@ -71,7 +72,7 @@ def varints(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return packed.astype(np.int64), ends
     sizes = np.diff(ends, prepend=0)
     most = int(sizes.max())
-    if most > MOST_GROUPS:
+    if most > LONGEST:
         raise ValueError(f"a number of {most} bytes")
     starts = ends - sizes
     value = (packed[starts] & 0x7F).astype(np.uint64)

@@ -20,6 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.records.examples import Features, features_of
 from beamfeed.contract.records.wire import encode_varint, list_tag
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
@@ -30,22 +31,14 @@ _TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
     "int64": schema_pb2.INT,
 }
 
-Features = tuple[tuple[str, Listed], ...]  # names in alphabetical order, and what is in their lists
-
-
-def features_of(fields: Sequence[Field]) -> Features:
-    """The features of a record: one for each field, and one for the lengths of each that may be of any length."""
-    lengths: list[tuple[str, Listed]] = [(field.name + LENGTHS, "int64") for field in fields if field.is_ragged]
-    return tuple(sorted([(field.name, field.listed) for field in fields] + lengths))
-
 
 def schema_text(fields: Sequence[Field]) -> str:
     """The tensorflow-metadata Schema of the records, as text."""
     schema = schema_pb2.Schema()
     by_name = {field.name: field for field in fields}
-    for name, listed in features_of(fields):
+    for name, key, listed, *_ in features_of(fields):
         feature = schema.feature.add(name=name, type=_TYPES[listed])
-        field = by_name.get(name)
+        field = by_name.get(key)
         if field is not None and field.per == "record" and not field.is_ragged:  # it is there once
             feature.presence.min_fraction = 1.0
             feature.shape.SetInParent()
@@ -78,7 +71,7 @@ def encode_examples(block: RecordBlock, fields: Sequence[Field], windows: Window
             listed = _memory(values, field) if field.is_raw else values
             contents[field.name] = _contents(field.listed, listed).cut(ranges * field.listed_width)
     features = features_of(fields)
-    sizes, pieces = zip(*(contents[name] for name, _ in features), strict=True)
+    sizes, pieces = zip(*(contents[feature.key] for feature in features), strict=True)
     heads = zip(*map(_heads(features), zip(*sizes, strict=True)), strict=True)
     # By feature until here; from here on a record at a time, without a step of Python's own.
     yield from map(b"".join, zip(*chain.from_iterable(zip(heads, pieces, strict=True)), strict=True))
@@ -153,10 +146,9 @@ def _heads(features: Features) -> Callable[[tuple[int, ...]], list[bytes]]:
     @lru_cache(maxsize=1000)
     def heads_of(sizes: tuple[int, ...]) -> list[bytes]:
         heads = []
-        for (name, dtype), size in zip(features, sizes, strict=True):
-            packed = (
-                b"" if dtype == "bytes" or not size else b"\x0a" + encode_varint(size)
-            )  # lists of numbers are one field
+        for (name, _, dtype, *_), size in zip(features, sizes, strict=True):
+            # Lists of numbers are one field.
+            packed = b"" if dtype == "bytes" or not size else b"\x0a" + encode_varint(size)
             key = b"\x0a" + encode_varint(len(name.encode())) + name.encode()
             list_ = list_tag(dtype) + encode_varint(len(packed) + size) + packed
             value = b"\x12" + encode_varint(len(list_) + size) + list_

@@ -14,7 +14,6 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard
-from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.records.entries import as_binary, entries_of
 from beamfeed.contract.records.examples import Records, features_of, find_lists
@@ -119,15 +118,13 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
                         continue
                     records = Records.of(batch)
                     sizes, rows = measured_records(records, fields, windows)
-                    tally.records += len(batch)
                     tally.bytes += int(sizes.sum())
-                    tally.rows += int(rows.sum())
-                    tally.windows += int(count_windows(rows, windows.length, windows.stride).sum())
+                    values = {}
                     if targets:
                         lists = find_lists(records, features_of(fields))
                         for target in targets:
-                            more = TargetTally.of(np.asarray(entries_of(lists, target)[0]), target)
-                            tally.targets[target.name] = tally.targets.get(target.name, TargetTally.zero(target)) + more
+                            values[target.name] = TargetTally.of(np.asarray(entries_of(lists, target)[0]), target)
+                    tally.add_records(rows, windows, values)
                     yield from batch
         except (Damaged, OSError) as error:
             raise JobFailed(f"{path}: cannot be read: {error}") from None

@@ -64,12 +64,16 @@ class Tally:
 
     def add(self, block: RecordBlock, fields: Sequence[Field], windows: Windows) -> None:
         """Counts what a block is encoded to, but for its bytes."""
-        count = int(count_windows(block.rows, windows.length, windows.stride).sum())
-        self.records += len(block)
-        self.windows += count
-        self.rows += int(block.rows.sum())
-        self.windows_by_asset[block.asset] += count
-        for name, tally in tally_targets(block, fields, windows).items():
+        before = self.windows
+        self.add_records(block.rows, windows, tally_targets(block, fields, windows))
+        self.windows_by_asset[block.asset] += self.windows - before
+
+    def add_records(self, rows: np.ndarray, windows: Windows, targets: Mapping[str, TargetTally]) -> None:
+        """Counts records of so many rows each, int64 `[records]`, with the values of their targets."""
+        self.records += len(rows)
+        self.windows += int(count_windows(rows, windows.length, windows.stride).sum())
+        self.rows += int(rows.sum())
+        for name, tally in targets.items():
             self.targets[name] = self.targets[name] + tally if name in self.targets else tally
 
 

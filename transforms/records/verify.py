@@ -1,7 +1,6 @@
 """Reads written shards back: what the manifest says of them was seen in the file."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 import apache_beam as beam
 import numpy as np
@@ -14,7 +13,7 @@ from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.records.examples import Features, Records, count_entries, features_of, find_lists
-from beamfeed.contract.records.frames import Counted, Damaged, Readable, read_frames, unpacked
+from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import find_numbers
 from beamfeed.contract.records.verify import differences, measure_shard
 from beamfeed.transforms.records.blocks import cut_blocks
@@ -53,27 +52,12 @@ def count_rows(
     return rows, wrong[0] if wrong else None
 
 
-def record_lengths(file: Readable, fields: Sequence[Field], windows: Windows) -> Iterator[np.ndarray]:
-    """Bytes and rows of each record; every record's CRC is checked.
-
-    Args:
-      file: the shard, unpacked.
-      fields: of a record.
-      windows: of the dataset.
-
-    Yields:
-      int64 `[2, records]`, for some records after the other.
+def measured_records(records: Records, fields: Sequence[Field], windows: Windows) -> np.ndarray:
+    """Bytes and rows of each record, int64 `[2, records]`.
 
     Raises:
-      ValueError: where a record is damaged.
       JobFailed: if a record does not hold each field for its rows and windows.
     """
-    for batch in read_frames(file):
-        yield measured_records(Records.of(batch), fields, windows)
-
-
-def measured_records(records: Records, fields: Sequence[Field], windows: Windows) -> np.ndarray:
-    """As `record_lengths`, of some records."""
     rows, wrong = count_rows(_lengths_of_lists(records, features_of(fields)), fields, windows)
     if wrong:
         raise JobFailed(wrong)
@@ -114,7 +98,8 @@ def verify_shard(
     measured = [np.empty([2, 0], np.int64)]
 
     def rows_of_records(shard: Counted) -> Iterator[np.ndarray]:
-        for lengths in record_lengths(unpacked(shard, compression), fields, windows):
+        for batch in read_frames(unpacked(shard, compression)):
+            lengths = measured_records(Records.of(batch), fields, windows)
             measured.append(lengths)
             yield lengths[1]
 
@@ -130,7 +115,7 @@ def verify_shard(
     if wrong := differences(facts, counted):
         raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")
     sizes, rows = np.concatenate(measured, axis=1)
-    return Shard(**asdict(facts), folder=written.folder), cut_blocks(sizes, rows, windows)
+    return facts.model_copy(update={"folder": written.folder}), cut_blocks(sizes, rows, windows)
 
 
 class VerifyShard(beam.DoFn):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import pack
-from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
+from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column

@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
-from beamfeed.transforms.sources.readers import guess_order
+from beamfeed.transforms.sources.readers.time_text import guess_order
 from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts

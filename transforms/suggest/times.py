@@ -12,9 +12,9 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
-from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.encoding import decode
+from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.timeseries.times import OpenDate, resolve_time
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.options import Options

@@ -14,7 +14,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.raw_values import RawColumn, RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.export.raw_text import NO_TIME, RawText
-from beamfeed.transforms.sources.readers import BAD, BadTime, iter_batches, pattern_of, read_times
+from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.readers.time_text import BadTime, pattern_of, read_times
 from beamfeed.transforms.sources.readers.values import NUMBER
 from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.rows import TableRows, to_rows

@@ -23,21 +23,22 @@ def key_columns(path: str) -> dict[str, str]:
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]|^[ .]+|[ .]+$""")
 
 
-def folder_name(column: str, value: str | None) -> str:
-    """The folder of a partition, as Hive names it: `country=DE`; odd characters as `%2F`."""
-    return f"{_escape(column)}={NOTHING if value is None else _escape(value)}"
-
-
 def _escape(text: str) -> str:
     return _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 
 def folders_of(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:
-    """The folder of each row, string [n], from a column of values for each level: `country=DE/kind=web`."""
+    """The folder of each row, string [n], from a column of values for each level, as Hive names it: `land=DE/kind=web`.
+
+    Odd characters are written as `%2F`.
+    """
     parts = []
     for name, column in zip(columns, values, strict=True):
         encoded = column.dictionary_encode(null_encoding="encode")
-        folders = [folder_name(name, value) for value in encoded.dictionary.to_pylist()]
+        folders = [
+            f"{_escape(name)}={NOTHING if value is None else _escape(value)}"
+            for value in encoded.dictionary.to_pylist()
+        ]
         if long := [folder for folder in folders if len(folder.encode()) > LONGEST]:
             raise JobFailed(f"output.partition_by: {name} has values too long for a folder's name: {long[0][:60]}...")
         names = pa.array(folders, pa.string())

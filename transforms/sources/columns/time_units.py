@@ -19,7 +19,7 @@ from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.dataset.times import ticks_of
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
-from beamfeed.transforms.sources.readers import (
+from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
     FIRST_YEAR,
     LAST_YEAR,
@@ -136,19 +136,19 @@ class TimeUnits:
         if self.text == PARTS:
             return self._in_utc(_of_parts((column, *more)), aware=False)
         if self.kind == "timestamp":
-            return _checked(self._joined(column, *more) if more else self._nanoseconds(column))
+            return _scaled(self._joined(column, *more) if more else self._nanoseconds(column), 1)
         if self.kind == "integer":
             try:
                 values = column.cast(pa.int64()).to_numpy()
             except pa.ArrowInvalid:
                 row = int(np.asarray(column.to_numpy(zero_copy_only=False) >= 2**63).argmax())
                 raise BadTime(row, f"the time {column[row]} is out of range") from None
-            return _scaled(values, NANOSECONDS[self.unit] if self.unit else 1)
+            return _scaled(values, self._tick)
         values = column.cast(pa.float64(), safe=False).to_numpy()
         bad = ~np.isfinite(values)
         if bad.any():
             raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
-        factor = NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS
+        factor = self._tick
         with np.errstate(over="ignore"):
             _check_range(values * factor, values)
         floored = np.floor(values)  # by itself, as a float has no room for nanoseconds since 1970
@@ -156,7 +156,7 @@ class TimeUnits:
 
     def rows(self, first: int, rows: int) -> np.ndarray:
         """int64 [rows] ticks of rows that count themselves, from `first` on."""
-        return np.arange(first, first + rows) * (NANOSECONDS[self.unit] if self.unit else 1)
+        return np.arange(first, first + rows) * self._tick
 
     def _nanoseconds(self, column: pa.Array) -> np.ndarray:
         """Of a column of timestamps, dates or text; a missing one of pandas stays the smallest number."""
@@ -201,7 +201,7 @@ class TimeUnits:
         """
         if aware or self.zone is None:
             return local
-        clock = pa.array(_checked(local), pa.timestamp("ns"))
+        clock = pa.array(_scaled(local, 1), pa.timestamp("ns"))
         moved = pc.assume_timezone(clock, self.zone, ambiguous="earliest", nonexistent="earliest")
         lost = pc.not_equal(pc.local_timestamp(moved), clock)
         if pc.any(lost).as_py():
@@ -220,7 +220,7 @@ class TimeUnits:
         if self.kind != "timestamp":
             if isinstance(value, str):
                 raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
-            return round(value * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS if self.kind == "float" else 1))
+            return round(value * self._tick)
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
@@ -328,11 +328,6 @@ def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
     _check_range(values if factor == 1 else values.astype(np.float64) * factor, values)
     return values if factor == 1 else values * factor
-
-
-def _checked(ticks: np.ndarray) -> np.ndarray:
-    _check_range(ticks, ticks)
-    return ticks
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:

@@ -11,10 +11,8 @@ import pyarrow as pa
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
-from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_groups
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
-    Checks,
     Expected,
     Group,
     Look,
@@ -24,47 +22,25 @@ from beamfeed.transforms.sources.readers.expected import (
 )
 from beamfeed.transforms.sources.readers.formats import format_of, has_types
 from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
-from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
+from beamfeed.transforms.sources.readers.lookup import reader_of
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.parse import BAD, faults_of
-from beamfeed.transforms.sources.readers.text import find_bad_number
-from beamfeed.transforms.sources.readers.time_text import (
-    A_ZONE,
-    FIRST_YEAR,
-    LAST_YEAR,
-    NO_ZONE,
-    BadTime,
-    bad_times,
-    guess_order,
-    pattern_of,
-    read_times,
-)
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 from beamfeed.transforms.sources.readers.unread import check_format, what_it_is
 
 __all__ = [
-    "A_ZONE",
     "BAD",
     "BATCH_ROWS",
-    "FIRST_YEAR",
-    "LAST_YEAR",
-    "NO_ZONE",
     "NULL_WORDS",
-    "BadTime",
-    "Checks",
     "Expected",
     "Group",
     "Look",
     "Numbers",
     "TextOptions",
     "Unsure",
-    "bad_times",
     "batch_rows",
-    "choose_parts",
     "divides",
     "faults_of",
-    "find_bad_number",
-    "guess_order",
     "has_types",
     "is_csv",
     "is_parquet",
@@ -72,14 +48,11 @@ __all__ = [
     "look_at",
     "naming_the_file",
     "open_parquet",
-    "pattern_of",
     "peek",
     "place_of_row",
     "read_schema",
-    "read_times",
     "require_columns",
     "row_groups",
-    "stored_groups",
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -98,9 +71,7 @@ def is_csv(path: str) -> bool:
 def divides(path: str, expected: Expected) -> bool:
     """Whether the groups of a file can be read each by itself."""
     with naming_the_file(path):
-        if (reader := typed_reader(path)) is not None:
-            return reader.divides(path)
-        return text_reader(path).cut(path, expected.text) is not None
+        return reader_of(path).cut(path, expected.text) is not None
 
 
 def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
@@ -112,12 +83,10 @@ def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
     """
     with naming_the_file(path):
         check_format(path)
-        if (reader := typed_reader(path)) is not None:
-            return Look(reader.schema(path))
         try:
-            return text_reader(path).look(path, text)
+            return reader_of(path).look(path, text)
         except BadInput:
-            if advice := what_it_is(path):
+            if not has_types(path) and (advice := what_it_is(path)):
                 raise BadInput(path, "file", advice) from None
             raise
 
@@ -160,25 +129,16 @@ def iter_batches(
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
         check_format(path)
-        if (reader := typed_reader(path)) is not None:
-            of_file = [name for name in names if name != BAD]
-            batches = reader.batches(path, expected, of_file, groups, last_rows)
-        else:
-            batches = text_reader(path).batches(path, expected, names, groups)
-        for group, row, batch in batches:
+        for group, row, batch in reader_of(path).batches(path, expected, names, groups, last_rows):
             yield group, row, _complete(batch, names)
 
 
 def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
     stored = batch.schema.names
-    if stored == list(names) and not any(map(_is_view, batch.schema.types)):
+    if stored == list(names) and _VIEWS.keys().isdisjoint(batch.schema.types):
         return batch
     nulls, present = pa.nulls(batch.num_rows, pa.float32()), frozenset(stored)
     columns = [batch.column(name) if name in present else nulls for name in names]
-    plain = [column.cast(_VIEWS[column.type]) if _is_view(column.type) else column for column in columns]
+    plain = [column.cast(_VIEWS.get(column.type, column.type)) for column in columns]
     return pa.RecordBatch.from_arrays(plain, names=list(names))
-
-
-def _is_view(type_: pa.DataType) -> bool:
-    return type_ in _VIEWS

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Checks, Group, batch_rows
+from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, batch_rows
 from beamfeed.transforms.sources.readers.trouble import check_names
 
 _MAGIC = b"ARROW1"
@@ -38,24 +38,24 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
             yield schema, reader, seekable
 
 
-def arrow_schema(path: str) -> pa.Schema:
+def look_at_arrow(path: str, _: TextOptions) -> Look:
     """The names and types of the columns."""
     with _open(path) as (schema, _, _):
-        return schema
+        return Look(schema)
 
 
-def divides_arrow(path: str) -> bool:
+def cut_arrow(path: str, _: TextOptions) -> Cut | None:
     """Whether a record batch can be read without those before it."""
     with _open(path) as (_, _, seekable):
-        return seekable
+        return Cut() if seekable else None
 
 
 def iter_arrow(
-    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of record batches, see `iter_batches`; the last one whole, whatever `last_rows` says."""
-    schema = arrow_schema(path)
-    expected.check(path, schema)
+    with _open(path) as (schema, _, _):
+        expected.check(path, schema)
     stored = frozenset(schema.names)
     names = [name for name in names if name in stored]
     with _open(path, names) as (_, reader, seekable):

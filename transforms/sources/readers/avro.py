@@ -12,16 +12,17 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
+from beamfeed.contract.records.wire import decode_varint, encode_varint
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Checks, Group, batch_rows
+from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, batch_rows
 
 GROUP_BYTES = 8 << 20
 BLOCK_BYTES = 64 << 20  # of a block at most, packed or not
@@ -32,6 +33,13 @@ _NEXT_HEAD = 4 << 10  # that is read at a place on a disk to find the next block
 _NEXT_REMOTE = 1 << 20  # in a bucket, where each read is a request
 _DEPTH, _VALUES = 32, 100_000  # of a schema at most: types in types, values in a row
 _MAGIC = b"Obj\x01"
+_HEAD_SCHEMA = {
+    "type": "record", "name": "Head", "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": len(_MAGIC)}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
+    ],
+}  # fmt: skip
 _BROKEN = (
     EOFError, IndexError, KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, StopIteration,
     struct.error, zlib.error, lzma.LZMAError, OSError, pa.ArrowException,
@@ -94,13 +102,13 @@ class _Head:
         return NESTED_BYTES if any(map(pa.types.is_nested, self.schema.types)) else BLOCK_BYTES
 
 
-def avro_schema(path: str) -> pa.Schema:
+def look_at_avro(path: str, _: TextOptions) -> Look:
     """The names and types of the columns."""
     with storage.open_input(path) as source:
-        return _read_head(path, source).schema
+        return Look(_read_head(path, source).schema)
 
 
-def avro_groups(path: str, expected: Checks) -> list[Group]:
+def avro_groups(path: str, expected: Expected) -> list[Group]:
     """The groups of rows, by the heads of the blocks."""
     with storage.open_input(path) as source:
         head = _read_head(path, source)
@@ -109,7 +117,7 @@ def avro_groups(path: str, expected: Checks) -> list[Group]:
 
 
 def iter_avro(
-    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of groups of rows, see `iter_batches`."""
     with storage.open_input(path) as source:
@@ -130,6 +138,8 @@ def iter_avro(
 
 
 def _read_head(path: str, source: Any) -> _Head:
+    import fastavro  # by who reads Avro alone
+
     size = source.size()
     if not size:
         raise BadInput(path, "file", "the file is empty")
@@ -137,68 +147,31 @@ def _read_head(path: str, source: Any) -> _Head:
         data = source.read_at(min(read, size), 0)
         if not data.startswith(_MAGIC):
             raise BadInput(path, "file", "is not an Avro file")
+        file = io.BytesIO(data)
         try:
-            keys, end = _parse_map(data, len(_MAGIC))
-        except IndexError:
+            head: Any = fastavro.schemaless_reader(file, _HEAD_SCHEMA, None)
+        except _BROKEN:
             if read < size:
                 continue
             raise BadInput(path, "file", "ends within its schema") from None
-        codec = keys.get(b"avro.codec", b"null").decode("ascii", "replace")
+        keys = head["meta"]
+        codec = keys.get("avro.codec", b"null").decode("ascii", "replace")
         if codec not in _UNPACK:
             raise BadInput(path, "file", f"is packed by {codec[:40]!r}, which is not read; known: {', '.join(_UNPACK)}")
         with _as_broken(path, "file", "has a schema that cannot be read"):
-            type_, columns = _Types(path).of_rows(json.loads(keys.get(b"avro.schema", b"")))
-        return _Head(pa.schema(columns), type_.plain, type_.least, codec, data[end : end + 16], end + 16)
+            type_, columns = _Types(path).of_rows(json.loads(keys.get("avro.schema", b"")))
+        return _Head(pa.schema(columns), type_.plain, type_.least, codec, head["sync"], file.tell())
     raise BadInput(path, "file", f"has a schema of more than {_HEAD_BYTES >> 20} MB")
 
 
-def _parse_map(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
-    """The keys of a file's head, and the byte after them, with 16 bytes behind it.
-
-    Raises:
-      IndexError: if they end later than `data`.
-    """
-    keys: dict[bytes, bytes] = {}
-    while True:
-        count, at = _parse_long(data, at)
-        if count == 0:
-            if at + 16 > len(data):
-                raise IndexError
-            return keys, at
-        if count < 0:  # then the bytes of the pairs are told
-            _, at = _parse_long(data, at)
-        for _ in range(abs(count)):
-            pair = []
-            for _ in range(2):
-                size, at = _parse_long(data, at)
-                if size < 0 or at + size > len(data):
-                    raise IndexError
-                pair.append(data[at : at + size])
-                at += size
-            keys[pair[0]] = pair[1]
-
-
 def _parse_long(data: bytes, at: int) -> tuple[int, int]:
-    """A number as Avro writes it, and the byte after it."""
-    number = shift = 0
-    while True:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-        if shift >= 70:
-            raise IndexError
+    """A number as Avro writes it, and the byte after it; a ValueError where it has no end."""
+    number, at = decode_varint(data, at)
+    return (number >> 1) ^ -(number & 1), at
 
 
-def _write_long(number: int) -> bytes:
-    number <<= 1
-    written = bytearray()
-    while number >= 0x80:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
+def _encode_size(size: int) -> bytes:
+    return encode_varint(size << 1)
 
 
 @dataclass
@@ -212,10 +185,7 @@ class _Types:
         """The type of a row, and the columns."""
         if not isinstance(schema, dict) or schema.get("type") not in ("record", "error"):
             raise self._bad("holds single values, not rows with columns")
-        name = self._define(schema, "")
-        space = name.rpartition(".")[0]
-        types = [self.of(part["type"], space, 1) for part in schema["fields"]]
-        row = self._record(name, types)
+        row, types = self._record(schema, "", 1)
         if row.least == 0:
             raise self._bad("holds rows without values")
         return row, [pa.field(part["name"], type_.arrow) for part, type_ in zip(schema["fields"], types, strict=True)]
@@ -232,11 +202,7 @@ class _Types:
         if isinstance(kind, dict | list):
             return self.of(kind, space, depth + 1)
         if kind in ("record", "error"):
-            name = self._define(schema, space)
-            inner = name.rpartition(".")[0]
-            types = [self.of(part["type"], inner, depth + 1) for part in schema["fields"]]
-            self.named[name] = record = self._record(name, types)
-            return record
+            return self._record(schema, space, depth + 1)[0]
         if kind in ("enum", "fixed"):
             return self._enum_or_fixed(kind, schema, self._define(schema, space))
         if kind in ("array", "map"):
@@ -248,9 +214,7 @@ class _Types:
             arrow = pa.list_(inner_type) if kind == "array" else pa.map_(pa.string(), inner_type)
             return _Type(plain, arrow, 1, 1 + item.values)
         plain_type = self._of_name(kind, space)
-        logical = _LOGICAL.get((kind, schema.get("logicalType")))
-        if kind == "bytes" and schema.get("logicalType") == "decimal":
-            logical = self._decimal(schema)
+        logical = _decimal(schema) if kind == "bytes" else _LOGICAL.get((kind, schema.get("logicalType")))
         return plain_type if logical is None else _Type(plain_type.plain, logical, plain_type.least)
 
     def _of_name(self, name: str, space: str) -> _Type:
@@ -272,29 +236,30 @@ class _Types:
         self.named[full] = None
         return full
 
-    def _record(self, name: str, types: list[_Type]) -> _Type:
+    def _record(self, schema: dict[str, Any], space: str, depth: int) -> tuple[_Type, list[_Type]]:
+        """The type of a record, and those of its fields."""
+        name = self._define(schema, space)
+        inner = name.rpartition(".")[0]
+        types = [self.of(part["type"], inner, depth) for part in schema["fields"]]
         values = 1 + sum(type_.values for type_ in types)
         if values > _VALUES:
             raise self._bad(f"has a schema of more than {_VALUES:,} values in a row")
         fields = [{"name": f"f{place}", "type": type_.plain} for place, type_ in enumerate(types)]
         plain = {"type": "record", "name": _plain_name(name), "fields": fields}
-        return _Type(plain, pa.struct([]), sum(type_.least for type_ in types), values)
+        self.named[name] = record = _Type(plain, pa.struct([]), sum(type_.least for type_ in types), values)
+        return record, types
 
     def _enum_or_fixed(self, kind: str, schema: dict[str, Any], name: str) -> _Type:
         if kind == "enum":
             type_ = _Type({"type": kind, "name": _plain_name(name), "symbols": schema["symbols"]}, pa.string(), 1)
         else:
-            size, is_decimal = int(schema["size"]), schema.get("logicalType") == "decimal"
+            size = int(schema["size"])
             if size < 0:
                 raise self._bad(f"has a schema with values of {size} bytes")
-            arrow = self._decimal(schema) if is_decimal else None
-            type_ = _Type({"type": kind, "name": _plain_name(name), "size": size}, arrow or pa.binary(), size)
+            plain = {"type": kind, "name": _plain_name(name), "size": size}
+            type_ = _Type(plain, _decimal(schema) or pa.binary(), size)
         self.named[name] = type_
         return type_
-
-    def _decimal(self, schema: dict[str, Any]) -> pa.DataType | None:
-        precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
-        return pa.decimal128(precision, scale) if 0 < precision <= 38 else None
 
     def _union(self, types: list[_Type]) -> _Type:
         arrows = {type_.arrow for type_ in types if not pa.types.is_null(type_.arrow)}
@@ -311,6 +276,14 @@ class _Types:
         return BadInput(self.path, "file", reason)
 
 
+def _decimal(schema: dict[str, Any]) -> pa.DataType | None:
+    """The type of decimals; None of other values, and of decimals that no type of Arrow holds."""
+    if schema.get("logicalType") != "decimal":
+        return None
+    precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+    return pa.decimal128(precision, scale) if 0 < precision <= 38 else None
+
+
 def _plain_name(name: str) -> str:
     """A name without a name space, that any library takes."""
     return "t" + name.encode().hex()
@@ -318,10 +291,9 @@ def _plain_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Block:
-    """Where a block is: it has so many rows, its head starts at a place, and its data are [start, end)."""
+    """A block: it has so many rows, and its data are [start, end)."""
 
     rows: int
-    place: int
     start: int
     end: int
 
@@ -362,7 +334,7 @@ def _block(path: str, head: _Head, data: bytes, place: int, total: int, row: int
     try:
         rows, at = _parse_long(data, 0)
         size, at = _parse_long(data, at)
-    except IndexError:
+    except ValueError:
         raise BadInput(path, f"row {row}", "is not in a whole block: its head is broken") from None
     if not 0 <= rows <= head.most or size < 0:
         raise BadInput(path, f"row {row}", f"is in a block that has {rows} rows in {size} bytes by its head")
@@ -370,7 +342,7 @@ def _block(path: str, head: _Head, data: bytes, place: int, total: int, row: int
         raise BadInput(path, f"row {row}", f"is not in a whole block: its {size:,} bytes end behind the file")
     if size > head.most:
         raise BadInput(path, f"row {row}", f"is in a block of {size:,} bytes; at most {head.most >> 20} MB are read")
-    return _Block(rows, place, place + at, place + at + size)
+    return _Block(rows, place + at, place + at + size)
 
 
 def _decode_group(
@@ -392,7 +364,7 @@ def _decode_group(
         if size and size + len(unpacked) > _DECODED_BYTES:
             yield from _decode(path, head, plain, first, columns)
             plain, size, first = [], 0, row
-        plain += [_write_long(block.rows), _write_long(len(unpacked)), unpacked, head.sync]
+        plain += [_encode_size(block.rows), _encode_size(len(unpacked)), unpacked, head.sync]
         size += len(unpacked)
         place, row = block.end + 16, row + block.rows
     if row != group.row + group.rows:
@@ -406,10 +378,9 @@ def _decode(
     """Some columns of the rows of unpacked blocks, the first of which is `row`."""
     import fastavro  # by who reads Avro alone
 
-    keys = {b"avro.schema": json.dumps(head.plain).encode(), b"avro.codec": b"null"}
-    start = [_MAGIC, _write_long(len(keys))]
-    for key, value in keys.items():
-        start += [_write_long(len(key)), key, _write_long(len(value)), value]
+    start = [_MAGIC, _encode_size(1)]
+    for text in (b"avro.schema", json.dumps(head.plain).encode()):
+        start += [_encode_size(len(text)), text]
     file = io.BytesIO(b"".join([*start, b"\0", head.sync, *blocks]))
     # A dict of Python's takes more room than a row of Arrow's.
     most = batch_rows(8 * len(head.schema))
@@ -431,7 +402,8 @@ def _decode(
 def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
     """Decoded values of a column as its Arrow type. Text that is not UTF-8 stays as it is: who reads it says so."""
     if pa.types.is_decimal(type_):
-        return _decimals(pa.array(values, pa.binary()), type_)
+        numbers = [None if value is None else int.from_bytes(value, "big", signed=True) for value in values]
+        return pa.array([None if n is None else Decimal(f"{n}e{-type_.scale}") for n in numbers], type_)
     if pa.types.is_nested(type_):
         return pa.nulls(len(values), type_)
     if pa.types.is_string(type_):
@@ -441,34 +413,8 @@ def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _decimals(column: pa.BinaryArray, type_: pa.DataType) -> pa.Array:
-    """Numbers of two's complement, the highest byte first, as decimals of 16 bytes, the lowest first."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    ends, lengths = offsets[1:], np.diff(offsets)
-    if len(lengths) and lengths.max() > 16:
-        raise ValueError(f"a decimal of {lengths.max()} bytes")
-    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
-    numbers = np.zeros((len(column), 16), np.uint8)
-    for place in range(int(lengths.max(initial=0))):
-        has = lengths > place
-        numbers[has, place] = data[ends[has] - 1 - place]
-    negative = np.zeros(len(column), bool)
-    filled = lengths > 0
-    negative[filled] = data[offsets[:-1][filled]] >= 0x80
-    numbers[negative[:, None] & (np.arange(16) >= lengths[:, None])] = 0xFF
-    valid = column.is_valid()
-    decimals = pa.Array.from_buffers(type_, len(column), [valid.buffers()[1], pa.py_buffer(numbers.tobytes())])
-    decimals.validate(full=True)  # a number of more digits than the schema says
-    return decimals
-
-
 def _unpack_snappy(data: bytes, most: int) -> bytes:
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size, _ = decode_varint(data, 0)
     if size > most:
         return bytes(most + 1)
     unpacked = pa.decompress(data[:-4], size, codec="snappy", asbytes=True)

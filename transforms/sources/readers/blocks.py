@@ -10,8 +10,8 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import BAD, after_line
-from beamfeed.transforms.sources.readers.quotes import Quotes, find_open
+from beamfeed.transforms.sources.readers.parse import BAD, check_rows, place_faults
+from beamfeed.transforms.sources.readers.quotes import Quotes, find_open, last_line
 from beamfeed.transforms.sources.readers.zipped import open_member
 
 BLOCK_BYTES = 8 << 20
@@ -21,6 +21,16 @@ START_BYTES = 1 << 20  # that tell how a text is written
 
 class EmptyFile(BadInput):
     """A file of no bytes."""
+
+
+@contextmanager
+def naming_the_place(path: str, lines: int = 0, noun: str = "line") -> Iterator[None]:
+    """Turns BadText into BadInput; so many lines of the file stand before, which are called so."""
+    try:
+        yield
+    except BadText as bad:
+        bad = bad.after(lines)
+        raise BadInput(path, bad.place.replace("line", noun, 1), bad.reason) from None
 
 
 @contextmanager
@@ -111,7 +121,8 @@ def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
         earlier = data.rfind(b"\n", rows, max(rows, data.rfind(quotes.quote.encode(), rows, end))) + 1
         if earlier and quotes.is_sound(data[rows:earlier]):
             return earlier
-        end = find_open(data, quotes, rows, complete=False).last_line(data, rows)
+        open_quotes = find_open(data, quotes, rows, complete=False)
+        end = last_line(data, open_quotes.values, rows, open_quotes.rest)
     return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a value that never ends has an open quote
 
 
@@ -130,8 +141,8 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
 
 
 def iter_tables(
-    path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, columns: int,
-    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0,
+    path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, names: Sequence[str],
+    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0, noun: str = "line",
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Parses blocks one after the other, see `iter_batches`.
 
@@ -139,9 +150,10 @@ def iter_tables(
       path: of the file, for messages.
       blocks: whole lines, each with the byte that they start at.
       groups: what they are; None where they are all blocks of the file.
-      columns: that are read.
-      parse: a block, and whether it is the first of the file; raises BadText.
+      names: of the columns that are read; without BAD among them, no row may be bad.
+      parse: a block, and whether it is the first of the file, becomes columns and BAD; raises BadText.
       first_line: lines that were left out of the first block.
+      noun: what a line is for who wrote the file.
 
     Raises:
       BadInput: at the line that cannot be read.
@@ -150,22 +162,16 @@ def iter_tables(
     rows, lines = 0, 0
     for place, block in blocks:
         before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
-        try:
+        with naming_the_place(path, before, noun):
             table = parse(block, place == 0)
-        except BadText as bad:
-            bad = bad.after(before)
-            raise BadInput(path, bad.place, bad.reason) from None
+            if BAD in names:
+                table = place_faults(table, before, noun)
+            else:
+                check_rows(table)
+                table = table.drop_columns(BAD)
         row = rows if planned is None else planned[place].row
         group = Group(row, table.num_rows, place, len(block), lines if planned is None else planned[place].lines)
-        for batch in table.to_batches(max_chunksize=batch_rows(columns)):
-            yield group, row, _placed(batch, before)
+        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
+            yield group, row, batch
             row += batch.num_rows
         rows, lines = row, lines + block.count(b"\n")
-
-
-def _placed(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
-    """The batch, where so many lines stand before its block."""
-    at = batch.schema.get_field_index(BAD)
-    if at < 0 or batch.column(at).null_count == batch.num_rows:
-        return batch
-    return batch.set_column(at, BAD, after_line(batch.column(at), lines))

@@ -108,11 +108,8 @@ def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: 
         # A value such as 1.234 beside a proven decimal comma is an error later on, unless groups are proven too.
         return Numbers(mark, group)
     if open_ and not (delimiter == "," and set(open_) == {"."}):
-        value = next(iter(open_.values()))
-        if set(open_) != {".", ","}:
-            raise Unsure(f"{value!r} may have thousands or decimals; source.csv.decimal says which")
-        first, second = open_.values()
-        raise Unsure(f"{first!r} and {second!r} may have thousands or decimals; source.csv.decimal says which")
+        shown = " and ".join(map(repr, open_.values()))
+        raise Unsure(f"{shown} may have thousands or decimals; source.csv.decimal says which")
     if open_:
         return Numbers(".", group)
     return None if group is None else Numbers(".", group)

@@ -72,11 +72,6 @@ class Dialect:
         """Whether the byte of a line feed and nothing else ends a line, so that whole lines can be read alone."""
         return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
 
-    @property
-    def as_text(self) -> bool:
-        """Whether Arrow cannot read the numbers, so that they are taken as text first."""
-        return self.thousands is not None
-
     @cached_property
     def quotes(self) -> Quotes | None:
         """What may stand around values that hold ends of lines."""

@@ -72,7 +72,7 @@ def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
                 return name, 0
     if binary := start.rstrip(b"\x1a").translate(None, _TEXT):
         raise BadText(f"is not text: byte 0x{binary[0]:02x}", _line(start, start.index(binary[:1])))
-    if is_utf8(start) or _is_broken_utf8(start):
+    if _is_utf8(start):
         return "utf-8", 0
     try:
         start.decode("cp1252")
@@ -81,18 +81,12 @@ def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
     return "cp1252", 0
 
 
-def is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8, of which the last character may be cut off."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _is_broken_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8, of which some may be broken, and the last character cut off."""
     text = codecs.getincrementaldecoder("utf-8")(_ERRORS).decode(data)
     broken = text.count(_MARK)
+    if not broken:
+        return True
     characters = sum(1 for character in text if character > "\x7f") - broken
     marks = {bytes.fromhex(part[:2])[0] for part in text.split(_MARK)[1:]}
     return characters > broken or marks <= set(_NOT_WESTERN)

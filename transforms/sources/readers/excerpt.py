@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.readers.expected import Checks, Expected, Group
+from beamfeed.transforms.sources.readers.expected import Expected, Group
 from beamfeed.transforms.sources.readers.formats import has_types
-from beamfeed.transforms.sources.readers.lookup import text_reader, typed_reader
+from beamfeed.transforms.sources.readers.lookup import reader_of
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 PARTS = 8  # of a file
@@ -16,15 +16,15 @@ Item = TypeVar("Item")
 _END = 4 << 20  # bytes at the end of a text, where lines may stand that are no rows
 
 
-def stored_groups(path: str, expected: Checks) -> list[Group] | None:
+def stored_groups(path: str, expected: Expected) -> list[Group] | None:
     """The groups of rows, as a file tells them without its rows being read; None where these must be read for that.
 
     Raises:
       BadInput: if the file cannot be read, or does not hold what is expected.
     """
     with naming_the_file(path):
-        reader = typed_reader(path)
-        return None if reader is None or reader.groups is None else reader.groups(path, expected)
+        groups = reader_of(path).groups
+        return None if groups is None else groups(path, expected)
 
 
 def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tuple[Group, int]] | None:
@@ -44,7 +44,7 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
         chosen = spread(groups, PARTS)
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
-    cut = None if has_types(path) else text_reader(path).cut(path, expected.text)
+    cut = None if has_types(path) else reader_of(path).cut(path, expected.text)
     if cut is None:
         return None
     part = most // PARTS

@@ -91,15 +91,11 @@ class TextOptions:
         return not self.features or any(name == glob or fnmatch.fnmatchcase(name, glob) for glob in self.features)
 
 
-class Checks(Protocol):
-    """What a file's schema must be."""
+class Expected(Protocol):
+    """What every file of a job must hold."""
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column is missing or of the wrong type."""
-
-
-class Expected(Checks, Protocol):
-    """What every file of a job must hold."""
 
     @property
     def names(self) -> list[str]:

@@ -31,14 +31,10 @@ def check_suffix(path: str) -> None:
     """Raises BadInput for a file whose suffix no format has; one without any, or with a number for one, may be text."""
     name = _unpacked(path).rpartition("/")[2]
     suffix = re.search(r"[^.](\.[a-z]+)$", name)
-    if suffix is None or any(
-        suffix[1] in (*format_.suffixes, *format_.named, *format_.aliases) for format_ in FORMATS.values()
-    ):
-        return
-    known = " ".join(
-        suffix for format_ in FORMATS.values() for suffix in (*format_.suffixes, *format_.named, *format_.aliases)
-    )
-    raise BadInput(path, "file", f"ends in {suffix[1]}, which no format is known by; a text may end in .txt: {known}")
+    known = [name for format_ in FORMATS.values() for name in (*format_.suffixes, *format_.named, *format_.aliases)]
+    if suffix is not None and suffix[1] not in known:
+        reason = f"ends in {suffix[1]}, which no format is known by; a text may end in .txt: {' '.join(known)}"
+        raise BadInput(path, "file", reason)
 
 
 def is_named_lines(path: str) -> bool:

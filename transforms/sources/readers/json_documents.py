@@ -8,7 +8,6 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -41,9 +40,7 @@ def is_document(start: bytes) -> bool:
 
 def _begins_a_record(rest: bytes) -> bool:
     lines = [line for line in rest.split(b"\n")[:20] if line.strip()]
-    return bool(lines) and sum(line.startswith(b"{") and line.rstrip().endswith(b"}") for line in lines) * 2 > len(
-        lines
-    )
+    return 2 * sum(line.startswith(b"{") and line.rstrip().endswith(b"}") for line in lines) > len(lines)
 
 
 def as_lines(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -215,14 +212,3 @@ def cut_json(path: str, _: TextOptions = TextOptions()) -> Cut | None:
         return Cut() if packed_by(path) is None and not is_document(read_start(path)[0]) else None
     except EmptyFile:
         return Cut()
-
-
-@contextmanager
-def naming_the_record(path: str) -> Iterator[None]:
-    """Names the record of a document where what reads JSON lines names the line."""
-    try:
-        yield
-    except BadInput as bad:
-        if bad.place.startswith("line ") and is_document(read_start(path)[0]):
-            raise BadInput(bad.file, f"record{bad.place.removeprefix('line')}", bad.reason) from None
-        raise

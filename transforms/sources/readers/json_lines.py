@@ -7,10 +7,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -21,20 +21,15 @@ from beamfeed.transforms.sources.readers.blocks import (
     EmptyFile,
     blocks_at,
     iter_tables,
+    naming_the_place,
     read_start,
     whole_lines,
 )
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, require_columns
-from beamfeed.transforms.sources.readers.json_documents import (
-    is_document,
-    naming_the_record,
-    pieces_of_lines,
-    start_of_lines,
-)
-from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, fault_column, of_records
-from beamfeed.transforms.sources.readers.text import naming_the_place
+from beamfeed.transforms.sources.readers.json_documents import is_document, pieces_of_lines, start_of_lines
+from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, check_rows, fault_column
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 _PLAIN = Dialect(names=())
@@ -57,7 +52,9 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
                 values.setdefault(name, []).append(value)
     if not values:
         with naming_the_place(path):
-            _read(block, None)
+            check_rows(_by_lines(block, {}))
+            if not block.strip():
+                raise BadText("holds no rows")
     columns = [
         (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
         for name, samples in values.items()
@@ -65,20 +62,9 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
     return Look(pa.schema(columns))
 
 
-def first_rows_of_json(path: str, names: Sequence[str], _: TextOptions) -> pa.Table:
-    """Columns of the first rows, as text."""
-    start, complete = start_of_lines(path)
-    with naming_the_place(path):
-        block = start if complete else start[: start.rfind(b"\n") + 1]
-        return parse_json(block, dict.fromkeys(names, pa.string())).select(list(names))
-
-
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
-    """The lines that are objects; what is none is told where it is read."""
-    for line in block.split(b"\n"):
-        with suppress(ValueError, RecursionError):
-            if isinstance(row := json.loads(line), dict):
-                yield row
+    """The objects of lines; what is none is told where it is read."""
+    return (row for line in block.split(b"\n") for row in _objects_in(line)[0] if row is not None)
 
 
 def _is_text(value: str) -> bool:
@@ -110,7 +96,7 @@ def _type_of(values: Sequence[Any], *, keeps_text: bool, is_number: bool) -> pa.
 
 
 def iter_json(
-    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, _: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of blocks, see `iter_batches`. A file of no bytes holds no rows."""
     try:
@@ -122,17 +108,11 @@ def iter_json(
     types = {name: csv_types[name] for name in names if name != BAD}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        table = parse_json(_without_mark(block) if first else block, types)
-        if BAD not in names and len(wrong := table.column(BAD).drop_null()):
-            line, column, reason = wrong[0].as_py().split("\0", 2)
-            raise BadText(reason, int(line), column or None)
-        return table
+        return parse_json(_without_mark(block) if first else block, types)
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
-    in_records = BAD in names and is_document(read_start(path)[0])
-    with naming_the_record(path):
-        for group, row, batch in iter_tables(path, blocks, groups, len(names), parse_block):
-            yield group, row, of_records(batch) if in_records else batch
+    noun = "record" if groups is None and is_document(read_start(path)[0]) else "line"
+    yield from iter_tables(path, blocks, groups, names, parse_block, noun=noun)
 
 
 def _keys_of(path: str, names: Sequence[str]) -> list[str]:
@@ -192,7 +172,7 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(type_) and not pa.types.is_boolean(column.type):
         is_bool = pc.fill_null(pc.is_in(column, value_set=pa.array([0, 1]).cast(column.type)), True)
         if (row := pc.index(is_bool, False).as_py()) >= 0:
-            raise BadValue(row, str(column[row]), "is neither true nor false")
+            raise BadValue(np.array([row]), "is neither true nor false")
     return column.cast(type_, safe=False)
 
 
@@ -272,32 +252,17 @@ class _OtherType(ValueError):
         self.name, self.type = name, _HELD.get(held)
 
 
-def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
+def _read(block: bytes, schema: pa.Schema) -> pa.Table:
     try:
         return pa.json.read_json(
             pa.BufferReader(block),
             read_options=pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-            parse_options=pa.json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
-            ),
+            parse_options=pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid as error:
-        message = " ".join(str(error).split())
-        if schema is not None:
-            if match := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", message):
-                raise _OtherType(match[1], match[2]) from None
-            raise
-    row = re.search(r"in row (\d+)", message)
-    line = None if row is None else _line_of_row(block, int(row[1]))
-    if line is not None and "changed from object" in message:
-        raise BadText("is not a JSON object, such as {...}", line)
-    raise BadText(f"cannot be read as JSON: {message[:200]}", line)
-
-
-def _line_of_row(block: bytes, row: int) -> int:
-    """The line, from 1, of an object; empty lines hold none."""
-    filled = [number for number, line in enumerate(block.split(b"\n"), 1) if line.strip()]
-    return filled[min(row, len(filled) - 1)]
+        if match := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", " ".join(str(error).split())):
+            raise _OtherType(match[1], match[2]) from None
+        raise
 
 
 def _without_mark(block: bytes) -> bytes:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Checks, Group, batch_rows
+from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, batch_rows
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 DECODE_BYTES = 256 << 20  # that the pages of a row group's columns may take while they are decoded
@@ -33,13 +33,13 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
             yield file
 
 
-def parquet_schema(path: str) -> pa.Schema:
+def look_at_parquet(path: str, _: TextOptions) -> Look:
     """The names and types of the columns."""
     with open_parquet(path) as file:
-        return file.schema_arrow
+        return Look(file.schema_arrow)
 
 
-def parquet_groups(path: str, expected: Checks) -> list[Group]:
+def parquet_groups(path: str, expected: Expected) -> list[Group]:
     """The row groups that hold rows, by the footer."""
     with open_parquet(path) as file:
         expected.check(path, file.schema_arrow)
@@ -58,7 +58,7 @@ def row_groups(file: pq.ParquetFile) -> list[Group]:
 
 
 def iter_parquet(
-    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:
@@ -79,10 +79,14 @@ def iter_parquet(
 
 def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], limit: int) -> Iterator[pa.RecordBatch]:
     """The first `limit` rows of a row group; pages behind them are not decoded."""
-    wide = len(names) > _SLAB and _decode_bytes(file, group.place, names) > DECODE_BYTES
+    # Of each column a page is in memory at a time, and its dictionary.
+    wide = (
+        len(names) > _SLAB and sum(min(size, _PAGES_BYTES) for size in _sizes(file, group.place, names)) > DECODE_BYTES
+    )
     rows = min(batch_rows(len(names)), limit)
     if rows * file.metadata.row_group(group.place).total_byte_size > TEXT_BYTES * group.rows:  # a look at all, first
-        rows = min(rows, max(1, TEXT_BYTES // _row_bytes(file, group, names)))
+        row_bytes = max(1, sum(_sizes(file, group.place, names)) // group.rows)  # but for values of a dictionary
+        rows = min(rows, max(1, TEXT_BYTES // row_bytes))
     yield from _spooled(file, group, names, rows, limit) if wide else _decoded(file, group, names, rows, limit)
 
 
@@ -97,12 +101,11 @@ def _decoded(
             return
 
 
-def _row_bytes(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> int:
-    """About how many bytes a row of the columns takes, by the footer: what values of a dictionary take is not in it."""
-    metadata, chosen = file.metadata.row_group(group.place), set(names)
+def _sizes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> list[int]:
+    """Bytes of the columns of values of some columns in a row group, unpacked, by the footer."""
+    metadata, chosen = file.metadata.row_group(place), set(names)
     columns = (metadata.column(i) for i in range(metadata.num_columns))
-    size = sum(column.total_uncompressed_size for column in columns if _is_of(column.path_in_schema, chosen))
-    return max(1, size // group.rows)
+    return [column.total_uncompressed_size for column in columns if _is_of(column.path_in_schema, chosen)]
 
 
 def _is_of(path: str, names: Set[str]) -> bool:
@@ -112,16 +115,6 @@ def _is_of(path: str, names: Set[str]) -> bool:
         if not dot:
             return False
     return True
-
-
-def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:
-    """At most how much memory the pages of columns take at a time: each column holds one, and its dictionary."""
-    metadata = file.metadata.row_group(place)
-    chosen = set(names)
-    sizes = (metadata.column(i) for i in range(metadata.num_columns))
-    return sum(
-        min(column.total_uncompressed_size, _PAGES_BYTES) for column in sizes if _is_of(column.path_in_schema, chosen)
-    )
 
 
 def _spooled(

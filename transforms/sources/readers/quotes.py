@@ -51,10 +51,8 @@ class Quotes:
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        """Finds comments, its group `comment`, and beside them values in quotes, in which lines are none."""
-        if self.comment is None:
-            return re.compile(b"(?P<comment>(?!))|" + self.value)
-        return re.compile(_comment(self.comment) + b"|" + self.value)
+        """As `comment_lines`, also where the file has no comments."""
+        return comment_lines(self.comment, self)
 
     def next(self, text: bytes, at: int) -> re.Match[bytes] | None:
         """The next comment or value in quotes from a place on."""
@@ -124,12 +122,8 @@ class OpenQuotes:
     values: tuple[tuple[int, int], ...] = ()
     rest: int | None = None
 
-    def last_line(self, text: bytes, start: int) -> int:
-        """Where the last line of rows ends, outside of values; 0 if there is none behind `start`."""
-        return _last_line(text, self.values, start, self.rest)
 
-
-def _last_line(text: bytes, values: Sequence[tuple[int, int]], start: int, end: int | None) -> int:
+def last_line(text: bytes, values: Sequence[tuple[int, int]], start: int, end: int | None) -> int:
     """Where the last line before `end` ends, outside of values; 0 if there is none behind `start`."""
     place = text.rfind(b"\n", start, end) + 1
     for first, last in reversed(values):
@@ -155,7 +149,7 @@ def find_open(text: bytes, quotes: Quotes, start: int = 0, *, complete: bool = T
     rows: list[tuple[int, int]] = []
     values: list[tuple[int, int]] = []
     quote = quotes.quote.encode()
-    behind = (b"\r", b"\n", *(quotes._ends[i : i + 1] for i in range(len(quotes._ends))))
+    behind = b"\r\n" + quotes._ends
     at = row = start  # the row begins behind the last line that is no part of a value
     while match := quotes.next(text, at):
         first, last = match.span()
@@ -168,12 +162,13 @@ def find_open(text: bytes, quotes: Quotes, start: int = 0, *, complete: bool = T
         inside = text.find(b"\n", first, last) >= 0
         if closed and not inside:
             continue
-        if closed and (last == len(text) or text[last : last + 1] in behind) and not quotes.holds_rows(
+        # At the end of the text nothing follows, which is in any bytes.
+        if closed and text[last : last + 1] in behind and not quotes.holds_rows(
             text[first + len(quote) : last - len(quote)]
         ):  # fmt: skip
             values.append((first, last))
             continue
-        row = max(row, _last_line(text, values, row, first))
+        row = max(row, last_line(text, values, row, first))
         at = text.find(b"\n", first)
         at = len(text) if at < 0 else at
         rows.append((row, at))
@@ -227,10 +222,8 @@ def describe_open(line: str, quotes: Quotes) -> str:
     return f"a quote is opened and never closed: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 
-def _comment(mark: str) -> bytes:
-    return rb"(?m:^)(?P<comment>[ \t]*%b[^\n]*)" % re.escape(mark.encode())
-
-
-def comment_lines(mark: str, quotes: Quotes | None) -> re.Pattern[bytes]:
+def comment_lines(mark: str | None, quotes: Quotes | None) -> re.Pattern[bytes]:
     """Finds comments, its group `comment`, and beside them whole values in quotes, in which lines are none."""
-    return re.compile(_comment(mark) if quotes is None else _comment(mark) + b"|" + quotes.value)
+    nothing = b"(?P<comment>(?!))"
+    comment = nothing if mark is None else rb"(?m:^)(?P<comment>[ \t]*%b[^\n]*)" % re.escape(mark.encode())
+    return re.compile(comment if quotes is None else comment + b"|" + quotes.value)

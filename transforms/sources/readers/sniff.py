@@ -5,13 +5,14 @@ Nothing is guessed that the user gave. What could be read in two ways is refused
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.encoding import BadText, check_marks, decode, find_encoding
+from beamfeed.transforms.sources.readers.expected import TextOptions
 from beamfeed.transforms.sources.readers.layout import (
     Layout,
     Table,
@@ -29,41 +30,31 @@ _CELLS = 30_000  # values that are looked at, at most
 _SCORED = 2000  # that say how well a delimiter fits
 
 
-def sniff(
-    start: bytes,
-    keys: Csv,
-    columns: Collection[str] = (),
-    *,
-    complete: bool = True,
-    is_feature: Callable[[str], bool] | None = None,
-    numbers: Numbers | None = None,
-) -> Dialect:
+def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
     """How a text file is written.
 
     Args:
       start: its first bytes.
-      keys: what the user says of it.
-      columns: names of columns that the job needs: the line that has them names the columns.
+      options: what is known of it.
       complete: whether `start` is all of the file.
-      is_feature: the columns whose numbers tell how numbers are written; all, where none is one.
-      numbers: how they are written in the other files, for a file that does not tell.
 
     Raises:
       BadText: if it is not text, or not as the user says.
       Unsure: if its numbers could be read in two ways.
     """
+    keys, columns, numbers = options.keys, options.needed, options.numbers
     encoding, bom = find_encoding(start, keys.encoding)
     text = decode(start[bom:], encoding)
     newline = "\r" if "\r" in text and "\n" not in text else "\n"
     end = len(text) if complete else text.rfind(newline) + 1 or len(text)  # the last line may be cut off
     *lines, rest = text[:end].split(newline, _MANY)
     lines = [line.removesuffix("\r") for line in (*lines, rest.partition(newline)[0])]
-    table = split(lines, keys, columns)
+    table = split(lines, options)
     if not table.rows:
         raise BadText("holds no rows")
     layout = lay_out(table, keys, columns)
     check_marks(lines[: layout.first_line], encoding)
-    proven = _find_numbers(table, layout, text, keys, is_feature, is_known=numbers is not None)
+    proven = _find_numbers(table, layout, text, options)
     written = proven or numbers or _as_given(keys)
     return Dialect(
         names=layout.names,
@@ -86,8 +77,9 @@ def sniff(
     )
 
 
-def split(lines: Sequence[str], keys: Csv, columns: Collection[str]) -> Table:
+def split(lines: Sequence[str], options: TextOptions) -> Table:
     """Splits the first lines of a text into values, at the delimiter that the user gave or that fits best."""
+    keys = options.keys
     skipped = keys.skip_lines if isinstance(keys.skip_lines, int) else 0
     sep_line = re.fullmatch(r'"?sep=(.)"?', lines[0].strip()) if lines else None  # as Excel writes it
     if sep_line:
@@ -97,20 +89,21 @@ def split(lines: Sequence[str], keys: Csv, columns: Collection[str]) -> Table:
         comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
     if keys.delimiter != "auto" or sep_line:
         delimiter = sep_line[1] if sep_line and keys.delimiter == "auto" else keys.delimiter
-        table = _split_at(delimiter, lines, keys, columns, skipped, comment, _FEW)
+        table = _split_at(delimiter, lines, options, skipped, comment, _FEW)
     else:
-        table = _best_split(lines, keys, columns, skipped, comment)
+        table = _best_split(lines, options, skipped, comment)
     if keys.comment == "auto" and table.comment is not None and _are_rows(table, keys):  # such as assets #1, #2
-        table = _split_at(table.delimiter, lines, keys, columns, skipped, None, _FEW)
+        table = _split_at(table.delimiter, lines, options, skipped, None, _FEW)
     return table
 
 
-def _best_split(lines: Sequence[str], keys: Csv, columns: Collection[str], skipped: int, comment: str | None) -> Table:
+def _best_split(lines: Sequence[str], options: TextOptions, skipped: int, comment: str | None) -> Table:
+    columns = options.needed
     for number in (_FEW, _MANY):
         scored: list[tuple[tuple[int, float], Table]] = []
         for delimiter in DELIMITERS:
-            table = _split_at(delimiter, lines, keys, columns, skipped, comment, number)
-            score = _score(table, keys, columns)
+            table = _split_at(delimiter, lines, options, skipped, comment, number)
+            score = _score(table, options.keys, columns)
             if delimiter == "," and columns and score == (len(columns), 1.0):
                 return table  # a plain one; no need to look at others
             if delimiter == " " and max(scored, key=lambda pair: pair[0])[0] > (0, 0.5):
@@ -138,14 +131,9 @@ def _are_rows(table: Table, keys: Csv) -> bool:
 
 
 def _split_at(
-    delimiter: str,
-    lines: Sequence[str],
-    keys: Csv,
-    columns: Collection[str],
-    skipped: int,
-    comment: str | None,
-    number: int,
+    delimiter: str, lines: Sequence[str], options: TextOptions, skipped: int, comment: str | None, number: int
 ) -> Table:
+    keys = options.keys
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
     quotes = Quotes(keys.quote, delimiter, keys.escape, comment) if keys.quote else None
     if quotes is not None:
@@ -161,7 +149,7 @@ def _split_at(
         rows,
         list(_values(comments, delimiter, keys)),
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
-        find_width(rows, keys.names, columns),
+        find_width(rows, keys.names, options.needed),
     )
 
 
@@ -236,25 +224,23 @@ def _score(table: Table, keys: Csv, columns: Collection[str]) -> tuple[int, floa
     return hits, len(full) / len(table.rows) * (0.1 + 0.9 * typed)
 
 
-def _find_numbers(
-    table: Table, layout: Layout, text: str, keys: Csv, is_feature: Callable[[str], bool] | None, *, is_known: bool
-) -> Numbers | None:
+def _find_numbers(table: Table, layout: Layout, text: str, options: TextOptions) -> Numbers | None:
     """How numbers are written: by the first rows, or where they do not tell by rows from all over the sample."""
-    unsure = None
+    unsure, keys = None, options.keys
     commas = keys.decimal == keys.thousands == "auto" and table.delimiter == ","
-    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, is_feature))
-    if commas and not _is_quoted(text, keys.quote or '"', layout.first_line) and all(plain):
+    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, options))
+    if commas and (keys.quote or '"') not in text.split("\n", layout.first_line)[-1] and all(plain):
         return Numbers(".")  # as a comma would end the value
     for rows in (layout.data, chain(layout.data, _more_rows(table, text, layout, keys))):
         try:
-            cells = _numbers_in(rows, layout, is_feature)
+            cells = _numbers_in(rows, layout, options)
             if numbers := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
                 return numbers
         except Unsure as error:
             unsure = error
             if unsure.contradicts:
                 break
-    if unsure is not None and not is_known:
+    if unsure is not None and options.numbers is None:
         raise unsure
     return None
 
@@ -270,11 +256,10 @@ def _more_rows(table: Table, text: str, layout: Layout, keys: Csv) -> Iterator[l
             yield cells
 
 
-def _numbers_in(rows: Iterable[list[str]], layout: Layout,
-                is_feature: Callable[[str], bool] | None) -> Iterator[str]:  # fmt: skip
+def _numbers_in(rows: Iterable[list[str]], layout: Layout, options: TextOptions) -> Iterator[str]:
+    """Of the columns of features; of all, where none is one."""
     columns = [i for i, kind in enumerate(layout.kinds) if kind in ("number", "null")]
-    if is_feature is not None:
-        columns = [i for i in columns if i < len(layout.names) and is_feature(layout.names[i])] or columns
+    columns = [i for i in columns if i < len(layout.names) and options.is_feature(layout.names[i])] or columns
     for cells in rows:
         for i in columns:
             if i < len(cells) and not cells[i].isdigit():
@@ -285,11 +270,3 @@ def _as_given(keys: Csv) -> Numbers:
     decimal = "." if keys.decimal == "auto" else keys.decimal
     thousands = None if keys.thousands in ("auto", decimal) else keys.thousands
     return Numbers("," if decimal == thousands else decimal, thousands)
-
-
-def _is_quoted(text: str, quote: str, first_line: int) -> bool:
-    """Whether a quote stands in the rows."""
-    at = 0
-    for _ in range(first_line):
-        at = text.find("\n", at) + 1
-    return text.find(quote, at) >= 0

@@ -1,7 +1,6 @@
 """CSV and its like: how a file is written is found out from its beginning, then its blocks are parsed by that."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
     blocks_at,
     iter_tables,
+    naming_the_place,
     pieces_of,
     read_start,
     whole_lines,
@@ -22,20 +22,10 @@ from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import BAD, infer, parse, parse_all
+from beamfeed.transforms.sources.readers.parse import check_rows, infer, parse
 from beamfeed.transforms.sources.readers.sniff import sniff
 
 _TAIL_BYTES = 4 << 20  # that hold the lines at the end which are no rows
-
-
-@contextmanager
-def naming_the_place(path: str, lines: int = 0) -> Iterator[None]:
-    """Turns BadText into BadInput; so many lines of the file stand before."""
-    try:
-        yield
-    except BadText as bad:
-        bad = bad.after(lines)
-        raise BadInput(path, bad.place, bad.reason) from None
 
 
 def find_dialect(path: str, options: TextOptions) -> Dialect:
@@ -44,30 +34,28 @@ def find_dialect(path: str, options: TextOptions) -> Dialect:
     Raises:
       BadInput: if it is not text, or its numbers could be read in two ways.
     """
-    with storage.open_input(path) as source:
-        size = source.size()
     try:
-        return _dialect(path, size, options)
+        return _dialect(path, storage.stat(path).size, options)
     except Unsure as unsure:
         raise BadInput(path, "file", str(unsure)) from None
 
 
 @lru_cache(64)
 def _dialect(path: str, size: int, options: TextOptions) -> Dialect:
+    return _beginning(path, options)[0]
+
+
+def _beginning(path: str, options: TextOptions) -> tuple[Dialect, bytes]:
+    """How a file is written, and its first rows."""
     start, complete = read_start(path)
-    return _sniff(path, start, complete, options)
-
-
-def _sniff(path: str, start: bytes, complete: bool, options: TextOptions) -> Dialect:
     with naming_the_place(path):
-        return sniff(
-            start,
-            options.keys,
-            options.needed,
-            complete=complete,
-            is_feature=options.is_feature,
-            numbers=options.numbers,
-        )
+        dialect = sniff(start, options, complete=complete)
+        lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, complete=complete))
+        if not complete:
+            lines = lines[: lines.rfind(b"\n") + 1]
+        elif dialect.skip_last:
+            lines = lines[: end_of_rows(lines, dialect.skip_last)]
+        return dialect, clean(lines, dialect, first=True)
 
 
 def cut_text(path: str, options: TextOptions) -> Cut | None:
@@ -85,50 +73,24 @@ def look_at_text(path: str, options: TextOptions) -> Look:
       BadInput: if it cannot be read.
       Unsure: if its numbers could be read in two ways.
     """
-    start, complete = read_start(path)
-    dialect = _sniff(path, start, complete, options)
+    dialect, rows = _beginning(path, options)
     with naming_the_place(path, dialect.first_line):
-        schema = infer(
-            _first_rows(start, complete, dialect),
-            dialect,
-            lenient=options.lenient,
-            is_number=options.number_columns.__contains__,
-        )
-    return Look(schema, dialect)
-
-
-def first_rows_of_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
-    """Columns of the first rows, as they are written."""
-    start, whole = read_start(path)
-    dialect = _sniff(path, start, whole, options)
-    with naming_the_place(path, dialect.first_line):
-        read = parse_all if options.lenient else parse
-        return read(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string())).select(list(names))
+        is_number = options.number_columns.__contains__
+        return Look(infer(rows, dialect, lenient=options.lenient, is_number=is_number), dialect)
 
 
 def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:
     """The first value of a column that is no number, among the first rows of a file."""
-    start, complete = read_start(path)
-    dialect = _sniff(path, start, complete, options)
+    dialect, rows = _beginning(path, options)
     try:
-        parse(_first_rows(start, complete, dialect), dialect, {name: pa.float32()})
+        check_rows(parse(rows, dialect, {name: pa.float32()}))
     except BadText as bad:
         return bad.after(dialect.first_line)
     return None
 
 
-def _first_rows(start: bytes, complete: bool, dialect: Dialect) -> bytes:
-    """The rows in the first bytes of a file."""
-    lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, complete=complete))
-    if not complete:
-        lines = lines[: lines.rfind(b"\n") + 1]
-    elif dialect.skip_last:
-        lines = lines[: end_of_rows(lines, dialect.skip_last)]
-    return clean(lines, dialect, first=True)
-
-
 def iter_text(
-    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, _: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of blocks, see `iter_batches`."""
     dialect = find_dialect(path, expected.text)
@@ -137,23 +99,18 @@ def iter_text(
     types = {name: csv_types[name] for name in names if name in stored}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        rows = clean(block, dialect, first=first)
-        return parse_all(rows, dialect, types) if BAD in names else parse(rows, dialect, types)
+        return parse(clean(block, dialect, first=first), dialect, types)
 
-    blocks = _blocks(path, dialect) if groups is None else blocks_at(path, groups)
-    yield from iter_tables(path, blocks, groups, len(names), parse_block, dialect.first_line)
+    blocks = blocks_of(path, dialect) if groups is None else blocks_at(path, groups)
+    yield from iter_tables(path, blocks, groups, names, parse_block, dialect.first_line)
 
 
-def _blocks(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
+def blocks_of(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
     """All rows of a text in blocks of whole lines, each with the byte that it starts at."""
-    pieces = pieces_of(path)
-    quotes = dialect.quotes
-    if not dialect.by_lines:
-        with naming_the_place(path):
-            lines = whole_lines(path, to_lines(pieces, dialect), quotes, dialect.first_line)
-            yield from _without_last(lines, dialect.skip_last)
-        return
-    yield from _without_last(whole_lines(path, pieces, quotes, dialect.first_line), dialect.skip_last)
+    with naming_the_place(path):
+        pieces = pieces_of(path) if dialect.by_lines else to_lines(pieces_of(path), dialect)
+        lines = whole_lines(path, pieces, dialect.quotes, dialect.first_line)
+        yield from _without_last(lines, dialect.skip_last)
 
 
 def _without_last(blocks: Iterator[tuple[int, bytes]], lines: int) -> Iterator[tuple[int, bytes]]:

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 ORDERS = ("ymd", "dmy", "mdy", "ym", "my")
 FIRST_YEAR, LAST_YEAR = 1824, 2115  # nanoseconds since 1970 that fit twice into an int64
-NANOSECONDS_A_DAY = 86_400 * 10**9
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?"
 _DATES = {

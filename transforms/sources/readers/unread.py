@@ -15,6 +15,8 @@ _BY_PANDAS = {
     ".sas7bdat": ("a file of SAS", "read_sas"), ".xpt": ("a file of SAS", "read_sas"),
 }  # fmt: skip
 _ADVICE = {
+    **{suffix: f"is {kind}; save it as CSV or Parquet: pandas.{function}({{name!r}}).to_parquet({{parquet!r}})"
+       for suffix, (kind, function) in _BY_PANDAS.items()},
     **dict.fromkeys((".npy", ".npz", ".h5", ".hdf5", ".zarr"), _ARRAYS),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "is a database; save the table as Parquet or CSV: "
                     "pandas.read_sql('select * from TABLE', sqlite3.connect('{name}')).to_parquet('{stem}.parquet')"),
@@ -44,8 +46,7 @@ _SUFFIXED = (".parquet", ".arrow", ".avro", ".gz", ".bz2", ".zst")  # such are r
 
 def advice_for(path: str) -> str | None:
     """What to do with a file of this name, where files of its format are not read."""
-    matches = (suffix_ for suffix_ in (*_ADVICE, *_BY_PANDAS) if path.lower().endswith(suffix_))
-    suffix = max(matches, key=len, default=None)
+    suffix = max(filter(path.lower().endswith, _ADVICE), key=len, default=None)
     return None if suffix is None else _advice_text(path, suffix)
 
 
@@ -77,7 +78,4 @@ def what_it_is(path: str) -> str | None:
 def _advice_text(path: str, suffix: str) -> str:
     name = path.rpartition("/")[2]
     stem = re.sub(rf"(?i){re.escape(suffix)}$", "", name)
-    if suffix in _BY_PANDAS:
-        kind, function = _BY_PANDAS[suffix]
-        return f"is {kind}; save it as CSV or Parquet: pandas.{function}({name!r}).to_parquet({stem + '.parquet'!r})"
-    return _ADVICE[suffix].format(name=name, stem=stem)
+    return _ADVICE[suffix].format(name=name, stem=stem, parquet=f"{stem}.parquet")

@@ -19,18 +19,16 @@ NUMBER = rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"  # with a p
 
 
 class BadValue(ValueError):
-    """A value that its column cannot hold.
+    """Values that their column cannot hold.
 
     Attributes:
-      row: its place in the column.
-      value: as it is written.
+      rows: int64, their places in the column; there may be more.
       reason: why.
-      rows: int64, the places of such values, as far as they are known.
     """
 
-    def __init__(self, row: int, value: str, reason: str, rows: np.ndarray | None = None):
-        super().__init__(row, value, reason)
-        self.row, self.value, self.reason, self.rows = row, value, reason, rows
+    def __init__(self, rows: np.ndarray, reason: str):
+        super().__init__(rows, reason)
+        self.rows, self.reason = rows, reason
 
 
 def convert_all(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> tuple[pa.Array, dict[int, str]]:
@@ -44,13 +42,16 @@ def convert_all(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) ->
         try:
             return convert(column, type_, dialect), wrong
         except BadValue as bad:
-            rows = np.array([bad.row]) if bad.rows is None else bad.rows
-            for row in rows.tolist():
-                value = column[row].as_py().strip()
-                wrong[row] = f"{value[:100]!r} {bad.reason}"
-            keep = np.ones(len(column), bool)
-            keep[rows] = False
-            column = pc.if_else(pa.array(keep), column, pa.scalar(None, pa.string()))
+            for row in bad.rows.tolist():
+                wrong[row] = f"{column[row].as_py().strip()[:100]!r} {bad.reason}"
+            column = without_rows(column, bad.rows)
+
+
+def without_rows(column: pa.StringArray, rows: np.ndarray | list[int]) -> pa.StringArray:
+    """A column of which some rows are null."""
+    keep = np.ones(len(column), bool)
+    keep[rows] = False
+    return pc.if_else(pa.array(keep), column, pa.scalar(None, pa.string()))
 
 
 def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.Array:
@@ -59,7 +60,7 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
     White space around values counts for nothing, but around text only where the file pads all of its values.
 
     Raises:
-      BadValue: at the first value that is none.
+      BadValue: where some are none.
     """
     if pa.types.is_string(type_):
         return pc.utf8_trim_whitespace(column) if dialect.padded else column
@@ -72,50 +73,33 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
         return _timestamps(text, type_)
     plain = _plain(text, dialect)
     is_integer = pa.types.is_integer(type_)
+    if is_integer:
+        plain = pc.replace_substring_regex(plain, _PLUS, r"\1")
     try:
         return plain.cast(type_)
     except pa.ArrowInvalid:
-        if is_integer:
-            plain = pc.replace_substring_regex(plain, _PLUS, r"\1")
-    try:
-        return plain.cast(type_)
-    except pa.ArrowInvalid:
-        rows = np.flatnonzero(~(_fit(plain, type_) if is_integer else _match(plain, NUMBER)))
-        if not (len(rows) and (is_integer or pa.types.is_floating(type_))):
-            rows = np.flatnonzero(~_cast_alone(plain, type_))
-        row = int(rows[0])
-        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), is_integer, dialect), rows) from None
+        rows = _uncastable(plain, type_)
+        raise BadValue(rows, _reason(text[int(rows[0])].as_py(), is_integer, dialect)) from None
 
 
-def _match(text: pa.StringArray, pattern: str) -> np.ndarray:
-    """Which values are missing or match a pattern, bool [n]."""
-    return pc.fill_null(pc.match_substring_regex(text, pattern), True).to_numpy(zero_copy_only=False)
-
-
-def _fit(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
-    """Which values are missing or whole numbers that a type of whole numbers holds, bool [n]."""
-    info = np.iinfo(type_.to_pandas_dtype())
-    digits = len(str(info.max))
-    sign = "-?" if info.min else ""
-    fine = _match(text, rf"^(?:{sign}\d{{1,{digits - 1}}}|0[xX][0-9A-Fa-f]{{1,{info.bits // 4}}})$")
-    long = np.flatnonzero(_match(text, rf"^{sign}0*\d{{{digits}}}$") & ~fine)  # the range decides
-    longest = text.take(pa.array(long))
-    size = pc.replace_substring_regex(longest, rf"^-?0*(\d{{{digits}}})$", r"\1")  # as many digits as the limit
-    limit = pc.if_else(pc.starts_with(longest, "-"), str(-int(info.min)), str(info.max))
-    fine[long] = pc.less_equal(size, limit).to_numpy(zero_copy_only=False)
-    return fine
-
-
-def _cast_alone(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
-    """Which values can be cast to a type, bool [n]: slow, for what no pattern tells."""
-    coded = text.dictionary_encode()
-    fine = np.ones(len(coded.dictionary) + 1, bool)
+def _uncastable(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
+    """The rows, int64, of values that cannot be cast to a type: those that no pattern knows are cast one by one."""
+    if pa.types.is_floating(type_):
+        fine = pc.match_substring_regex(text, NUMBER)
+    elif pa.types.is_integer(type_):  # the range decides of longer ones
+        info = np.iinfo(type_.to_pandas_dtype())
+        fine = pc.match_substring_regex(text, rf"^{'-?' if info.min else ''}\d{{1,{len(str(info.max)) - 1}}}$")
+    else:
+        fine = pc.is_null(text)
+    rows = np.flatnonzero(pc.invert(pc.fill_null(fine, True)).to_numpy(zero_copy_only=False))
+    coded = text.take(pa.array(rows)).dictionary_encode()
+    castable = np.ones(len(coded.dictionary), bool)
     for i in range(len(coded.dictionary)):
         try:
             coded.dictionary[i : i + 1].cast(type_)
         except pa.ArrowInvalid:
-            fine[i] = False
-    return fine[pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)]
+            castable[i] = False
+    return rows[~castable[coded.indices.to_numpy(zero_copy_only=False)]]
 
 
 def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
@@ -126,11 +110,10 @@ def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
         times = read_times(text.drop_null(), "ymd")
     except BadTime as bad:
         same_fault = rows[[fault.row for fault in (bad, *bad.others) if fault.reason == bad.reason]]
-        raise BadValue(int(same_fault[0]), text[int(same_fault[0])].as_py(), bad.reason, same_fault) from None
+        raise BadValue(same_fault, bad.reason) from None
     aware = type_.tz is not None
     if (wrong := times.aware != aware).any():
-        rows = rows[wrong]
-        raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), NO_ZONE if aware else A_ZONE, rows)
+        raise BadValue(rows[wrong], NO_ZONE if aware else A_ZONE)
     ticks = np.zeros(len(text), np.int64)
     ticks[valid] = times.local - times.offset
     return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~valid)
@@ -165,7 +148,7 @@ def _bools(text: pa.StringArray) -> pa.BooleanArray:
     is_bool = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
     if not pc.all(is_bool).as_py():
         rows = np.flatnonzero(~is_bool.to_numpy(zero_copy_only=False))
-        raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), "is neither true nor false", rows)
+        raise BadValue(rows, "is neither true nor false")
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
 
 

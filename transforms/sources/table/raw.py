@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from beamfeed.contract.dataset.raw_values import RawColumn, RawValues
-from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, has_types, pattern_of
+from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, has_types
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS
+from beamfeed.transforms.sources.readers.time_text import pattern_of
 from beamfeed.transforms.sources.readers.values import NUMBER, group_patterns
 from beamfeed.transforms.sources.table.schema import TableSchema
 

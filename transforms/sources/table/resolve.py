@@ -25,7 +25,8 @@ from beamfeed.transforms.sources.columns.sample import (
     most_common,
 )
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, guess_order, is_csv, peek
+from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
+from beamfeed.transforms.sources.readers.time_text import guess_order
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema

@@ -27,7 +27,7 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
-from beamfeed.transforms.sources.readers.lookup import typed_reader
+from beamfeed.transforms.sources.readers.formats import has_types
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.arrays import Encoder
 from beamfeed.transforms.sources.table.count_files import gather_counts
@@ -214,7 +214,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 has = ", ".join(columns)
                 raise UserError(f"--keep: {name!r} is not a column{near_miss(name, columns)} (the files have: {has})")
         kept_columns = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
-        if typed_reader(files[0].path) is None:
+        if not has_types(files[0].path):
             kept_columns |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
         kept_columns |= {
             name: type_.value_type for name, type_ in kept_columns.items() if pa.types.is_dictionary(type_)

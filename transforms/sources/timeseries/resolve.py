@@ -24,7 +24,8 @@ from beamfeed.transforms.sources.columns.sample import (
     read_with,
 )
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import Look, TextOptions, find_bad_number
+from beamfeed.transforms.sources.readers import Look, TextOptions
+from beamfeed.transforms.sources.readers.text import find_bad_number
 from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.own_steps import try_steps
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, Wide, name_type

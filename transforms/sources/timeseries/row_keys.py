@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.time_units import BadTime, SkippedHour
-from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row, read_times
+from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row
+from beamfeed.transforms.sources.readers.time_text import read_times
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 

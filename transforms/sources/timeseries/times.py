@@ -11,7 +11,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
-from beamfeed.transforms.sources.readers import BadTime, Look, TextOptions, guess_order, peek, read_times
+from beamfeed.transforms.sources.readers import Look, TextOptions, peek
+from beamfeed.transforms.sources.readers.time_text import BadTime, guess_order, read_times
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 

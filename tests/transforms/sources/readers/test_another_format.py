@@ -7,9 +7,10 @@ import pyarrow as pa
 from series import read_file
 
 from beamfeed.contract.config.sources.formats import FORMATS, Format
-from beamfeed.transforms.sources.readers import choose_parts, divides, look_at, peek, stored_groups
+from beamfeed.transforms.sources.readers import divides, look_at, peek
+from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_groups
 from beamfeed.transforms.sources.readers.expected import Group, Look, TextOptions
-from beamfeed.transforms.sources.readers.lookup import TEXTS, TYPED, Reader, TextReader
+from beamfeed.transforms.sources.readers.lookup import READERS, Reader
 
 
 def table_of(path):
@@ -17,8 +18,8 @@ def table_of(path):
         return pa.table(json.load(file))
 
 
-def schema_of(path):
-    return table_of(path).schema
+def look_at_columns(path, options):
+    return Look(table_of(path).schema)
 
 
 def batches_of(path, expected, names, groups, last_rows):
@@ -36,7 +37,7 @@ def groups_of(path, expected):
 
 def test_a_format_by_one_file_and_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "columns", Format((".columns",)))
-    monkeypatch.setitem(TYPED, "columns", Reader(schema_of, batches_of, groups_of))
+    monkeypatch.setitem(READERS, "columns", Reader(look_at_columns, batches_of, groups_of))
     path = tmp_path / "a.columns"
     path.write_text(json.dumps({"t": [1, 2, 3, 4, 5], "x": [0.5, None, 2.5, 3.5, 4.5]}))
     assert look_at(str(path)).schema.names == ["t", "x"]
@@ -45,6 +46,8 @@ def test_a_format_by_one_file_and_one_line(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.values[:, 0], np.array([0.5, np.nan, 2.5, 3.5, 4.5], "f4"))
 
     class Anything:
+        text = TextOptions()
+
         def check(self, path, schema):
             pass
 
@@ -59,7 +62,7 @@ def rows_of_text(path):
     return pa.table({"t": [int(row["t"]) for row in rows], "x": [float(row["x"]) for row in rows]})
 
 
-def text_batches(path, expected, names, groups):
+def text_batches(path, expected, names, groups, last_rows):
     table = rows_of_text(path)
     columns = {name: table[name].cast(expected.csv_types[name]) for name in names if name in table.column_names}
     batch = pa.table(columns).combine_chunks().to_batches()[0]
@@ -69,13 +72,12 @@ def text_batches(path, expected, names, groups):
 def test_a_text_likewise(tmp_path, monkeypatch):
     """Lines such as "t=1 x=0.5"."""
     monkeypatch.setitem(FORMATS, "pairs", Format((".pairs",), is_text=True))
-    reader = TextReader(
+    reader = Reader(
         look=lambda path, options: Look(rows_of_text(path).schema),
         batches=text_batches,
-        first_rows=lambda path, names, options: rows_of_text(path).select(names),
         cut=lambda path, options: None,
     )
-    monkeypatch.setitem(TEXTS, "pairs", reader)
+    monkeypatch.setitem(READERS, "pairs", reader)
     path = tmp_path / "a.pairs"
     path.write_text("t=1 x=0.5\nt=2 x=1.5\n")
     assert look_at(str(path)).schema.names == ["t", "x"]

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pytest
 from series import read_file
 
+from beamfeed.contract.records.wire import encode_varint
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import TextOptions, avro, iter_batches, look_at, read_schema, stored_groups
+from beamfeed.transforms.sources.readers import TextOptions, avro, iter_batches, look_at, read_schema
+from beamfeed.transforms.sources.readers.excerpt import stored_groups
 
 UTC = datetime.UTC
 ROWS = 1000
@@ -62,9 +64,13 @@ def read(path: Path, names: list[str], groups: list | None = None, last_rows: in
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
+def long(number: int) -> bytes:
+    return encode_varint(2 * number)
+
+
 def with_schema(path: Path, schema: object, block: bytes, rows: int = 1, codec: bytes = b"null") -> Path:
     """A file of one block, written by hand."""
-    long, sync = avro._write_long, b"s" * 16
+    sync = b"s" * 16
     text = json.dumps(schema).encode()
     head = [b"Obj\x01", long(2)]
     for value in (b"avro.schema", text, b"avro.codec", codec):
@@ -212,7 +218,7 @@ def test_series(path):
 def test_text_that_is_no_text_costs_its_row(path):
     from beamfeed.transforms.sources.table.rows import to_text
 
-    text = b"".join(avro._write_long(len(one)) + one for one in (b"a", b"\xff\xfe", b"c"))
+    text = b"".join(long(len(one)) + one for one in (b"a", b"\xff\xfe", b"c"))
     column = read(with_schema(path, record(s="string"), text, 3), ["s"]).column("s").combine_chunks()
     wrong: dict[int, str] = {}
     assert to_text(column, "s", wrong).to_pylist() == ["a", None, "c"]

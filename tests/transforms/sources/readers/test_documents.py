@@ -13,16 +13,9 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import (
-    BAD,
-    TextOptions,
-    choose_parts,
-    divides,
-    iter_batches,
-    json_documents,
-    look_at,
-)
+from beamfeed.transforms.sources.readers import BAD, TextOptions, divides, iter_batches, json_documents, look_at
 from beamfeed.transforms.sources.readers.blocks import open_text
+from beamfeed.transforms.sources.readers.excerpt import choose_parts
 from beamfeed.transforms.suggest.look import Every
 
 RECORDS = [{"t": row, "x0": row / 2, "x1": None if row % 7 == 3 else -row, "who": f"ü{row % 3}"} for row in range(200)]

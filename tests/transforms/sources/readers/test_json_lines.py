@@ -63,25 +63,18 @@ def test_numbers_are_no_bools(tmp_path):
         read_file(tmp_path / "b.jsonl", "t", schema)
 
 
-def test_names_of_classes_in_quotes_stay_as_they_are(fleet: Fleet):
+def test_names_of_classes_in_quotes_stay_as_they_are_and_a_file_of_no_bytes_holds_no_rows(fleet: Fleet):
+    rows = [{"t": i, "x0": str(i / 2), "state": ["01", "1", "2"][i // 8 % 3]} for i in range(96)]
     for k in range(3):
-        rows = [{"t": i, "x0": str(i / 2), "state": ["01", "1", "2"][i // 8 % 3]} for i in range(96)]
-        (fleet.files / f"m{k}.jsonl").write_text(lines(rows))
-    fleet.job["source"]["features"] = ["x0"]
+        (fleet.files / f"m{k}").mkdir()
+        (fleet.files / f"m{k}" / "1.jsonl").write_text(lines(rows))
+        (fleet.files / f"m{k}" / "2.jsonl").write_text("")
+    fleet.job["source"] |= {"features": ["x0"], "asset": {"from": "path", "pattern": r"(?P<asset>m\d)/"}}
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
     fleet.job |= {"label": {"column": "state", "classes": "auto"}}
     fleet.job["train"]["task"] = {"name": "classify"}
     assert fleet.preprocess() == 0
     (label,) = [field for field in fleet.manifest.fields if field.role == "target"]
     assert label.classes == ["01", "1", "2"]
-
-
-def test_a_file_of_no_bytes_holds_no_rows(fleet: Fleet):
-    for k in range(3):
-        (fleet.files / f"m{k}").mkdir()
-        (fleet.files / f"m{k}" / "1.jsonl").write_text(lines([{"t": i, "x0": i / 2} for i in range(40)]))
-        (fleet.files / f"m{k}" / "2.jsonl").write_text("")
-    fleet.job["source"] |= {"features": ["x0"], "asset": {"from": "path", "pattern": r"(?P<asset>m\d)/"}}
-    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
-    assert fleet.preprocess() == 0
     assert fleet.rejects() == []
     assert set(fleet.windows("train")) == {"m0", "m1", "m2"}

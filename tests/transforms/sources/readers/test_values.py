@@ -45,5 +45,4 @@ def test_only_what_a_type_does_not_hold_is_blamed(type_, good, bad):
     with pytest.raises(BadValue) as error:
         convert(pa.array([*good, None, *bad, *good]), type_, PLAIN)
     first = len(good) + 1
-    assert (error.value.row, error.value.value) == (first, bad[0])
     assert error.value.rows.tolist() == list(range(first, first + len(bad)))
