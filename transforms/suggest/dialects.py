@@ -74,7 +74,7 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
         return None
     if dialect is None:
         return None
-    named = _cells(path, dialect, int(counts[2]) - 1)
+    named = cells_of(path, dialect, int(counts[2]) - 1)
     names = [_ROW, *(name.strip() for name in named)]
     if len(names) != int(counts[1]) or len(set(names)) < len(names):
         return None
@@ -95,17 +95,18 @@ def _first_row_is_years(path: str, dialect: Dialect) -> bool:
     """Whether what was taken for a row has years that follow each other: names of columns."""
     if dialect.header_line is not None:
         return False
-    cells = _cells(path, dialect, dialect.first_line)
+    cells = cells_of(path, dialect, dialect.first_line)
     years = [int(cell) for cell in cells if re.fullmatch(r"(1[89]|2[01])\d\d", cell.strip())]
     steps = {after - year for year, after in pairwise(years)}
     return len(years) >= _YEARS and len(steps) == 1 and steps != {0}
 
 
-def _cells(path: str, dialect: Dialect, number: int) -> list[str]:
-    """The values of a line, from 0."""
+def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:
+    """The values of a line of a text, from 0."""
     start, _ = read_start(path, number + 1)
-    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[number]
-    return next(reader([line.rstrip("\r")], delimiter=dialect.delimiter, quotechar=dialect.quote or '"'))
+    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[number].rstrip("\r")
+    is_spaced = dialect.delimiter == " "
+    return next(reader([line], delimiter=dialect.delimiter, quotechar=dialect.quote or '"', skipinitialspace=is_spaced))
 
 
 def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:

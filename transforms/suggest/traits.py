@@ -211,17 +211,15 @@ def _strengths(run: np.ndarray) -> np.ndarray:
 
 def _windows(runs: Sequence[np.ndarray], length: int, count: int) -> np.ndarray:
     """About so many windows, evenly spread over all runs: float64 `[n, length * features]`."""
-    starts = [max(0, len(run) - length + 1) for run in runs]
-    ends = np.cumsum(starts)
-    total = int(ends[-1]) if len(ends) else 0
-    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64)) if total else np.zeros(0, int)
-    place = np.searchsorted(ends, chosen, side="right")
-    width = length * runs[0].shape[1] if len(runs) else 0
-    windows = np.empty((len(chosen), width))
-    for i, (run, start) in enumerate(zip(place, chosen, strict=True)):  # some hundreds
-        first = start - (ends[run] - starts[run])
-        windows[i] = runs[run][first : first + length].reshape(-1)
-    return windows
+    counts = [max(0, len(run) - length + 1) for run in runs]
+    total = sum(counts)
+    if not total:
+        return np.empty((0, 0))
+    run = np.repeat(np.arange(len(runs)), counts)
+    first = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))  # some hundreds
+    places = zip(run[chosen], first[chosen], strict=True)
+    return np.stack([runs[run][first : first + length].reshape(-1) for run, first in places]).astype(np.float64)
 
 
 def _components(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
