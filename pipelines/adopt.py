@@ -106,7 +106,8 @@ def scan_all(
     import apache_beam as beam
 
     from beamfeed.pipelines.runner import choose_runner, is_dataflow, wait_for
-    from beamfeed.transforms.adopt.publish import Publish
+    from beamfeed.transforms.adopt.conclude import conclude
+    from beamfeed.transforms.adopt.publish import publish
     from beamfeed.transforms.adopt.scan import ScanShard
 
     runner = choose_runner(options, "auto")
@@ -118,8 +119,11 @@ def scan_all(
             | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
             | "Scan" >> beam.ParDo(ScanShard(request.watched))
         )
-        publish = Publish(request, candidates, described, fingerprint)
-        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(scans))
+
+        def publish_all(_: None, scanned: list[Any]) -> None:
+            publish(conclude(request, candidates, scanned, described, fingerprint), request.out)
+
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.Map(publish_all, beam.pvalue.AsList(scans))
         with log.listening(logging.WARNING):
             result = pipeline.run()
             with ending.undoing(result.cancel):

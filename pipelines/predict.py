@@ -172,7 +172,7 @@ def predict_files(
                 beam.pvalue.AsList(checked.rejects),
                 beam.pvalue.AsList(checked.notes),
                 beam.pvalue.AsList(job_steps.join_splits(checked.accepted, named)[REJECTED]),
-                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda result: result.total)),
+                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda file: (file.name, file.counts.total()))),
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force, resumed=None)

@@ -195,18 +195,12 @@ def _lengths(column: pa.Array) -> np.ndarray:
 def _feature_lists(column: pa.StructArray) -> Features:
     features: Features = {}
     for name, lists in zip((part.name for part in column.type), column.flatten(), strict=True):
-        if not _is_list(lists.type):
-            features[Name(name, True)] = Stats()
-            continue
-        steps = _lengths(lists)
-        inner = lists.flatten()
-        if not _is_list(inner.type):  # no step has a value
-            features[Name(name, True)] = Stats()
-            continue
-        widths = _lengths(inner)
-        stats = _measure(steps, inner.flatten(), False)
-        if stats.records:
-            stats = replace(stats, widths=(int(widths.min()), int(widths.max())))
+        inner = lists.flatten() if _is_list(lists.type) else lists
+        stats = Stats()
+        if _is_list(inner.type):  # else no step has a value
+            widths = _lengths(inner)
+            stats = _measure(_lengths(lists), inner.flatten(), False)
+            stats = replace(stats, widths=(int(widths.min()), int(widths.max()))) if stats.records else stats
         features[Name(name, True)] = stats
     return features
 

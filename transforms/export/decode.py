@@ -14,6 +14,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
+from beamfeed.contract.records.pieces import add_up
 from beamfeed.transforms.export.items import bytes_of
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
@@ -58,21 +59,17 @@ class Decoder:
         except Exception as error:  # tfx_bsl's own have no type
             raise JobFailed(f"a record is not of the manifest's fields: {first_line(error)}") from None
         lists = {name: batch.column(batch.schema.names.index(column)) for name, column in self._columns.items()}
-        counts, sums = {}, {}
-        for name, column in lists.items():
-            counts[name] = _list_lengths(column)
-            if name.endswith(LENGTHS):
-                ends = np.cumsum(counts[name])
-                total = np.concatenate([[0], np.cumsum(_numbers(column))])
-                sums[f"{name}.sum"] = total[ends] - total[ends - counts[name]]
+        counts = {name: _list_lengths(column) for name, column in lists.items()}
         for field in self._fields:
-            lengths = counts[field.name]
-            if field.is_ragged and not _has_lengths(field):  # the whole list is the value
-                counts[field.name + LENGTHS] = np.ones_like(lengths)
-                sums[f"{field.name}{LENGTHS}.sum"] = lengths // field.width
+            name, of_lengths = field.name, field.name + LENGTHS
+            if _has_lengths(field):
+                counts[f"{of_lengths}.sum"] = add_up(_numbers(lists[of_lengths]), counts[of_lengths])
+            elif field.is_ragged:  # the whole list is the value
+                counts[of_lengths] = np.ones_like(counts[name])
+                counts[f"{of_lengths}.sum"] = counts[name] // field.width
             elif field.default is not None:
-                counts[field.name] = np.where(lengths == 0, field.width, lengths)
-        rows, wrong = count_rows({**counts, **sums}, self._fields, self._windows)
+                counts[name] = np.where(counts[name] == 0, field.width, counts[name])
+        rows, wrong = count_rows(counts, self._fields, self._windows)
         if wrong:
             raise JobFailed(wrong)
         values = {field.name: self._values(lists, field) for field in self._fields}

@@ -77,7 +77,7 @@ def _key(field: Field, value: Values) -> pa.Array:
         entries = pa.array(value.values) if isinstance(value.values, np.ndarray) else value.values
         return pa.ListArray.from_arrays(pa.array(value.edges.astype(np.int32)), entries)
     if isinstance(value, pa.Array):
-        return _text(value) if field.width == 1 else _lists(_text(value), field.width)
+        return _text(value) if field.width == 1 else pa.FixedSizeListArray.from_arrays(_text(value), field.width)
     if field.classes:
         return pa.array(field.classes).take(pa.array(value.reshape(-1)))
     return _listed(value) if field.time is None else _times(value, field.time)
@@ -157,11 +157,7 @@ def _listed(values: np.ndarray) -> pa.Array:
         return _text(pa.array(values.reshape(-1).astype(object), pa.binary()))
     flat = pa.array(np.ascontiguousarray(values).reshape(-1))
     width = values.size // max(1, len(values)) if values.ndim > 1 else 1
-    return flat if width == 1 else _lists(flat, width)
-
-
-def _lists(flat: pa.Array, width: int) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(flat, width)
+    return flat if width == 1 else pa.FixedSizeListArray.from_arrays(flat, width)
 
 
 def join(keys: Columns, answers: Columns) -> pa.RecordBatch:

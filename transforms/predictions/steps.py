@@ -180,11 +180,6 @@ class Written:
     name: str
     counts: Counter[str]
 
-    @property
-    def total(self) -> tuple[str, int]:
-        """Its name, and how many it has in all."""
-        return self.name, self.counts.total()
-
 
 @dataclass(frozen=True)
 class FilePredictions:

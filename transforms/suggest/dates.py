@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import Unsure, iter_batches
-from beamfeed.transforms.suggest.look import Every
+from beamfeed.transforms.suggest.look import every_column
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.times import Time, read_ticks
 
@@ -92,7 +92,7 @@ def _every(sample: Sample, time: Time) -> np.ndarray:
     read = []
     for file in sample.files:
         with suppress(BadInput, Unsure):
-            for _, _, batch in iter_batches(file.path, Every(types, sample.text), [name]):
+            for _, _, batch in iter_batches(file.path, every_column(types, sample.text), [name]):
                 ticks, valid = read_ticks(time.units, batch.column(0))
                 read.append(ticks[valid])
     return np.concatenate(read)

@@ -15,7 +15,7 @@ from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.readers.excerpt import spread
-from beamfeed.transforms.suggest.look import Every, read_rows, types_of
+from beamfeed.transforms.suggest.look import every_column, read_rows, types_of
 
 _YEARS = 8  # columns, from which on years in the first line are their names
 _ROW = "row"  # what a first column without a name is called
@@ -137,7 +137,7 @@ def _bad_rows(path: str, csv: Csv) -> tuple[int, int]:
     try:
         look = look_at(path, options)
         types = types_of([look])
-        _, _, batch = next(iter_batches(path, Every(types, options), [*types, BAD]))
+        _, _, batch = next(iter_batches(path, every_column(types, options), [*types, BAD]))
     except (BadInput, Unsure, StopIteration):
         return 0, 0
     return batch.num_rows, batch.num_rows - batch.column(batch.schema.names.index(BAD)).null_count

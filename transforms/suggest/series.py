@@ -250,16 +250,13 @@ def _source(sample: Sample, series: Series) -> list[Part]:
     number = f"{len(assets.names):,}{'' if assets.every else ' or more'} asset{'s' if len(assets.names) > 1 else ''}"
     order = {"from": "row"} if time is None else time.section
     tail = "no column rises from row to row, so that rows count" if time is None else time.why
-    above: tuple[str, ...] = ()
-    if time is not None and len(tail) > 60:
-        above, tail = (tail + ".",), ""
-    elif time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
+    if time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
         tail += "; a plain number: give its unit if it has one"
     return [
         *file_keys(sample, "timeseries", "rows follow each other in time"),
         *([] if sample.wide is None else [Key("reshape", {"wide": single(sample.wide[0])}, (sample.wide[1],))]),
         Key("asset", assets.section, tail=f"{number}: {assets.why}"),
-        Key("time", order, above, tail=tail),
+        Key("time", order, tail=tail),
         *csv_keys(sample),
         Key("features", list(series.features), left_out(series.others)),
     ]  # fmt: skip

@@ -32,12 +32,12 @@ _ROWS = 200_000  # of a file, about, that are looked at
 _DIFFERENT = 0.5  # of the rows, whose asset no other row has
 _DIGITS = re.compile(r"\d+")
 _YEAR, _MONTH = r"(?:1[89]|2[01])\d\d", r"(?:0?[1-9]|1[0-2])"
-_FORMATS = (  # of names behind what all of them begin with
-    (re.compile(_YEAR), "%Y"),
-    (re.compile(rf"{_YEAR}[._-]?{_MONTH}[._-]?\d\d"), ""),
-    (re.compile(rf"{_YEAR}M{_MONTH}"), "%YM%m"),
-    (re.compile(rf"{_YEAR}[._]{_MONTH}"), ""),
-    (re.compile(r"[A-Z][a-z]{2}[-_ .]\d\d"), ""),
+_FORMATS = (  # of names behind what all of them begin with, with the mark between parts
+    (rf"{_YEAR}", "%Y"),
+    (rf"{_YEAR}([._-]?){_MONTH}\1\d\d", "%Y{0}%m{0}%d"),
+    (rf"{_YEAR}M{_MONTH}", "%YM%m"),
+    (rf"{_YEAR}([._]){_MONTH}", "%Y{0}%m"),
+    (r"[A-Z][a-z]{2}([-_ .])\d\d", "%b{0}%y"),
 )
 _TIMES, _VALUES = ("date", "time", "when", "moment"), ("value", "values", "level", "amount")  # what they become
 
@@ -114,18 +114,12 @@ def _formats(names: Sequence[str]) -> list[str]:
         return []
     head = re.split(r"\d", names[0])[0]
     head = head if all(name.startswith(head) for name in names) else ""
-    rests = [name[len(head) :] for name in names]
-    fits = [format_ or _format_of(rests[0]) for pattern, format_ in _FORMATS if all(map(pattern.fullmatch, rests))]
-    return [head.replace("%", "%%") + format_ for format_ in fits]
-
-
-def _format_of(text: str) -> str:
-    """The format of a date such as 2019.07.31, 2019_07, 20190731 or Jul-19."""
-    if text[0].isalpha():
-        return f"%b{text[3]}%y"
-    marks = re.findall(r"[._-]", text)
-    parts = ["%Y", "%m", "%d"] if len(marks) == 2 or (not marks and len(text) > 6) else ["%Y", "%m"]
-    return (marks[0] if marks else "").join(parts)
+    formats = []
+    for pattern, format_ in _FORMATS:
+        first, *others = (re.fullmatch(pattern, name[len(head) :]) for name in names)
+        if first is not None and all(others):
+            formats.append(head.replace("%", "%%") + format_.format(*first.groups()))
+    return formats
 
 
 def _asset(sample: Sample, tables: Sequence[pa.Table], unused: Sequence[str]) -> str | None:

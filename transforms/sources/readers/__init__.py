@@ -15,6 +15,7 @@ from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_gro
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Checks,
+    Columns,
     Expected,
     Group,
     Look,
@@ -52,6 +53,7 @@ __all__ = [
     "NULL_WORDS",
     "BadTime",
     "Checks",
+    "Columns",
     "Expected",
     "Group",
     "Look",
