@@ -108,7 +108,7 @@ def scan_all(
     from beamfeed.pipelines.runner import choose_runner, is_dataflow, wait_for
     from beamfeed.transforms.adopt.conclude import conclude
     from beamfeed.transforms.adopt.publish import publish
-    from beamfeed.transforms.adopt.scan import ScanShard
+    from beamfeed.transforms.adopt.scan import scan_or_reject
 
     runner = choose_runner(options, "auto")
     if is_dataflow(options):
@@ -117,7 +117,7 @@ def scan_all(
         scans = (
             pipeline
             | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
-            | "Scan" >> beam.ParDo(ScanShard(request.watched))
+            | "Scan" >> beam.Map(scan_or_reject, request.watched)
         )
 
         def publish_all(_: None, scanned: list[Any]) -> None:

@@ -99,8 +99,8 @@ def predict_dataset(
         raise UserError(f"--split: dataset {manifest.name} holds nothing in {', '.join(args.split)}")
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.steps import ExportDataset
         from beamfeed.transforms.export.steps import describe as content_of
+        from beamfeed.transforms.export.steps import export_dataset
         from beamfeed.transforms.predictions.model import Exported, look_for_devices
         from beamfeed.transforms.predictions.steps import Predictions
 
@@ -115,7 +115,7 @@ def predict_dataset(
 
     def write() -> None:
         with opened(args.beam_options, ending, log) as pipeline:
-            _ = pipeline | ExportDataset(export, form)
+            export_dataset(pipeline, export, form)
 
     return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force, resumed=None)
 

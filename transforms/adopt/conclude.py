@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
@@ -17,7 +18,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.adopt.examples import Features, Name, Stats, add_features
 from beamfeed.transforms.adopt.fields import check_names, make_fields
-from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of, relative
+from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of
 from beamfeed.transforms.adopt.request import Request
 from beamfeed.transforms.adopt.scan import SINGLE, Scan
 from beamfeed.transforms.notes import most_notes
@@ -55,7 +56,7 @@ def fingerprint_of(request: Request, files: Iterable[FileStat], described: Descr
     options["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
     digest = hashlib.sha256(json.dumps({"adopt": REVISION, **options}, sort_keys=True).encode())
     for stat in files:
-        digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
+        digest.update(f"\n{storage.below(stat.path, [request.folder])}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
 
 
@@ -80,7 +81,7 @@ def conclude(
     compression = _one_compression(scans)
     features = _together(scans)
     check_names(request, [name.name for name in features])
-    by_path = {relative(scan.file.path, request.folder): scan for scan in scans}
+    by_path = {storage.below(scan.file.path, [request.folder]): scan for scan in scans}
     dealt, left_out = _dealt(list(by_path), request, described)
     used = {path: scan for path, scan in by_path.items() if path in dealt.splits}
     features = _together(used.values())

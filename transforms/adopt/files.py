@@ -54,18 +54,12 @@ def list_shards(folder: str) -> Candidates:
     shards = [
         stat
         for stat, is_one in zip(filled, is_shard, strict=True)
-        if is_one or RECORDS.search(relative(stat.path, folder))
+        if is_one or RECORDS.search(storage.below(stat.path, [folder]))
     ]
     if not any(is_shard):
         content = f"{len(filled):,} files, such as {filled[0].path}" if filled else "no file with anything in it"
         raise UserError(f"{folder}: holds no TFRecord file (it has {content})")
     return Candidates(shards, len(listed) - len(filled), len(filled) - len(shards))
-
-
-def relative(path: str, folder: str) -> str:
-    """A file's path below its folder."""
-    top = "" if folder.rstrip("/") in (".", "") and not folder.startswith("/") else folder.rstrip("/") + "/"
-    return path.removeprefix(top)
 
 
 def named_split(path: str) -> SplitName | None:

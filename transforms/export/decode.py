@@ -13,6 +13,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.records.examples import features_of
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import add_up
 from beamfeed.transforms.export.items import bytes_of
@@ -37,15 +38,10 @@ class Decoder:
 
     def __init__(self, fields: Sequence[Field], windows: Windows):
         self._fields, self._windows = fields, windows
-        lengths = [field.name for field in fields if _has_lengths(field)]
-        schema = schema_pb2.Schema()
-        for field in fields:
-            schema.feature.add(name=field.in_records, type=_TYPES[field.listed])
-        for name in lengths:
-            schema.feature.add(name=name + LENGTHS, type=schema_pb2.INT)
-        self._columns = {field.name: field.in_records for field in fields} | {
-            name + LENGTHS: name + LENGTHS for name in lengths
-        }
+        features, schema = features_of(fields), schema_pb2.Schema()
+        for feature in features:
+            schema.feature.add(name=feature.name, type=_TYPES[feature.listed])
+        self._columns = {feature.key: feature.name for feature in features}
         self._decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
 
     def decode(self, serialized: Sequence[bytes]) -> RecordBlock:

@@ -70,10 +70,8 @@ def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[I
     fields = [field.model_copy(update=plain) for field in fields]
     if what == "rows" and not is_single(windows):
         return [ItemField(field) for field in fields if field.per != "window"]
-    if windows.length == 1:
-        return [ItemField(field) for field in fields]
     return [
-        ItemField(field, end - begin, begin) if field.per == "row" else ItemField(field)
+        ItemField(field, end - begin, begin) if field.per == "row" and windows.length > 1 else ItemField(field)
         for field, (begin, end) in zip(fields, parts, strict=True)
     ]
 

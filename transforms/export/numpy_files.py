@@ -138,8 +138,5 @@ def _create(path: str, array: Array, rows: int) -> None:
         return
     temporary = f"{path}.{uuid.uuid4().hex}"
     shape = (rows + array.offsets, *array.shape)
-    with open(temporary, "wb") as file:
-        head = {"descr": array.dtype, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, head)
-        file.truncate(file.tell() + math.prod(shape) * np.dtype(array.dtype).itemsize)
+    np.lib.format.open_memmap(temporary, mode="w+", dtype=array.dtype, shape=shape)
     os.replace(temporary, path)

@@ -42,30 +42,24 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
         raise JobFailed(f"{shard.path}: holds {count} {export.what}, the manifest says {shard.items}")
 
 
-class ExportDataset(beam.PTransform):
-    """A pipeline -> PCollection of one, what DESCRIPTION says of the export, when all of it is written.
+def export_dataset(pipeline: beam.Pipeline, export: Export, form: Format) -> beam.PCollection:
+    """Of one, what DESCRIPTION says of the export, when all of it is written.
 
     Args:
+      pipeline: that exports.
       export: what is exported and where to.
       form: the format.
     """
-
-    def __init__(self, export: Export, form: Format):
-        super().__init__()
-        self._export, self._form = export, form
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        export, form = self._export, self._form
-        once = pipeline | "Once" >> beam.Create([None])
-        shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
-        measured = shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.Map(measure, export, form)
-        written = (
-            once
-            | "Prepare" >> beam.FlatMap(prepare, export, form, beam.pvalue.AsDict(measured))
-            | "SpreadPrepared" >> beam.Reshuffle()
-            | "WriteShard" >> beam.ParDo(WriteShard(export, form))
-        )
-        return once | "Publish" >> beam.Map(publish, export, form, beam.pvalue.AsList(written))
+    once = pipeline | "Once" >> beam.Create([None])
+    shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
+    measured = shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.Map(measure, export, form)
+    written = (
+        once
+        | "Prepare" >> beam.FlatMap(prepare, export, form, beam.pvalue.AsDict(measured))
+        | "SpreadPrepared" >> beam.Reshuffle()
+        | "WriteShard" >> beam.ParDo(WriteShard(export, form))
+    )
+    return once | "Publish" >> beam.Map(publish, export, form, beam.pvalue.AsList(written))
 
 
 def measure(shard: ShardExport, export: Export, form: Format) -> tuple[str, dict[str, int]]:
@@ -73,9 +67,9 @@ def measure(shard: ShardExport, export: Export, form: Format) -> tuple[str, dict
     return shard.path, form.measure(export, read_items(export, shard))
 
 
-def prepare(_: None, export: Export, form: Format, measured: dict[str, dict[str, int]]) -> Iterator[ShardExport]:
+def prepare(_: None, export: Export, form: Format, measured: dict[str, dict[str, int]]) -> list[ShardExport]:
     """The shards, as they are to be written."""
-    yield from form.prepare(export, export.shards(), measured)
+    return form.prepare(export, export.shards(), measured)
 
 
 class WriteShard(beam.DoFn):

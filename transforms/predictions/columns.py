@@ -12,6 +12,7 @@ from beamfeed.transforms.sources.record_block import Ragged, Values
 
 MOST_NAMED = 100  # parts of an answer that get a column each; more are one column of lists
 PLACES = 2  # columns of a row's place say where it is: its file and its number there; the others are kept
+_KINDS = ("probabilities", "class", "forecast", "reconstruction")  # what names of answers end with
 Columns = dict[str, pa.Array]
 
 
@@ -113,10 +114,8 @@ def answer_columns(
     columns: Columns = {}
     # Numbers before lists, and by name: each process that loads a model gets its outputs in another order.
     for name, answer in sorted(answers.items(), key=lambda item: (item[1].ndim, item[0])):
-        kind, prefix = name, ""
-        for known in ("probabilities", "class", "forecast", "reconstruction"):
-            if name.endswith(known):
-                kind, prefix = known, name.removesuffix(known)
+        kind = next((known for known in _KINDS if name.endswith(known)), name)
+        prefix = name.removesuffix(kind)
         if kind == "probabilities":
             classes = [name.decode(errors="replace") for name in description[f"{prefix}classes"].tolist()]
             columns |= _parts(f"{prefix}probability", answer, classes, name)

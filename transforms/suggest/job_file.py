@@ -11,18 +11,16 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import counted
 from beamfeed.transforms.suggest.columns import Column, describe
-from beamfeed.transforms.suggest.draft import Key, Part, comment, printable, render
+from beamfeed.transforms.suggest.draft import Key, comment, printable, render
 from beamfeed.transforms.suggest.images import draft_images, find_images
 from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
 from beamfeed.transforms.suggest.series import Series, draft_series, find_series, shape_series
-from beamfeed.transforms.suggest.shared import Places, choose_places
+from beamfeed.transforms.suggest.shared import choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
 from beamfeed.transforms.suggest.times import Time, find_times
 from beamfeed.transforms.suggest.wide import find_wide
 from beamfeed.transforms.suggest.windowing import LONGEST
-
-NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Suggestion:
         return Job.model_validate(job)
 
 
-def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LONGEST) -> Suggestion:
+def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), longest: int = LONGEST) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:
@@ -100,14 +98,13 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, 
     """
     places = choose_places(folder)
     images = find_images(folder, surely=options.kind == "image") if options.kind in (None, "image") else None
+    length = None
     if images is not None:
         options.check_images()
-        body = _body(draft_images(images, folder, places), places)
+        draft, trains = draft_images(images, folder, places), images.trains
         guessed = "names of files, and the sizes of some"
         label = "label folder" if images.labelled else "no label found"
-        about = f"images: {counted(len(images.files), 'file')}, {label}"
-        about += "" if images.trains else "; it only preprocesses"
-        suggestion = Suggestion(folder, name, body, guessed, about, images.trains)
+        about = f"images: {counted(len(images.files), 'file')}, {label}" + ("" if trains else "; it only preprocesses")
     elif options.kind == "image":
         raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
     else:
@@ -118,17 +115,13 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, 
         about = _about(sample, content)
         if isinstance(content, Series):
             shape = shape_series(sample, content, longest)
-            body = _body(draft_series(sample, content, shape, places), places)
-            suggestion = Suggestion(folder, name, body, guessed, about, True, shape.length)
+            draft, trains, length = draft_series(sample, content, shape, places), True, shape.length
         else:
-            body = _body(draft_table(sample, content, places), places)
-            suggestion = Suggestion(folder, name, body, guessed, about, content.label is not None)
+            draft, trains = draft_table(sample, content, places), content.label is not None
+    body = "\n".join(render([part]) for part in [Key("name", places.name), *draft])
+    suggestion = Suggestion(folder, name, body, guessed, about, trains, length)
     parse_job(suggestion.text, name=name)  # what is written must be a job file
     return suggestion
-
-
-def _body(draft: Sequence[Part], places: Places) -> str:
-    return "\n".join(render([part]) for part in [Key("name", places.name), *draft])
 
 
 def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:

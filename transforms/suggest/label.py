@@ -102,6 +102,11 @@ def task_of(column: Column) -> str:
     return "classify" if classifies(column) else "regress"
 
 
+def label_keys(column: Column, **more: str) -> dict[str, str]:
+    """The section `label` of a column."""
+    return {"column": column.name, **more} | ({"classes": "auto"} if classifies(column) else {})
+
+
 def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
     """The label of a table.
 

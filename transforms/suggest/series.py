@@ -18,7 +18,7 @@ from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import classifies, is_flag_of_label, named_label, task_of
+from beamfeed.transforms.suggest.label import is_flag_of_label, label_keys, named_label, task_of
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
@@ -320,15 +320,20 @@ def _scale(series: Series) -> Key:
 def _label(series: Series) -> list[Part]:
     label = series.label
     if label is None:
-        return _forecast_hint(series)
+        if series.line.regular < REGULAR:
+            return []
+        name = series.features[-1]
+        example = (
+            f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
+            "and in train, model: {name: dlinear}, task: {name: forecast}",
+        )
+        return [Remark(f"`--label {name}` writes the job that forecasts it instead, with", example)]
     if series.outlook is not None:
         rows, period = series.outlook.rows, series.outlook.period
         why = f"values repeat after {period} rows" if period else "nothing was found to repeat"
         return [Key("label", {"ahead": {"rows": rows, "columns": [label.name]}},
                     (f"As --label says, the {rows} rows behind a window are forecast; {why}.",))]  # fmt: skip
-    section: dict[str, Any] = {"column": label.name, "at": "end"}
-    if classifies(label):
-        section["classes"] = "auto"
+    section = label_keys(label, at="end")
     if series.learns:
         return [Key("label", section, tail="as --label says: the value at a window's last row")]
     example = (
@@ -337,18 +342,6 @@ def _label(series: Series) -> list[Part]:
     )
     text = f"{label.name} looks like a label. `--label {label.name}` writes the job that predicts it instead, with"
     return [Remark(text, example)]
-
-
-def _forecast_hint(series: Series) -> list[Part]:
-    """How the job of a forecast is had, where steps are alike."""
-    if series.line.regular < REGULAR:
-        return []
-    name = series.features[-1]
-    example = (
-        f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
-        "and in train, model: {name: dlinear}, task: {name: forecast}",
-    )
-    return [Remark(f"`--label {name}` writes the job that forecasts it instead, with", example)]
 
 
 def _train(series: Series, shape: Shape, places: Places) -> Key:

@@ -43,10 +43,7 @@ def choose_places(folder: str) -> Places:
     named = folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(plain)
     name = _job_name(named)
     roots = [f"out/{name}", f"out/{name}-job", f"_out/{name}"]  # what begins with _ is no input
-    if storage.is_remote(folder):
-        root = roots[0]
-    else:
-        root = next((root for root in roots if not f"{os.path.abspath(root)}/".startswith(f"{named}/")), roots[-1])
+    root = next((root for root in roots if not f"{os.path.abspath(root)}/".startswith(f"{named}/")), roots[-1])
     return Places(name, f"{root}/data", f"{root}/model")
 
 

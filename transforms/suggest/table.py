@@ -17,7 +17,15 @@ from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow, render
-from beamfeed.transforms.suggest.label import Choice, choose_label, classifies, named_label, names_label, task_of
+from beamfeed.transforms.suggest.label import (
+    Choice,
+    choose_label,
+    classifies,
+    label_keys,
+    named_label,
+    names_label,
+    task_of,
+)
 from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
@@ -259,10 +267,8 @@ def _label(table: Table) -> list[Part]:
                 ("label: {column: NAME, classes: auto}    # or without classes, where it is a number",),
             )
         ]
-    if classifies(label):
-        tail = f"{table.choice.why}; it has {label.distinct} values in the sample"
-        return [Key("label", {"column": label.name, "classes": "auto"}, tail=tail)]
-    return [Key("label", {"column": label.name}, tail=f"{table.choice.why}; its values are numbers")]
+    values = f"it has {label.distinct} values in the sample" if classifies(label) else "its values are numbers"
+    return [Key("label", label_keys(label), tail=f"{table.choice.why}; {values}")]
 
 
 def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:

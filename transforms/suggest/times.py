@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -148,12 +148,8 @@ def _parts(columns: Mapping[str, Column]) -> list[str]:
     """The columns of whole numbers that hold year, month, day ..., by their names; none without year and month."""
     numbers = [name for name, column in columns.items() if column.kind == "number" and column.whole]
     by_name = {name.strip().lower(): name for name in numbers}
-    parts = []
-    for names in _PARTS:
-        named = next((by_name[name] for name in names if name in by_name), None)
-        if named is None:
-            break
-        parts.append(named)
+    named = (next((by_name[name] for name in names if name in by_name), None) for names in _PARTS)
+    parts = [name for name in takewhile(bool, named) if name]
     return parts if len(parts) > 1 else []
 
 

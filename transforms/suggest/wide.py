@@ -84,9 +84,8 @@ def _find_times(numbers: Sequence[str], time: str, value: str) -> _Found | None:
       time: the column that their names become.
       value: the column that their values become.
     """
-    dated = [name for name in numbers if len(_DIGITS.findall(name)) > 1 or re.search(_YEAR, name)]
-    dated += [name for name in numbers if name not in dated and re.fullmatch(r"[A-Za-z]{3}[-_ .]\d\d", name)]
-    names = [name for name in numbers if name in dated]
+    dates = re.compile(rf"{_YEAR}|\d\D+\d|^[A-Za-z]{{3}}[-_ .]\d\d$")  # one of them is in a name that may be a time
+    names = list(filter(dates.search, numbers))
     type_ = name_type(names)
     plain = [{}] if names and type_ == pa.string() else []  # whole numbers are times in a format alone
     for format_ in (*plain, *({"format": format_} for format_ in _formats(names))):
