@@ -74,17 +74,16 @@ def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None
         return _by_column(sample, options.asset, "as --asset says")
     able = _able(columns, () if time is None else time.columns)
     for column in able:
-        if tokens(column.name)[-1:] and tokens(column.name)[-1] in _LAST and _NAMES & {*tokens(column.name)}:
+        if {*tokens(column.name)[-1:]} & _LAST and _NAMES & {*tokens(column.name)}:
             named = _by_column(sample, column.name)
             if time is None or _rising(time, named.groups) >= _MOSTLY:
                 return named
     by_path = _by_path(sample)
-    if time is None or by_path.column is not None:
+    if time is None:
         return by_path
     if survey(time, by_path.groups).repeated > _TWICE and (grouped := _by_values(sample, able, time)) is not None:
         return grouped
-    if (rising := _rising(time, by_path.groups)) == 1:
-        return by_path
+    rising = _rising(time, by_path.groups)
     if able and able[0].name == "f0":  # a file without names, whose first column is the number of a unit
         numbered = _by_column(sample, "f0")
         if _rising(time, numbered.groups) > max(rising, _MOSTLY):
