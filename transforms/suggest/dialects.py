@@ -44,8 +44,8 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     except Unsure as unsure:
         if unsure.contradicts or csv.decimal != "auto":
             return None
-        read = {mark: _bad_rows(path, csv.model_copy(update={"decimal": mark})) for mark in ".,"}
-        shares = {mark: (lost / rows if rows else 1.0, texts) for mark, (rows, lost, texts) in read.items()}
+        counts = {mark: _bad_rows(path, csv.model_copy(update={"decimal": mark})) for mark in ".,"}
+        shares = {mark: (lost / rows if rows else 1.0, texts) for mark, (rows, lost, texts) in counts.items()}
         mark = min(shares, key=shares.__getitem__)
         text = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
         return "decimal", mark, f"CHECK THIS: {path}: {text}."

@@ -121,8 +121,8 @@ def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
         return Choice()
     plausible = [column for column in columns.values() if not (column.identity or column.constant or column.prose)]
     # Whole numbers that all differ may name rows, whatever they are called.
-    first = next((column for column in plausible if not (column.whole and column.unique)), plausible[0])
-    first, last = (column if column in able else None for column in (first, plausible[-1]))
+    begin = next((column for column in plausible if not (column.whole and column.unique)), plausible[0])
+    first, last = (column if column in able else None for column in (begin, plausible[-1]))
     scores = {column.name: _score(column, able, first, last) for column in able}
     order = sorted(able, key=lambda column: -scores[column.name])
     best, score = order[0], scores[order[0].name]

@@ -221,16 +221,14 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
     per_asset = rows / max(1, len(names))
     share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
     likeness = None if series.learns else series.scaled.likeness
-    features, period = len(series.features), series.traits.period
-    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=features, period=period,
-                        likeness=likeness)  # fmt: skip
+    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=len(series.features),
+                        period=series.traits.period, likeness=likeness)  # fmt: skip
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
     if series.outlook is not None:
-        rows = sample.rows
-        length, stride, batch = series.outlook.frame(shape.length, shape.stride, rows)
+        length, stride, batch = series.outlook.frame(shape.length, shape.stride, sample.rows)
         why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
         shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
     return [
@@ -245,8 +243,7 @@ def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -
 
 
 def _source(sample: Sample, series: Series) -> list[Part]:
-    time = series.time
-    assets = series.assets
+    time, assets = series.time, series.assets
     number = f"{len(assets.names):,}{'' if assets.every else ' or more'} asset{'s' if len(assets.names) > 1 else ''}"
     order = {"from": "row"} if time is None else time.section
     tail = "no column rises from row to row, so that rows count" if time is None else time.why
