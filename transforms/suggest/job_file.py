@@ -55,18 +55,16 @@ class Suggestion:
     @property
     def text(self) -> str:
         """Of the job file."""
-        works = (
-            "It runs as it is. " if self.problems is not None else "`beamfeed check` says whether it runs as it is. "
-        )
+        works = "`beamfeed check` says whether it runs as it is. "
+        if self.problems is not None:
+            works = "" if self.problems else "It runs as it is. "
         note = f"Its values were guessed from {self.guessed}; review them, and change what you know better."
         lines = [f"A first job file for {self.folder}, written by `beamfeed init`.", "", f"  {self.command}", ""]
         if self.problems:
-            works = ""
             lines += ["It does not run as it is:", *(f"  {line}" for line in self.problems), ""]
         head = [f"# {'  ' if line.startswith('  ') else ''}{printable(line)}".rstrip() for line in lines]
-        return (
-            "\n".join([*head, *comment(f"{works}{note} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
-        )
+        notes = comment(f"{works}{note} `beamfeed schema` describes every key.")
+        return "\n".join([*head, *notes, "", self.body])
 
     @property
     def to_try(self) -> Job:

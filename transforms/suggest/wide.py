@@ -87,9 +87,8 @@ def _find_times(numbers: Sequence[str], time: str, value: str) -> _Found | None:
     dates = re.compile(rf"{_YEAR}|\d\D+\d|^[A-Za-z]{{3}}[-_ .]\d\d$")  # one of them is in a name that may be a time
     names = list(filter(dates.search, numbers))
     type_ = name_type(names)
-    plain: list[dict[str, str]] = (
-        [{}] if names and type_ == pa.string() else []
-    )  # whole numbers are times in a format alone
+    # Whole numbers are times in a format alone.
+    plain: list[dict[str, str]] = [{}] if names and type_ == pa.string() else []
     for format_ in (*plain, *({"format": format_} for format_ in _formats(names))):
         section = {"column": time, **format_}
         try:
