@@ -20,7 +20,7 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ADOPT
-from beamfeed.contract.storage import FileStat, lock
+from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.adopt_options import request_of
 from beamfeed.pipelines.preprocess import open_pipeline, run_program
@@ -78,12 +78,14 @@ def adopt(
     """The manifest of a folder, and whether it was written now."""
     from beamfeed.contract.dataset.published import read_complete
     from beamfeed.transforms.adopt.conclude import fingerprint_of
+    from beamfeed.transforms.adopt.fields import check_names
     from beamfeed.transforms.adopt.files import list_shards
     from beamfeed.transforms.adopt.publish import find_adopted
+    from beamfeed.transforms.adopt.scan import first_names
 
     find_adopted(request.out)
     candidates = list_shards(request.folder)
-    check_first(request, candidates.shards)
+    check_names(request, first_names([stat.path for stat in candidates.shards]), only_first=True)  # before all are read
     fingerprint = fingerprint_of(request, candidates.shards, described)
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
@@ -96,25 +98,6 @@ def adopt(
     return manifest, True
 
 
-def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
-    """Refuses a name that is spelled wrong before all records are read.
-
-    Raises:
-      UserError: if the first records have no such feature, but one that is called nearly so.
-    """
-    from beamfeed.contract.errors import near_miss
-    from beamfeed.transforms.adopt.fields import plain
-    from beamfeed.transforms.adopt.scan import first_names
-
-    names_known = first_names([stat.path for stat in shards])
-    accepted = sorted({*names_known, *map(plain, names_known)})
-    for option, names in request.named().items():
-        for name in names:
-            hint = near_miss(name, accepted)
-            if name not in accepted and hint:
-                raise UserError(f"{option} {name}: no such feature{hint} (there are: {', '.join(names_known[:20])})")
-
-
 def scan_all(
     request: "Request", candidates: "Candidates", described: "Described", fingerprint: str, options: Any,
     ending: Ending, log: FailureLog,
@@ -123,8 +106,9 @@ def scan_all(
     import apache_beam as beam
 
     from beamfeed.pipelines.runner import choose_runner, is_dataflow, wait_for
-    from beamfeed.transforms.adopt.publish import Publish
-    from beamfeed.transforms.adopt.scan import ScanShard
+    from beamfeed.transforms.adopt.conclude import conclude
+    from beamfeed.transforms.adopt.publish import publish
+    from beamfeed.transforms.adopt.scan import scan_or_reject
 
     runner = choose_runner(options, "auto")
     if is_dataflow(options):
@@ -133,10 +117,13 @@ def scan_all(
         scans = (
             pipeline
             | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
-            | "Scan" >> beam.ParDo(ScanShard(request.watched))
+            | "Scan" >> beam.Map(scan_or_reject, request.watched)
         )
-        publish = Publish(request, candidates, described, fingerprint)
-        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(scans))
+
+        def publish_all(_: None, scanned: list[Any]) -> None:
+            publish(conclude(request, candidates, scanned, described, fingerprint), request.out)
+
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.Map(publish_all, beam.pvalue.AsList(scans))
         with log.listening(logging.WARNING):
             result = pipeline.run()
             with ending.undoing(result.cancel):

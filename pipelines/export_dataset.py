@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.steps import FORMATS, ExportDataset, describe
+        from beamfeed.transforms.export.steps import FORMATS, describe, export_dataset
     export = Export(args.dataset, manifest, splits, args.what, names, args.to, args.out.rstrip("/") or "/")
     form = FORMATS[args.to]()
     check(export)
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
 
     def write() -> None:
         with opened(args.beam_options, ending, log) as pipeline:
-            _ = pipeline | ExportDataset(export, form)
+            export_dataset(pipeline, export, form)
 
     description, was_complete = write_once(
         export.out, describe(export, form), write, EXPORTING, ending, force=args.force

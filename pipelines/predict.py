@@ -99,8 +99,8 @@ def predict_dataset(
         raise UserError(f"--split: dataset {manifest.name} holds nothing in {', '.join(args.split)}")
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.steps import ExportDataset
         from beamfeed.transforms.export.steps import describe as content_of
+        from beamfeed.transforms.export.steps import export_dataset
         from beamfeed.transforms.predictions.model import Exported, look_for_devices
         from beamfeed.transforms.predictions.steps import Predictions
 
@@ -115,7 +115,7 @@ def predict_dataset(
 
     def write() -> None:
         with opened(args.beam_options, ending, log) as pipeline:
-            _ = pipeline | ExportDataset(export, form)
+            export_dataset(pipeline, export, form)
 
     return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force, resumed=None)
 
@@ -172,7 +172,7 @@ def predict_files(
                 beam.pvalue.AsList(checked.rejects),
                 beam.pvalue.AsList(checked.notes),
                 beam.pvalue.AsList(job_steps.join_splits(checked.accepted, named)[REJECTED]),
-                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda result: result.total)),
+                beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda file: (file.name, file.counts.total()))),
             )
 
     return write_once(out, content, write, PREDICTING, ending, force=args.force, resumed=None)

@@ -113,6 +113,13 @@ def find_numbers(buffer: np.ndarray, contents: Pieces) -> tuple[np.ndarray, np.n
     return varints(packed)[0], counts
 
 
+def add_up(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """What the numbers of lists add up to, int64 `[lists]`; of numbers list after list, and how many each has."""
+    edges, ends = np.concatenate([[0], np.cumsum(numbers)]), np.cumsum(counts)
+    sums: np.ndarray = edges[ends] - edges[ends - counts]
+    return sums
+
+
 def find_strings(buffer: np.ndarray, contents: Pieces) -> tuple[Pieces, np.ndarray]:
     """Where the strings of lists are, list after list, and how many each has.
 

@@ -10,7 +10,7 @@ from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.records.entries import divided, entries_of
 from beamfeed.contract.records.examples import REMEDY, Lists
-from beamfeed.contract.records.pieces import Pieces, find_numbers
+from beamfeed.contract.records.pieces import Pieces, add_up, find_numbers
 from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 
 
@@ -107,8 +107,6 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
         lengths = divided(counts, field.width)[lists.present]
         return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.present.astype(np.int64)
     lengths, of_record = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
-    edges = np.concatenate([[0], np.cumsum(lengths)])
-    ends = np.cumsum(of_record)
-    if (lengths < 0).any() or (edges[ends] - edges[ends - of_record] != divided(counts, field.width)).any():
+    if (lengths < 0).any() or (add_up(lengths, of_record) != divided(counts, field.width)).any():
         raise ValueError
-    return Ragged(entries, edges), of_record
+    return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), of_record

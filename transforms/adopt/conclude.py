@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
@@ -17,7 +18,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.adopt.examples import Features, Name, Stats, add_features
 from beamfeed.transforms.adopt.fields import check_names, make_fields
-from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of, relative
+from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of
 from beamfeed.transforms.adopt.request import Request
 from beamfeed.transforms.adopt.scan import SINGLE, Scan
 from beamfeed.transforms.notes import most_notes
@@ -55,7 +56,7 @@ def fingerprint_of(request: Request, files: Iterable[FileStat], described: Descr
     options["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
     digest = hashlib.sha256(json.dumps({"adopt": REVISION, **options}, sort_keys=True).encode())
     for stat in files:
-        digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
+        digest.update(f"\n{storage.below(stat.path, [request.folder])}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
 
 
@@ -80,24 +81,24 @@ def conclude(
     compression = _one_compression(scans)
     features = _together(scans)
     check_names(request, [name.name for name in features])
-    dealt, left_out = _dealt([relative(scan.file.path, request.folder) for scan in scans], request, described)
-    used = [scan for scan in scans if relative(scan.file.path, request.folder) in dealt.splits]
-    features = _together(used)
-    rows = sum(scan.rows for scan in used)
+    by_path = {storage.below(scan.file.path, [request.folder]): scan for scan in scans}
+    dealt, left_out = _dealt(list(by_path), request, described)
+    used = {path: scan for path, scan in by_path.items() if path in dealt.splits}
+    features = _together(used.values())
+    rows = sum(scan.rows for scan in used.values())
     fields, notes = make_fields(features, rows, request, described.hints)
     if not fields:
         raise UserError(f"{request.folder}: its records hold nothing")
-    by_split: dict[SplitName, list[Scan]] = {name: [] for name in SPLITS}
-    for scan in used:
-        by_split[dealt.splits[relative(scan.file.path, request.folder)]].append(scan)
-    splits = {name: _split(scans, fields, request.folder) for name, scans in by_split.items()}
+    by_split: dict[SplitName, dict[str, Scan]] = {
+        name: {path: scan for path, scan in used.items() if dealt.splits[path] == name} for name in SPLITS
+    }
     notes = [
         dealt.how,
         *left_out,
         *unreadable,
         *notes,
-        *_of_files(candidates, results, scans, used),
-        *_differing(used, described, request.folder),
+        *_of_files(candidates, results, used.values()),
+        *_differing(used, described),
     ]
     manifest = Manifest(
         name=request.name,
@@ -117,9 +118,9 @@ def conclude(
             rows_read=rows,
         ),
         notes=most_notes(notes),
-        splits=splits,
+        splits={name: _split(scans, fields) for name, scans in by_split.items()},
     )
-    blocks = {name: [scan.blocks for scan in scans] for name, scans in by_split.items()}
+    blocks = {name: [scan.blocks for scan in scans.values()] for name, scans in by_split.items()}
     return Adoption(manifest, rejects, blocks, _stats(features, fields, rows))
 
 
@@ -162,7 +163,7 @@ def _odd(name: Name, stats: Stats, most: str) -> str | None:
     return None
 
 
-def _together(scans: Sequence[Scan]) -> Features:
+def _together(scans: Iterable[Scan]) -> Features:
     nothing: Features = {}
     return reduce(add_features, (scan.features for scan in scans), nothing)
 
@@ -195,32 +196,31 @@ def _dealt(paths: Sequence[str], request: Request, described: Described) -> tupl
     return dealt, lines
 
 
-def _split(scans: Sequence[Scan], fields: Sequence[Field], folder: str) -> SplitInfo:
-    shards = []
-    for scan in scans:
-        path = relative(scan.file.path, folder)
-        shards.append(
-            Shard(
-                records=scan.records,
-                windows=scan.rows,
-                rows=scan.rows,
-                bytes=scan.file.size,
-                crc32c=scan.crc32c,
-                folder=partition_of(path),
-                file=path,
-            )
+def _split(scans: Mapping[str, Scan], fields: Sequence[Field]) -> SplitInfo:
+    """What is in a split, whose shards are known by their paths below the folder."""
+    shards = [
+        Shard(
+            records=scan.records,
+            windows=scan.rows,
+            rows=scan.rows,
+            bytes=scan.file.size,
+            crc32c=scan.crc32c,
+            folder=partition_of(path),
+            file=path,
         )
+        for path, scan in scans.items()
+    ]
     return SplitInfo(
         assets=len(scans),
         windows=sum(shard.windows for shard in shards),
         records=sum(shard.records for shard in shards),
         bytes=sum(shard.bytes for shard in shards),
-        targets={field.name: _target(field, scans) for field in fields if field.role in ("target", "weight")},
+        targets={field.name: _target(field, scans.values()) for field in fields if field.role in ("target", "weight")},
         shards=shards,
     )
 
 
-def _target(field: Field, scans: Sequence[Scan]) -> Target:
+def _target(field: Field, scans: Iterable[Scan]) -> Target:
     """The values of a target in a split; those that a default stands for do not count."""
     name = Name(field.in_records, field.stored == "steps")
     stats = sum((scan.features.get(name, Stats()) for scan in scans), Stats())
@@ -229,9 +229,7 @@ def _target(field: Field, scans: Sequence[Scan]) -> Target:
     return TargetTally(stats.moments or Moments.zero(1), tuple(counts.get(key, 0) for key in keys)).target()
 
 
-def _of_files(
-    candidates: Candidates, results: Sequence[Scan | Reject], scans: Sequence[Scan], used: Sequence[Scan]
-) -> list[str]:
+def _of_files(candidates: Candidates, results: Sequence[Scan | Reject], used: Iterable[Scan]) -> list[str]:
     """What became of files that are no shards of the dataset."""
     lines = []
     nothing = candidates.empty + sum(isinstance(result, Scan) and not result.rows for result in results)
@@ -245,11 +243,11 @@ def _of_files(
     return lines
 
 
-def _differing(used: Sequence[Scan], described: Described, folder: str) -> list[str]:
+def _differing(used: Mapping[str, Scan], described: Described) -> list[str]:
     """Splits of tensorflow-datasets that hold another number of examples than it says."""
     counts: Counter[str] = Counter()
-    for scan in used:
-        if split := described.split_of(relative(scan.file.path, folder)):
+    for path, scan in used.items():
+        if split := described.split_of(path):
             counts[split] += scan.records
     return [
         f"split {split!r}: {counts[split]:,} records, dataset_info.json says {described.splits[split]:,}"
@@ -263,13 +261,13 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
     stats = {}
     for field in fields:
         feature = features[Name(field.in_records, field.stored == "steps")]
-        lengths = {"shortest": feature.shortest, "longest": feature.longest}
         low, high = (None, None) if field.listed == "bytes" else (feature.low, feature.high)
         stats[field.name] = {
             "feature": field.in_records,
             "records": feature.records,
             "missing": rows - feature.records,
-            **lengths,
+            "shortest": feature.shortest,
+            "longest": feature.longest,
             "min": low,
             "max": high,
         }

@@ -20,11 +20,11 @@ from beamfeed.contract.dataset.fields import Listed
 from beamfeed.contract.errors import first_line
 from beamfeed.contract.records.wire import LISTS, NoMessage, decode_varint, fields_of, list_tag
 from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.tfds.read import IMAGE
 
 STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
 MOST_VALUES = 100_000  # different ones of a target that are counted
 IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")  # how files of images begin
-IMAGE = "image"
 _LISTS: dict[int, Listed] = {number: listed for listed, number in LISTS.items()}
 # A feature whose list holds nothing: the value of an entry of the map, of two bytes, a list of none.
 _EMPTY = tuple(b"\x12\x02" + list_tag(listed) + b"\x00" for listed in LISTS)
@@ -133,8 +133,9 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
         if name == STEPS:
             features.update(_feature_lists(column))
         else:
-            features[Name(name)] = _context(column, name in watched)
-            lacks |= _lengths(column) == 0
+            lengths = _lengths(column)
+            features[Name(name)] = _measure(lengths, column.flatten(), name in watched) if lengths.any() else Stats()
+            lacks |= lengths == 0
     kinds: dict[str, set[Listed]] = defaultdict(set)
     for record in filter(may_have_empty, compress(records, lacks)):
         for feature, kind in empty_lists(record):
@@ -180,10 +181,6 @@ def _decoder(sequences: bool) -> Any:
     return example_coder.ExamplesToRecordBatchDecoder()
 
 
-def _context(column: pa.Array, is_watched: bool) -> Stats:
-    return _measure(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Stats()
-
-
 def _lengths(column: pa.Array) -> np.ndarray:
     """How many entries each list has, int64; 0 where there is none."""
     if not _is_list(column.type):
@@ -195,18 +192,12 @@ def _lengths(column: pa.Array) -> np.ndarray:
 def _feature_lists(column: pa.StructArray) -> Features:
     features: Features = {}
     for name, lists in zip((part.name for part in column.type), column.flatten(), strict=True):
-        if not _is_list(lists.type):
-            features[Name(name, True)] = Stats()
-            continue
-        steps = _lengths(lists)
-        inner = lists.flatten()
-        if not _is_list(inner.type):  # no step has a value
-            features[Name(name, True)] = Stats()
-            continue
-        widths = _lengths(inner)
-        stats = _measure(steps, inner.flatten(), False)
-        if stats.records:
-            stats = replace(stats, widths=(int(widths.min()), int(widths.max())))
+        inner = lists.flatten() if _is_list(lists.type) else lists
+        stats = Stats()
+        if _is_list(inner.type):  # else no step has a value
+            widths = _lengths(inner)
+            stats = _measure(_lengths(lists), inner.flatten(), False)
+            stats = replace(stats, widths=(int(widths.min()), int(widths.max()))) if stats.records else stats
         features[Name(name, True)] = stats
     return features
 
@@ -230,21 +221,22 @@ def _measure(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Stats:
     sizes = pc.min_max(pc.binary_length(values)).as_py()
     begins = [pc.starts_with(values, magic) for magic in IMAGES]
     is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
-    counts: Mapping[int | str, int] | None = _texts(values) if is_watched else {}
+    counts = _counts(values) if is_watched else {}
     return replace(
         stats, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
     )
 
 
-def _texts(values: pa.Array) -> dict[int | str, int] | None:
-    """How often each text comes; None where some are no text, or there are too many."""
+def _counts(values: pa.Array) -> dict[int | str, int] | None:
+    """How often each number or text comes; None where some are no text, or there are too many."""
     counted = pc.value_counts(values)
+    if len(counted) > MOST_VALUES:
+        return None
     names, times = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
     try:
-        texts = [name.decode() for name in names]
+        return {name.decode() if isinstance(name, bytes) else name: k for name, k in zip(names, times, strict=True)}
     except UnicodeDecodeError:
         return None
-    return dict(zip(texts, times, strict=True)) if len(texts) <= MOST_VALUES else None
 
 
 def _of_numbers(stats: Stats, values: pa.Array, is_watched: bool) -> Stats:
@@ -256,10 +248,7 @@ def _of_numbers(stats: Stats, values: pa.Array, is_watched: bool) -> Stats:
     stats = replace(stats, listed="int64" if is_whole else "float32", low=low, high=high, finite=bool(finite.all()))
     if not is_watched:
         return stats
-    counts: Mapping[int | str, int] | None = None
-    if is_whole:
-        different, times = np.unique(numbers, return_counts=True)
-        counts = dict(zip(different.tolist(), times.tolist(), strict=True)) if len(different) <= MOST_VALUES else None
+    counts = _counts(values) if is_whole else None
     return replace(stats, moments=Moments.of(numbers.reshape(-1, 1)), counts=counts)
 
 

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from beamfeed.contract.dataset.fields import Field, Role, field_name
+from beamfeed.contract.dataset.fields import Field, Role, Stored, field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Stats
-from beamfeed.transforms.adopt.request import Request, Value
+from beamfeed.transforms.adopt.request import Asked, Request, Shape, Value
 from beamfeed.transforms.tfds.read import Hint
 
 MOST_CATEGORIES = 100_000  # whole numbers below this that a model may take for categories
-Shape = tuple[int | None, ...]
 
 
 def identifiers(names: Sequence[Name]) -> dict[Name, str]:
@@ -37,16 +37,22 @@ def plain(name: str) -> str:
     return "feature" if identifier == "_" else identifier
 
 
-def check_names(request: Request, names: Sequence[str]) -> None:
-    """Raises UserError if an option names a feature that there is not."""
+def check_names(request: Request, names: Sequence[str], *, only_first: bool = False) -> None:
+    """Raises UserError if an option names a feature that there is not.
+
+    Args:
+      request: what the user asks for.
+      names: of the features.
+      only_first: whether these are of the first records: others may have more, so that a name must be nearly one.
+    """
     accepted = sorted({*names, *map(plain, names)})
-    for option, named in request.named().items():
+    text = "no such feature" if only_first else "no record has such a feature"
+    for option, named in request.named.items():
         for name in named:
-            if name not in accepted:
+            near = near_miss(name, accepted)
+            if name not in accepted and (near or not only_first):
                 listed = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
-                raise UserError(
-                    f"{option} {name}: no record has such a feature{near_miss(name, accepted)} (they have: {listed})"
-                )
+                raise UserError(f"{option} {name}: {text}{near} (they have: {listed})")
 
 
 def make_fields(
@@ -67,6 +73,8 @@ def make_fields(
     fields, notes = [], []
     for name, stats in sorted(features.items()):
         hint = hints.get(name.name, Hint())
+        if hint.role == "target" and request.targets:
+            hint = replace(hint, role="key")
         if not stats.records:
             notes.append(f"feature {name.name!r}: holds nothing in any record; left out")
             continue
@@ -76,7 +84,7 @@ def make_fields(
             continue
         twin = features.get(Name(name.name)) if name.in_steps else None
         known_as = names[name] if twin is not None and twin.records else name.name  # the list of both has the name
-        field = _field(name, names[name], known_as, stats, rows, request, hint)
+        field = _field(name, names[name], request.of(known_as, names[name]), stats, rows, hint)
         fields.append(field)
         if hint.raw and field.dtype == "bytes":
             memory = f"{hint.raw} [{_shown(hint.sizes)}]"
@@ -88,40 +96,43 @@ def make_fields(
     return fields, notes
 
 
-def _field(name: Name, called: str, known_as: str, stats: Stats, rows: int, request: Request, hint: Hint) -> Field:
-    """A field; `known_as` is what options call the feature, if not as the field is called."""
+def _field(name: Name, called: str, asked: Asked, stats: Stats, rows: int, hint: Hint) -> Field:
+    """A field that is called so."""
     assert stats.listed is not None
-    role = _role(known_as, called, stats, request, hint)
-    default = _option(request.defaults, known_as, called)
-    if hint.raw and stats.listed == "bytes":
-        if default is None and _is_memory(name, stats, rows, hint):
-            feature = "" if name.name == called else name.name
+    is_strings = stats.listed == "bytes"
+    content = (hint.content or stats.content) if is_strings else ""
+    # Without being told, strings that are no files name something, and all others are for the model.
+    role = asked.role or hint.role or ("key" if is_strings and not (content or hint.raw) else "input")
+    feature = "" if name.name == called else name.name
+    if hint.raw and is_strings:
+        if asked.default is None and _is_memory(name, stats, rows, hint):
             return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
-        hint, role = Hint(), role if role == "key" or _is_named(known_as, called, request) else "key"
-    shape, stored = _shape(name, called, known_as, stats, rows, request, hint, default is not None)
-    typed = None if default is None else _typed(default, stats, called)
-    if typed is not None and None in shape:
+        hint, role = Hint(), asked.role or "key"
+    shape, stored = _shape(name, called, asked, stats, rows, hint)
+    default = None if asked.default is None else _typed(asked.default, stats, called)
+    if default is not None and None in shape:
         raise UserError(
-            f"--default {called}={default}: its lists hold from {stats.shortest} to {stats.longest} values, and a "
-            "default is for lists of one length; records that lack it have an empty list without"
+            f"--default {called}={asked.default}: its lists hold from {stats.shortest} to {stats.longest} values, and "
+            "a default is for lists of one length; records that lack it have an empty list without"
         )
-    stores = {"feature": "" if name.name == called else name.name, "stored": stored}
-    content = (hint.content or stats.content) if stats.listed == "bytes" and role == "input" else ""
-    if content and shape != ():  # decoders take one string in each record
-        content, role = "", role if _is_named(known_as, called, request) else "key"
-    classes = _classes(known_as, called, stats, request, hint, typed) if role == "target" else []
-    spelled = bool(classes) and stats.listed == "bytes"
+    if role != "input":
+        content = ""
+    elif content and shape != ():  # decoders take one string in each record
+        content, role = "", asked.role or "key"
+    classes = _classes(called, asked.classes, stats, hint, default) if role == "target" else []
+    spelled = bool(classes) and is_strings
     field = Field(
         name=called,
         dtype="int64" if spelled else stats.listed,
         shape=shape,
         role=role,
-        sizes=_sizes(stats, role, shape, typed),
+        sizes=_sizes(stats, role, shape, default),
         classes=classes,
         spelled=spelled,
         content=content,
-        default=typed,
-        **stores,
+        default=default,
+        feature=feature,
+        stored=stored,
     )
     if role in ("target", "weight"):
         _check_target(field, stats, rows)
@@ -134,47 +145,23 @@ def _is_memory(name: Name, stats: Stats, rows: int, hint: Hint) -> bool:
     return is_single and stats.low == stats.high == math.prod(hint.sizes) * hint.bytes
 
 
-def _is_named(name: str, called: str, request: Request) -> bool:
-    """Whether the user says which role a feature has."""
-    named = {*request.targets, *request.weights, *request.keys, *request.inputs}
-    return name in named or called in named
-
-
-def _role(name: str, called: str, stats: Stats, request: Request, hint: Hint) -> Role:
-    """As the user says. Else strings that are no files name something, and all others are for the model."""
-    for role, names in (
-        ("target", request.targets),
-        ("weight", request.weights),
-        ("key", request.keys),
-        ("input", request.inputs),
-    ):
-        if name in names or called in names:
-            return role  # type: ignore[return-value]
-    if hint.role is not None:
-        return hint.role if not (hint.role == "target" and request.targets) else "key"
-    return "key" if stats.listed == "bytes" and not (stats.content or hint.content or hint.raw) else "input"
-
-
-def _shape(
-    name: Name, called: str, known_as: str, stats: Stats, rows: int, request: Request, hint: Hint, has_default: bool
-) -> tuple[Shape, str]:
+def _shape(name: Name, called: str, asked: Asked, stats: Stats, rows: int, hint: Hint) -> tuple[Shape, Stored]:
     """The shape of a value, and how records store it."""
-    given_shape = _option(request.shapes, known_as, called)
     if name.in_steps:
         return ((None,) if stats.widths[0] == 1 else (None, stats.widths[0])), "steps"
-    fixed = stats.shortest == stats.longest and (stats.records == rows or has_default)
-    shape = given_shape if given_shape is not None else hint.shape
+    fixed = stats.shortest == stats.longest and (stats.records == rows or asked.default is not None)
+    shape = hint.shape if asked.shape is None else asked.shape
     if shape is not None:
         width = math.prod(size or 1 for size in shape)
         ragged = None in shape
         fits = stats.divisor % width == 0 if ragged else fixed and stats.longest == width
         if fits and None not in shape[1:]:
             return shape, "list" if ragged else "rows"
-        if given_shape is not None:
+        if asked.shape is not None:
             lengths = f"{stats.shortest}" if fixed else f"from {stats.shortest} to {stats.longest}"
             lacking = "" if stats.records == rows else f", and {rows - stats.records:,} records have none"
             raise UserError(
-                f"--shape {called}={_shown(given_shape)}: does not fit: its lists hold {lengths} values{lacking}"
+                f"--shape {called}={_shown(asked.shape)}: does not fit: its lists hold {lengths} values{lacking}"
             )
     if fixed:
         return (() if stats.longest == 1 else (stats.longest,)), "rows"
@@ -199,21 +186,17 @@ def _sizes(stats: Stats, role: Role, shape: Shape, default: Value | None) -> lis
     return [high + 1] if low >= 0 and high < MOST_CATEGORIES else []
 
 
-def _classes(
-    name: str, called: str, stats: Stats, request: Request, hint: Hint, default: Value | None = None
-) -> list[str]:
+def _classes(called: str, given: tuple[str, ...] | None, stats: Stats, hint: Hint, default: Value | None) -> list[str]:
     """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
-    given_classes = _option(request.classes, name, called)
-    if given_classes is None and not hint.classes:
+    if given is None and not hint.classes:
         return []
-    option = f"--classes {called}"
+    option, names = f"--classes {called}", list(given or hint.classes)
     if stats.listed == "bytes":
-        return _spelled(option, stats, given_classes or hint.classes, default)
+        return _spelled(option, stats, names, default)
     if stats.listed != "int64":
         raise UserError(f"{option}: the records hold {stats.listed}; classes are whole numbers (int64), or texts")
     low, high = _range(stats, default)
     note = "" if default is None else f", with --default {called}={default}"
-    names = list(given_classes) if given_classes else list(hint.classes)
     if not names:
         if low < 0 or high >= MOST_CATEGORIES:
             raise UserError(f"{option}=auto: its values are from {low} to {high}{note}; classes are counted from 0 on")
@@ -226,14 +209,14 @@ def _classes(
     return names
 
 
-def _spelled(option: str, stats: Stats, names: Sequence[str], default: Value | None = None) -> list[str]:
+def _spelled(option: str, stats: Stats, names: list[str], default: Value | None) -> list[str]:
     """The classes of a target of texts: those that are given, or its texts in the order of the alphabet."""
     if stats.counts is None:
         raise UserError(f"{option}: its strings are not UTF-8, or more than {MOST_VALUES:,} different ones")
     texts = sorted({*map(str, stats.counts), *([] if default is None else [str(default)])})
     if names and (unknown := [text for text in texts if text not in names]):
         raise UserError(f"{option}: records hold {unknown[0]!r}{near_miss(unknown[0], names)}, which is none of them")
-    return list(names) or texts
+    return names or texts
 
 
 def _check_target(field: Field, stats: Stats, rows: int) -> None:
@@ -266,10 +249,6 @@ def _typed(value: Value, stats: Stats, called: str) -> Value:
     if isinstance(value, str) or (stats.listed == "int64" and not isinstance(value, int)):
         raise UserError(f"{option}: the records hold {stats.listed}, give such a number")
     return float(value) if stats.listed == "float32" else value
-
-
-def _option(values: Mapping[str, object], name: str, called: str):  # type: ignore[no-untyped-def]
-    return values.get(name, values.get(called))
 
 
 def _remarks(field: Field, stats: Stats, rows: int) -> list[str]:

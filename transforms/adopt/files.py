@@ -54,7 +54,7 @@ def list_shards(folder: str) -> Candidates:
     shards = [
         stat
         for stat, is_one in zip(filled, is_shard, strict=True)
-        if is_one or RECORDS.search(relative(stat.path, folder))
+        if is_one or RECORDS.search(storage.below(stat.path, [folder]))
     ]
     if not any(is_shard):
         content = f"{len(filled):,} files, such as {filled[0].path}" if filled else "no file with anything in it"
@@ -62,13 +62,7 @@ def list_shards(folder: str) -> Candidates:
     return Candidates(shards, len(listed) - len(filled), len(filled) - len(shards))
 
 
-def relative(path: str, folder: str) -> str:
-    """A file's path below its folder."""
-    top = "" if folder.rstrip("/") in (".", "") and not folder.startswith("/") else folder.rstrip("/") + "/"
-    return path.removeprefix(top)
-
-
-def named_split(path: str, splits: Mapping[str, SplitName] = SPLIT_WORDS) -> SplitName | None:
+def named_split(path: str) -> SplitName | None:
     """The split that a path names: its last part that names one, and no other.
 
     Example:
@@ -76,7 +70,7 @@ def named_split(path: str, splits: Mapping[str, SplitName] = SPLIT_WORDS) -> Spl
       ('train', 'eval')
     """
     for part in reversed(path.split("/")):
-        named = {splits[word] for word in re.split(r"[^a-zA-Z]+", part.lower()) if word in splits}
+        named = {SPLIT_WORDS[word] for word in re.split(r"[^a-zA-Z]+", part.lower()) if word in SPLIT_WORDS}
         if len(named) == 1:
             return named.pop()
     return None
@@ -151,10 +145,8 @@ def _fractions(parts: Mapping[SplitName, float]) -> Split:
 def _by_hash(paths: Sequence[str], split: Split, *, required: bool) -> Dealt:
     """By a hash of each path, with the first seed that leaves no split empty."""
     filled = wanted_splits(split)
-    dealt = {path: split_of_asset(path, split) for path in paths}
-    seed: int | None = split.seed
-    if set(dealt.values()) != set(filled):
-        seed = find_seed(paths, split)
+    is_enough = {split_of_asset(path, split) for path in paths} == {*filled}
+    seed = split.seed if is_enough else find_seed(paths, split)
     if seed is None:
         if required:
             raise UserError(f"--split: there are {len(paths)} files for {len(filled)} splits; a file is in one of them")

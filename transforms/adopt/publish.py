@@ -1,23 +1,15 @@
 """Writes what belongs to an adopted folder beside its shards, or elsewhere; the manifest last."""
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.manifest import Manifest, find_manifest, write_manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.adopt.conclude import DATA_PREFIX, KIND, Adoption, conclude
-from beamfeed.transforms.adopt.files import Candidates
-from beamfeed.transforms.adopt.request import Request
-from beamfeed.transforms.adopt.scan import Scan
+from beamfeed.transforms.adopt.conclude import DATA_PREFIX, KIND, Adoption
 from beamfeed.transforms.records.blocks import index_table
-from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.tfds.read import Described
+from beamfeed.transforms.rejects import to_jsonl
 
 
 def find_adopted(out: str) -> Manifest | None:
@@ -58,14 +50,3 @@ def publish(adoption: Adoption, out: str) -> Manifest:
         if folder.startswith(DATA_PREFIX) and folder not in (manifest.data, manifest.previous, *manifest.older):
             storage.remove_tree(storage.join(out, folder))
     return manifest
-
-
-class Publish(beam.DoFn):
-    """One element, and what was seen of each file as a side input -> the published manifest."""
-
-    def __init__(self, request: Request, candidates: Candidates, described: Described, fingerprint: str):
-        self._arguments = request, candidates, described, fingerprint
-
-    def process(self, _: Any, scanned: Iterable[Scan | Reject]) -> Iterator[Manifest]:
-        request, candidates, described, fingerprint = self._arguments
-        yield publish(conclude(request, candidates, scanned, described, fingerprint), request.out)

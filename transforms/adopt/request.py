@@ -2,10 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.fields import Role
 
 Value = int | float | str
+Shape = tuple[int | None, ...]
+
+
+class Asked(NamedTuple):
+    """What is asked of one feature; None where nothing is. See `Request`."""
+
+    role: Role | None
+    classes: tuple[str, ...] | None
+    default: Value | None
+    shape: Shape | None
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Request:
     inputs: tuple[str, ...] = ()
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defaults: Mapping[str, Value] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
     splits: Mapping[SplitName, str | float] = field(default_factory=dict)
 
     @property
@@ -40,14 +52,24 @@ class Request:
         """The features whose values are counted."""
         return frozenset((*self.targets, *self.weights))
 
+    @property
+    def _roles(self) -> dict[Role, tuple[str, ...]]:
+        return {"target": self.targets, "weight": self.weights, "key": self.keys, "input": self.inputs}
+
+    @property
     def named(self) -> dict[str, list[str]]:
         """The features that are named, by the option that names them."""
-        return {
-            "--target": [*self.targets],
-            "--weight": [*self.weights],
-            "--key": [*self.keys],
-            "--input": [*self.inputs],
-            "--classes": [*self.classes],
-            "--default": [*self.defaults],
-            "--shape": [*self.shapes],
-        }
+        values = {"--classes": self.classes, "--default": self.defaults, "--shape": self.shapes}
+        named = {f"--{role}": names for role, names in self._roles.items()} | values
+        return {option: [*names] for option, names in named.items()}
+
+    def of(self, name: str, called: str) -> Asked:
+        """What is asked of a feature.
+
+        Args:
+          name: what the records call it.
+          called: what its field is called.
+        """
+        role = next((role for role, names in self._roles.items() if name in names or called in names), None)
+        options: tuple[Mapping[str, Any], ...] = self.classes, self.defaults, self.shapes
+        return Asked(role, *(values.get(name, values.get(called)) for values in options))

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import apache_beam as beam
 import numpy as np
 
 from beamfeed.contract import storage
@@ -91,12 +90,11 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
                 records += len(batch)
         except Damaged as damaged:
             raise BadInput(file.path, damaged.place, damaged.reason) from None
-        crc32c, size = raw.crc32c, raw.bytes
-    if size != file.size:
-        raise JobFailed(f"{file.path}: changed while it was read: it had {file.size:,} bytes, then {size:,}")
+    if raw.bytes != file.size:
+        raise JobFailed(f"{file.path}: changed while it was read: it had {file.size:,} bytes, then {raw.bytes:,}")
     lengths = np.concatenate(sizes) if sizes else np.empty(0, np.int64)
     rows = (lengths > 0).astype(np.int64)
-    return Scan(file, records, int(rows.sum()), crc32c, compression, cut_blocks(lengths, rows, SINGLE), features)
+    return Scan(file, records, int(rows.sum()), raw.crc32c, compression, cut_blocks(lengths, rows, SINGLE), features)
 
 
 def _with(features: Features, batch: Sequence[bytes], before: int, path: str, watched: frozenset[str]) -> Features:
@@ -143,12 +141,9 @@ def first_records(paths: Sequence[str]) -> Iterator[list[bytes]]:
 def first_names(paths: Sequence[str]) -> list[str]:
     """The names of the features of the first records of the first shard that can be read; none where none can."""
     for records in first_records(paths):
-        try:
-            features = look_at(records)
-        except ValueError:
-            continue
-        if features:
-            return sorted({name.name for name in features})
+        with suppress(ValueError):
+            if features := look_at(records):
+                return sorted({name.name for name in features})
     return []
 
 
@@ -161,27 +156,19 @@ def image_sizes(paths: Sequence[str], feature: str) -> list[tuple[int, int]]:
     """
     sizes = []
     for records in first_records(paths):
-        try:
-            images = strings_of(records[:FIRST_IMAGES], feature)
-        except ValueError:
-            continue
-        for data in images:
-            with suppress(BadImage):
-                header = read_header(data)
-                sizes.append((header.height, header.width))
+        with suppress(ValueError):
+            for data in strings_of(records[:FIRST_IMAGES], feature):
+                with suppress(BadImage):
+                    header = read_header(data)
+                    sizes.append((header.height, header.width))
         if sizes:
             break
     return sizes
 
 
-class ScanShard(beam.DoFn):
-    """FileStat -> Scan, or Reject where the file cannot be used."""
-
-    def __init__(self, watched: frozenset[str]):
-        self._watched = watched
-
-    def process(self, file: FileStat) -> Iterator[Scan | Reject]:
-        try:
-            yield scan_file(file, self._watched)
-        except BadInput as bad:
-            yield bad.reject(None)
+def scan_or_reject(file: FileStat, watched: frozenset[str]) -> Scan | Reject:
+    """As `scan_file`; a file that cannot be used is set aside."""
+    try:
+        return scan_file(file, watched)
+    except BadInput as bad:
+        return bad.reject(None)

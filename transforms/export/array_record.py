@@ -33,8 +33,8 @@ class ArrayRecord(Format):
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
         from array_record.python.array_record_module import ArrayRecordWriter
 
-        folder = tempfile.mkdtemp(prefix="beamfeed-export-")  # the package writes to this machine alone
-        try:
+        # The package writes to this machine alone.
+        with tempfile.TemporaryDirectory(prefix="beamfeed-export-", ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, "shard")
             writer = ArrayRecordWriter(path, "group_size:1")
             for batch in items:
@@ -42,10 +42,7 @@ class ArrayRecord(Format):
                     writer.write(record)
             writer.close()
             with open(path, "rb") as source, storage.open_output(target(export, shard, self.suffix)) as file:
-                while chunk := source.read(COPIED):
-                    file.write(chunk)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+                shutil.copyfileobj(source, file, COPIED)
 
 
 def to_examples(export: Export, items: Items) -> Iterator[bytes]:

@@ -52,22 +52,14 @@ class Export:
 
     def shards(self) -> "list[ShardExport]":
         """The work of all splits."""
-        return [
-            ShardExport(
-                split,
-                number,
-                len(self.manifest.splits[split].shards),
-                path,
-                shard.folder,
-                shard.records,
-                shard.bytes,
-                shard.windows if self.what == "windows" else shard.rows,
-            )
-            for split in self.splits
-            for number, (path, shard) in enumerate(
-                zip(self.manifest.shard_paths(self.dataset, split), self.manifest.splits[split].shards, strict=True)
-            )
-        ]
+        work = []
+        for split in self.splits:
+            shards, paths = self.manifest.splits[split].shards, self.manifest.shard_paths(self.dataset, split)
+            for number, (path, shard) in enumerate(zip(paths, shards, strict=True)):
+                items = shard.windows if self.what == "windows" else shard.rows
+                place = split, number, len(shards), path, shard.folder
+                work.append(ShardExport(*place, shard.records, shard.bytes, items))
+        return work
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,6 @@ class Format:
 
     name: ClassVar[str]
     suffix: ClassVar[str] = ""  # of a shard's file
-    measured: ClassVar[bool] = False  # whether `prepare` must know what is in each shard
 
     @property
     def content(self) -> dict[str, Any]:
@@ -118,7 +109,7 @@ class Format:
         """Raises UserError where this cannot be exported so."""
 
     def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
-        """What a shard puts into each file of its split, by the file's name."""
+        """What a shard puts into each file of its split, by the file's name, where `prepare` must know that."""
         return {}
 
     def prepare(

@@ -13,7 +13,10 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.records.examples import features_of
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
+from beamfeed.contract.records.pieces import add_up
+from beamfeed.transforms.export.items import bytes_of
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
@@ -35,15 +38,10 @@ class Decoder:
 
     def __init__(self, fields: Sequence[Field], windows: Windows):
         self._fields, self._windows = fields, windows
-        lengths = [field.name for field in fields if _has_lengths(field)]
-        schema = schema_pb2.Schema()
-        for field in fields:
-            schema.feature.add(name=field.in_records, type=_TYPES[field.listed])
-        for name in lengths:
-            schema.feature.add(name=name + LENGTHS, type=schema_pb2.INT)
-        self._columns = {field.name: field.in_records for field in fields} | {
-            name + LENGTHS: name + LENGTHS for name in lengths
-        }
+        features, schema = features_of(fields), schema_pb2.Schema()
+        for feature in features:
+            schema.feature.add(name=feature.name, type=_TYPES[feature.listed])
+        self._columns = {feature.key: feature.name for feature in features}
         self._decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
 
     def decode(self, serialized: Sequence[bytes]) -> RecordBlock:
@@ -57,44 +55,53 @@ class Decoder:
         except Exception as error:  # tfx_bsl's own have no type
             raise JobFailed(f"a record is not of the manifest's fields: {first_line(error)}") from None
         lists = {name: batch.column(batch.schema.names.index(column)) for name, column in self._columns.items()}
-        counts, sums = {}, {}
-        for name, column in lists.items():
-            counts[name] = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-            if name.endswith(LENGTHS):
-                ends = np.cumsum(counts[name])
-                total = np.concatenate([[0], np.cumsum(_numbers(column))])
-                sums[f"{name}.sum"] = total[ends] - total[ends - counts[name]]
+        counts = {name: _list_lengths(column) for name, column in lists.items()}
         for field in self._fields:
-            lengths = counts[field.name]
-            if field.is_ragged and not _has_lengths(field):  # the whole list is the value
-                counts[field.name + LENGTHS] = np.ones_like(lengths)
-                sums[f"{field.name}{LENGTHS}.sum"] = lengths // field.width
+            name, of_lengths = field.name, field.name + LENGTHS
+            if _has_lengths(field):
+                counts[f"{of_lengths}.sum"] = add_up(_numbers(lists[of_lengths]), counts[of_lengths])
+            elif field.is_ragged:  # the whole list is the value
+                counts[of_lengths] = np.ones_like(counts[name])
+                counts[f"{of_lengths}.sum"] = counts[name] // field.width
             elif field.default is not None:
-                counts[field.name] = np.where(lengths == 0, field.width, lengths)
-        rows, wrong = count_rows({**counts, **sums}, self._fields, self._windows)
+                counts[name] = np.where(counts[name] == 0, field.width, counts[name])
+        rows, wrong = count_rows(counts, self._fields, self._windows)
         if wrong:
             raise JobFailed(wrong)
         values = {field.name: self._values(lists, field) for field in self._fields}
         return RecordBlock("", np.cumsum(rows) - rows, rows, values)
 
     def _values(self, lists: dict[str, Any], field: Field) -> Values:
-        entries = lists[field.name].flatten()
-        if field.default is not None:
-            entries = _with_default(lists[field.name], field)
-        stored: np.ndarray | pa.Array
+        column = lists[field.name]
+        entries = column.flatten() if field.default is None else _with_default(column, field)
+        stored: np.ndarray | pa.Array = entries
         if field.is_raw:
             stored = _from_memory(entries, field)
-        elif field.dtype == "bytes":
-            stored = entries
-        else:
-            shape = field.shape[1:] if field.is_ragged else field.shape
-            stored = entries.to_numpy(zero_copy_only=False).reshape(-1, *shape)
+        elif field.dtype != "bytes":
+            numbers = _class_numbers(entries, field) if field.spelled else entries
+            stored = numbers.to_numpy(zero_copy_only=False).reshape(-1, *(size for size in field.shape if size))
         if not field.is_ragged:
             return stored
         if _has_lengths(field):
             return Ragged(stored, _numbers(lists[field.name + LENGTHS]))
-        sizes = pc.fill_null(pc.list_value_length(lists[field.name]), 0).to_numpy(zero_copy_only=False)
-        return Ragged(stored, sizes.astype(np.int64) // field.width)
+        return Ragged(stored, _list_lengths(column) // field.width)
+
+
+def _list_lengths(column: Any) -> np.ndarray:
+    """How many entries each list has, int64; 0 where there is none."""
+    return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _class_numbers(names: pa.Array, field: Field) -> pa.Array:
+    """The numbers of classes by their names.
+
+    Raises:
+      JobFailed: if there is no such class.
+    """
+    numbers = pc.index_in(names, pa.array([name.encode() for name in field.classes], names.type))
+    if numbers.null_count:
+        raise JobFailed(f"a record holds a class of {field.name!r} that the manifest does not have")
+    return numbers.cast(pa.int64())
 
 
 def _has_lengths(field: Field) -> bool:
@@ -104,8 +111,7 @@ def _has_lengths(field: Field) -> bool:
 
 def _with_default(column: Any, field: Field) -> Any:
     """The entries of a column of lists, with the default in the place of lists that hold nothing."""
-    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    entries, width = column.flatten(), field.width
+    sizes, entries, width = _list_lengths(column), column.flatten(), field.width
     default = field.default.encode() if isinstance(field.default, str) else field.default
     joined = pa.concat_arrays([entries, pa.array([default] * width, entries.type)])
     first = np.where(sizes == 0, len(entries), np.cumsum(sizes) - sizes)
@@ -124,11 +130,8 @@ def _from_memory(strings: Any, field: Field) -> np.ndarray:
     """
     if not pc.all(pc.equal(pc.binary_length(strings), field.bytes), min_count=0).as_py():
         raise JobFailed(f"a record holds no whole values of {field.name!r}")
-    _, offsets, data = strings.buffers()
-    first = np.frombuffer(offsets, np.int64 if pa.types.is_large_binary(strings.type) else np.int32)[strings.offset]
-    memory = np.frombuffer(data or b"", np.uint8)[first : first + len(strings) * (field.bytes or 0)]
     dtype = np.dtype(field.dtype)
-    return memory.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(-1, *field.shape)
+    return bytes_of(strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(-1, *field.shape)
 
 
 def read_blocks(

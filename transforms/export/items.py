@@ -66,14 +66,12 @@ def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[I
     How records of others store them is no longer said of them.
     """
     parts = [field.rows_of(windows.length) for field in fields]
-    plain = {"feature": "", "stored": "rows", "default": None, "part": None}
+    plain = {"feature": "", "stored": "rows", "spelled": False, "default": None, "part": None}
     fields = [field.model_copy(update=plain) for field in fields]
     if what == "rows" and not is_single(windows):
         return [ItemField(field) for field in fields if field.per != "window"]
-    if windows.length == 1:
-        return [ItemField(field) for field in fields]
     return [
-        ItemField(field, end - begin, begin) if field.per == "row" else ItemField(field)
+        ItemField(field, end - begin, begin) if field.per == "row" and windows.length > 1 else ItemField(field)
         for field, (begin, end) in zip(fields, parts, strict=True)
     ]
 
@@ -139,3 +137,11 @@ def fixed_shape(field: ItemField) -> tuple[int, ...]:
     """The shape of a value; of one of any length, that of an entry."""
     shape = field.field.shape[1:] if field.field.is_ragged else field.shape
     return tuple(size or 1 for size in shape)
+
+
+def bytes_of(strings: pa.Array) -> np.ndarray:
+    """All bytes of strings, one after the other, uint8."""
+    strings = strings.cast(pa.large_binary())
+    _, offsets, data = strings.buffers()
+    edges = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    return np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]] if len(edges) else np.empty(0, np.uint8)

@@ -6,7 +6,9 @@ Every shard writes its own part of each file, so that shards can be written at t
 import math
 import os
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.export.base import Export, Format, ShardExport
-from beamfeed.transforms.export.items import ItemField, Items, fixed_shape
+from beamfeed.transforms.export.items import ItemField, Items, bytes_of, fixed_shape
 from beamfeed.transforms.sources.record_block import Ragged
 
 PART = ".part"  # ends the name of a file that is not whole
@@ -35,29 +37,26 @@ class NumpyFiles(Format):
     """Arrays of all items. Strings, and values of any length, are two: values, and where each begins in them."""
 
     name: ClassVar[str] = "numpy"
-    measured: ClassVar[bool] = True
 
     def check(self, export: Export) -> None:
         if storage.is_remote(export.out):
             raise UserError(f"--out {export.out}: --to numpy writes in the middle of files, which a bucket cannot")
 
     def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for batch in items:
             for column in export.fields:
-                for name, rows in rows_of(column, batch).items():
-                    counts[name] = counts.get(name, 0) + len(rows)
+                counts.update({name: len(rows) for name, rows in rows_of(column, batch, {}).items()})
         return counts
 
     def prepare(
         self, export: Export, shards: Sequence[ShardExport], measured: Mapping[str, Mapping[str, int]]
     ) -> list[ShardExport]:
-        arrays = {name: array for column in export.fields for name, array in arrays_of(column).items()}
-        placed = []
+        arrays, placed = _arrays(export), []
         for split in export.splits:
             sums = dict.fromkeys(arrays, 0)
             for shard in (shard for shard in shards if shard.split == split):
-                placed.append(ShardExport(**{**vars(shard), "before": dict(sums)}))
+                placed.append(replace(shard, before=dict(sums)))
                 for name in arrays:
                     sums[name] += measured[shard.path].get(name, 0)
             folder = os.path.join(export.out, split)
@@ -67,15 +66,15 @@ class NumpyFiles(Format):
         return placed
 
     def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
-        arrays = {name: array for column in export.fields for name, array in arrays_of(column).items()}
-        folder, at = os.path.join(export.out, shard.split), dict(shard.before)
-        heads = {name: _head_bytes(os.path.join(folder, f"{name}.npy{PART}")) for name in arrays}
+        arrays, at = _arrays(export), dict(shard.before)
+        paths = {name: os.path.join(export.out, shard.split, f"{name}.npy{PART}") for name in arrays}
+        heads = {name: np.lib.format.open_memmap(path, mode="r").offset for name, path in paths.items()}
         for batch in items:
             for column in export.fields:
                 for name, rows in rows_of(column, batch, at).items():
                     array = arrays[name]
                     row = np.dtype(array.dtype).itemsize * math.prod(array.shape)
-                    with open(os.path.join(folder, f"{name}.npy{PART}"), "r+b") as file:
+                    with open(paths[name], "r+b") as file:
                         file.seek(heads[name] + (at[name] + array.offsets) * row)
                         file.write(np.ascontiguousarray(rows, array.dtype).reshape(-1).view(np.uint8).data)
                     at[name] += len(rows)
@@ -83,12 +82,17 @@ class NumpyFiles(Format):
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
         names = []
         for split in export.splits:
-            for name in (name for column in export.fields for name in arrays_of(column)):
+            for name in _arrays(export):
                 path = os.path.join(export.out, split, f"{name}.npy")
                 if os.path.exists(path + PART):  # else it was done before
                     os.replace(path + PART, path)
                 names.append(f"{split}/{name}.npy")
         return names
+
+
+def _arrays(export: Export) -> dict[str, Array]:
+    """The files of all fields."""
+    return {name: array for column in export.fields for name, array in arrays_of(column).items()}
 
 
 def arrays_of(column: ItemField) -> dict[str, Array]:
@@ -104,7 +108,7 @@ def arrays_of(column: ItemField) -> dict[str, Array]:
     return {**arrays, name + VALUES if column.field.is_ragged else name: Array(shape, dtype)}
 
 
-def rows_of(column: ItemField, items: Items, before: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+def rows_of(column: ItemField, items: Items, before: Mapping[str, int]) -> dict[str, np.ndarray]:
     """What some items put into the files of a field.
 
     Args:
@@ -112,7 +116,7 @@ def rows_of(column: ItemField, items: Items, before: Mapping[str, int] | None = 
       items: some of them.
       before: rows that are in each file already: what begins here begins behind them.
     """
-    values, name, before = items.values[column.field.name], column.field.name, before or {}
+    values, name = items.values[column.field.name], column.field.name
     rows: dict[str, np.ndarray] = {}
     entries: Any = values
     inner = name + OFFSETS
@@ -124,16 +128,8 @@ def rows_of(column: ItemField, items: Items, before: Mapping[str, int] | None = 
     if isinstance(entries, pa.Array):
         start = before.get(name + VALUES, 0)
         rows[inner] = start + np.cumsum(pc.binary_length(entries).to_numpy(zero_copy_only=False).astype(np.int64))
-        return {**rows, name + VALUES: _bytes_of(entries)}
+        return {**rows, name + VALUES: bytes_of(entries)}
     return {**rows, name + VALUES if isinstance(values, Ragged) else name: entries}
-
-
-def _bytes_of(strings: pa.Array) -> np.ndarray:
-    """All bytes of strings, uint8."""
-    strings = strings.cast(pa.large_binary())
-    _, offsets, data = strings.buffers()
-    edges = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
-    return np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]] if len(edges) else np.empty(0, np.uint8)
 
 
 def _create(path: str, array: Array, rows: int) -> None:
@@ -142,15 +138,5 @@ def _create(path: str, array: Array, rows: int) -> None:
         return
     temporary = f"{path}.{uuid.uuid4().hex}"
     shape = (rows + array.offsets, *array.shape)
-    with open(temporary, "wb") as file:
-        head = {"descr": array.dtype, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, head)
-        file.truncate(file.tell() + math.prod(shape) * np.dtype(array.dtype).itemsize)
+    np.lib.format.open_memmap(temporary, mode="w+", dtype=array.dtype, shape=shape)
     os.replace(temporary, path)
-
-
-def _head_bytes(path: str) -> int:
-    with open(path, "rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        return file.tell()

@@ -42,49 +42,34 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
         raise JobFailed(f"{shard.path}: holds {count} {export.what}, the manifest says {shard.items}")
 
 
-class ExportDataset(beam.PTransform):
-    """A pipeline -> PCollection of one, what DESCRIPTION says of the export, when all of it is written.
+def export_dataset(pipeline: beam.Pipeline, export: Export, form: Format) -> beam.PCollection:
+    """Of one, what DESCRIPTION says of the export, when all of it is written.
 
     Args:
+      pipeline: that exports.
       export: what is exported and where to.
       form: the format.
     """
-
-    def __init__(self, export: Export, form: Format):
-        super().__init__()
-        self._export, self._form = export, form
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        export, form = self._export, self._form
-        once = pipeline | "Once" >> beam.Create([None])
-        shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
-        # Shards are measured where a format needs it; each gives an element, as what follows waits for them.
-        measured = (
-            shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.ParDo(MeasureShard(export, form))
-        )
-        written = (
-            once
-            | "Prepare" >> beam.FlatMap(prepare, export, form, beam.pvalue.AsDict(measured))
-            | "SpreadPrepared" >> beam.Reshuffle()
-            | "WriteShard" >> beam.ParDo(WriteShard(export, form))
-        )
-        return once | "Publish" >> beam.Map(publish, export, form, beam.pvalue.AsList(written))
+    once = pipeline | "Once" >> beam.Create([None])
+    shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
+    measured = shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.Map(measure, export, form)
+    written = (
+        once
+        | "Prepare" >> beam.FlatMap(prepare, export, form, beam.pvalue.AsDict(measured))
+        | "SpreadPrepared" >> beam.Reshuffle()
+        | "WriteShard" >> beam.ParDo(WriteShard(export, form))
+    )
+    return once | "Publish" >> beam.Map(publish, export, form, beam.pvalue.AsList(written))
 
 
-class MeasureShard(beam.DoFn):
-    """ShardExport -> (its path, what it puts into each file of its split)."""
-
-    def __init__(self, export: Export, form: Format):
-        self._export, self._form = export, form
-
-    def process(self, shard: ShardExport) -> Iterator[tuple[str, dict[str, int]]]:
-        form = self._form
-        yield shard.path, form.measure(self._export, read_items(self._export, shard)) if form.measured else {}
+def measure(shard: ShardExport, export: Export, form: Format) -> tuple[str, dict[str, int]]:
+    """A shard's path, and what it puts into each file of its split."""
+    return shard.path, form.measure(export, read_items(export, shard))
 
 
-def prepare(_: None, export: Export, form: Format, measured: dict[str, dict[str, int]]) -> Iterator[ShardExport]:
+def prepare(_: None, export: Export, form: Format, measured: dict[str, dict[str, int]]) -> list[ShardExport]:
     """The shards, as they are to be written."""
-    yield from form.prepare(export, export.shards(), measured)
+    return form.prepare(export, export.shards(), measured)
 
 
 class WriteShard(beam.DoFn):
@@ -104,7 +89,10 @@ def publish(_: None, export: Export, form: Format, written: list[ShardExport]) -
     """Says that all is there."""
     shards = sorted(written, key=lambda shard: shard.path)
     files = form.finish(export, shards)
-    content = {**describe(export, form), "complete": True, "items": _items(shards), "files": sorted(files)}
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts[shard.split] += shard.items
+    content = {**describe(export, form), "complete": True, "items": dict(counts), "files": sorted(files)}
     storage.write_text(storage.join(export.out, DESCRIPTION), json.dumps(content, indent=1) + "\n")
     storage.write_text(storage.join(export.out, SUCCESS), "")
     return content
@@ -120,10 +108,3 @@ def describe(export: Export, form: Format) -> dict[str, object]:
         **export.content,
         **form.content,
     }
-
-
-def _items(shards: list[ShardExport]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for shard in shards:
-        counts[shard.split] += shard.items
-    return dict(counts)

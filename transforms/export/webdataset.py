@@ -1,11 +1,10 @@
 """WebDataset: a tar file for each shard, some members for each item: `KEY.FIELD.EXTENSION`."""
 
 import io
-import itertools
 import tarfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +70,8 @@ def contents(column: ItemField, items: Items) -> Iterator[tuple[str, bytes]]:
         for number in np.asarray(values).tolist():
             yield f"{name}.cls", str(number).encode()
     else:
-        for array in _arrays(column, values):
+        arrays = np.split(values.values, values.edges[1:-1]) if isinstance(values, Ragged) else values
+        for array in arrays:
             yield f"{name}.npy", npy(array)
 
 
@@ -85,14 +85,6 @@ def extension_of(data: bytes, content: str) -> str:
     except UnicodeDecodeError:
         return "bin"
     return "txt"
-
-
-def _arrays(column: ItemField, values: Any) -> Iterator[np.ndarray]:
-    if not isinstance(values, Ragged):
-        yield from values
-        return
-    for first, end in itertools.pairwise(values.edges.tolist()):
-        yield values.values[first:end]
 
 
 def npy(array: np.ndarray) -> bytes:

@@ -12,6 +12,7 @@ from beamfeed.transforms.sources.record_block import Ragged, Values
 
 MOST_NAMED = 100  # parts of an answer that get a column each; more are one column of lists
 PLACES = 2  # columns of a row's place say where it is: its file and its number there; the others are kept
+_KINDS = ("probabilities", "class", "forecast", "reconstruction")  # what names of answers end with
 Columns = dict[str, pa.Array]
 
 
@@ -77,7 +78,7 @@ def _key(field: Field, value: Values) -> pa.Array:
         entries = pa.array(value.values) if isinstance(value.values, np.ndarray) else value.values
         return pa.ListArray.from_arrays(pa.array(value.edges.astype(np.int32)), entries)
     if isinstance(value, pa.Array):
-        return _text(value) if field.width == 1 else _lists(_text(value), field.width)
+        return _text(value) if field.width == 1 else pa.FixedSizeListArray.from_arrays(_text(value), field.width)
     if field.classes:
         return pa.array(field.classes).take(pa.array(value.reshape(-1)))
     return _listed(value) if field.time is None else _times(value, field.time)
@@ -113,10 +114,8 @@ def answer_columns(
     columns: Columns = {}
     # Numbers before lists, and by name: each process that loads a model gets its outputs in another order.
     for name, answer in sorted(answers.items(), key=lambda item: (item[1].ndim, item[0])):
-        kind, prefix = name, ""
-        for known in ("probabilities", "class", "forecast", "reconstruction"):
-            if name.endswith(known):
-                kind, prefix = known, name.removesuffix(known)
+        kind = next((known for known in _KINDS if name.endswith(known)), name)
+        prefix = name.removesuffix(kind)
         if kind == "probabilities":
             classes = [name.decode(errors="replace") for name in description[f"{prefix}classes"].tolist()]
             columns |= _parts(f"{prefix}probability", answer, classes, name)
@@ -157,11 +156,7 @@ def _listed(values: np.ndarray) -> pa.Array:
         return _text(pa.array(values.reshape(-1).astype(object), pa.binary()))
     flat = pa.array(np.ascontiguousarray(values).reshape(-1))
     width = values.size // max(1, len(values)) if values.ndim > 1 else 1
-    return flat if width == 1 else _lists(flat, width)
-
-
-def _lists(flat: pa.Array, width: int) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(flat, width)
+    return flat if width == 1 else pa.FixedSizeListArray.from_arrays(flat, width)
 
 
 def join(keys: Columns, answers: Columns) -> pa.RecordBatch:

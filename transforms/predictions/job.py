@@ -23,10 +23,9 @@ def job_of_files(job: Job, files: Sequence[str], manifest: Manifest, raw: RawVal
     """
     source: dict[str, object] = {"files": files[0] if len(files) == 1 else list(files), "max_assets": None}
     fields = type(job.source).model_fields
-    if "features" in fields:  # as a glob would take the columns of labels, too
-        source["features"] = manifest.features
-    source |= {name: {} for name in ("outputs", "weights") if name in fields}
-    source |= {name: None for name in ("key",) if name in fields}
+    # A glob would take the columns of labels, too, as features.
+    instead: dict[str, object] = {"features": manifest.features, "outputs": {}, "weights": {}, "key": None}
+    source |= {name: value for name, value in instead.items() if name in fields}
     if "time" in fields and not fields["time"].is_required():  # of tables, which are split by it alone
         source["time"] = None
     everything = {"train": 0.0, "eval": 0.0, "test": 1.0}

@@ -20,11 +20,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
-DESCRIBING = (
-    "features",
-    "inputs",
-    "columns",
-)  # signatures by which a model describes itself; each model has one of them
+DESCRIBING = ("features", "inputs", "columns")  # signatures by which a model describes itself; each has one of them
 ASSET = "asset"  # an argument where each asset has a scale of its own
 CALL_BYTES = 1 << 18, 1 << 20, 1 << 22  # of what a model is given at a time, decoded: the fastest is found
 CALL_WINDOWS = 16, 16_384  # at least and at most

@@ -91,14 +91,12 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
 
 def _part(values: Values, part: slice, count: int) -> Values:
     """Those of some of the items."""
-    if not isinstance(values, Ragged):
-        width = len(values) // count
-        return values[part] if width == 1 else values[part.start * width : part.stop * width]
     of_one = len(values) // count
     some = slice(part.start * of_one, part.stop * of_one)
+    if not isinstance(values, Ragged):
+        return values[some]
     edges = values.edges
-    first, end = int(edges[some.start]), int(edges[some.stop])
-    return Ragged(values.values[first:end], values.lengths[some])
+    return Ragged(values.values[edges[some.start] : edges[some.stop]], values.lengths[some])
 
 
 def write_described(
@@ -180,11 +178,6 @@ class Written:
 
     name: str
     counts: Counter[str]
-
-    @property
-    def total(self) -> tuple[str, int]:
-        """Its name, and how many it has in all."""
-        return self.name, self.counts.total()
 
 
 @dataclass(frozen=True)

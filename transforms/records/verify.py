@@ -14,7 +14,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.records.examples import Features, Records, count_entries, features_of, find_lists
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
-from beamfeed.contract.records.pieces import find_numbers
+from beamfeed.contract.records.pieces import add_up, find_numbers
 from beamfeed.contract.records.verify import differences, measure_shard
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.records.tfrecord import Written
@@ -69,9 +69,7 @@ def _lengths_of_lists(records: Records, features: Features) -> dict[str, np.ndar
         lists = find_lists(records, features)
         counts = {feature.key: count_entries(lists, feature) for feature in features}
         for name in [name for name in counts if name.endswith(LENGTHS)]:
-            lengths, of_record = find_numbers(lists.buffer, lists.pieces[name])
-            edges, ends = np.concatenate([[0], np.cumsum(lengths)]), np.cumsum(of_record)
-            counts[f"{name}.sum"] = edges[ends] - edges[ends - of_record]
+            counts[f"{name}.sum"] = add_up(*find_numbers(lists.buffer, lists.pieces[name]))
     except (ValueError, UserError) as error:
         raise JobFailed(f"a record is not as it was encoded: {error}") from None
     return counts

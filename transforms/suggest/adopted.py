@@ -1,7 +1,6 @@
 """The job file that trains on an adopted dataset: with the model that takes its inputs as they are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract.config.job import TrainingJob
@@ -14,27 +13,13 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.suggest.draft import Key, comment, render
 from beamfeed.transforms.suggest.images import LEAST, image_side, residual_stem
 from beamfeed.transforms.suggest.shared import train_key
+from beamfeed.transforms.suggest.windowing import Schedule
 
 NO_TARGET = "--job: a model needs something to predict; give --target NAME, one of the features"
 Sizes = Mapping[str, Sequence[tuple[int, int]]]
 
 
-@dataclass(frozen=True)
-class FirstModel:
-    """What a job file says of the model.
-
-    Attributes:
-      model: the section `train.model`.
-      inputs: the section `train.inputs`.
-    """
-
-    model: dict[str, Any]
-    inputs: dict[str, Any]
-
-    @property
-    def is_own(self) -> bool:
-        """Whether none of Beamfeed's own takes the inputs, and the user has to write one."""
-        return "class" in self.model
+_OWN = "my_package.models:MyModel"  # a model that a user writes, where none of Beamfeed's own takes the inputs
 
 
 def job_text(manifest: Manifest, out: str, workdir: str, name: str, sizes: Sizes | None = None) -> str:
@@ -58,19 +43,23 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str, sizes: Sizes
         raise UserError("--job: no feature is an input of a model; give --input NAME")
     goals = [{"name": "classify" if field.classes else "regress", "target": field.name} for field in targets]
     task = goals[0] if len(goals) == 1 else {"outputs": dict(zip(_outputs(targets), goals, strict=True))}
-    chosen = first_model(inputs, sizes or {})
-    learns = [Key("task", task), *([Key("inputs", chosen.inputs)] if chosen.inputs else [])]
+    model, decoded = first_model(inputs, sizes or {})
+    learns = [Key("task", task), *([Key("inputs", decoded)] if decoded else [])]
+    names = ", ".join(f"{field.name} ({field.content or field.dtype} {field.shape_text})" for field in inputs)
+    remark = f"Of the inputs {names}."
+    if "class" in model:
+        remark = f"The inputs are {names}: write your own model class, see docs/own_model.md."
     rows = manifest.splits["train"].windows
     parts = [
         Key("name", manifest.name),
         Key("output", {"path": out}, tail="where the dataset is; nothing is written there"),
         train_key(
-            Key("model", chosen.model, (_remark(chosen, inputs),)),
+            Key("model", model, (remark,)),
             learns,
             choose_batch(rows),
             workdir,
+            Schedule(epochs=10),
             trains=f"{rows:,} rows train",
-            epochs=10,
         ),
     ]
     head = comment(f"Trains on the TFRecords of {out}, which were adopted: beamfeed train {name}")
@@ -86,16 +75,8 @@ def _outputs(targets: list[Field]) -> list[str]:
     return names if fine else [f"output_{number}" for number, _ in enumerate(names)]
 
 
-def _remark(chosen: FirstModel, inputs: Sequence[Field]) -> str:
-    """What is said of the model."""
-    names = ", ".join(f"{field.name} ({field.content or field.dtype} {field.shape_text})" for field in inputs)
-    if chosen.is_own:
-        return f"The inputs are {names}: write your own model class, see docs/own_model.md."
-    return f"Of the inputs {names}."
-
-
-def first_model(inputs: Sequence[Field], sizes: Sizes) -> FirstModel:
-    """A model that takes these inputs.
+def first_model(inputs: Sequence[Field], sizes: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The sections `train.model` and `train.inputs` of a model that takes these inputs.
 
     Args:
       inputs: all that a model gets.
@@ -109,14 +90,14 @@ def first_model(inputs: Sequence[Field], sizes: Sizes) -> FirstModel:
         least = min([*sides.values(), *map(_shorter, raw)])
         stem = residual_stem(least)
         model: dict[str, Any] = {"name": "residual"} | ({"stem": stem} if stem > 1 else {})
-        return FirstModel(model, {field.name: decoded.get(field.name, {}) for field in inputs if field not in dense})
+        return model, {field.name: decoded.get(field.name, {}) for field in inputs if field not in dense}
     if not sides and all(map(_is_dense, inputs)):
-        return FirstModel({"name": "tabular"}, {})
+        return {"name": "tabular"}, {}
     if not sides and all(_is_dense(field) or _are_words(field) for field in inputs):
-        return FirstModel({"name": "text"}, {})
+        return {"name": "text"}, {}
     if all(field.name in sides or _is_number(field) for field in inputs):
-        return FirstModel({"name": "multi_input"}, decoded)
-    return FirstModel({"class": "my_package.models:MyModel"}, decoded)
+        return {"name": "multi_input"}, decoded
+    return {"class": _OWN}, decoded
 
 
 def _shorter(image: Field) -> int:

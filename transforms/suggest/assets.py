@@ -74,21 +74,20 @@ def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None
         return _by_column(sample, options.asset, "as --asset says")
     able = _able(columns, () if time is None else time.columns)
     for column in able:
-        if tokens(column.name)[-1:] and tokens(column.name)[-1] in _LAST and _NAMES & {*tokens(column.name)}:
+        if {*tokens(column.name)[-1:]} & _LAST and _NAMES & {*tokens(column.name)}:
             named = _by_column(sample, column.name)
             if time is None or _rising(time, named.groups) >= _MOSTLY:
                 return named
     by_path = _by_path(sample)
-    if time is None or by_path.column is not None:
+    if time is None:
         return by_path
     if survey(time, by_path.groups).repeated > _TWICE and (grouped := _by_values(sample, able, time)) is not None:
         return grouped
-    if (rising := _rising(time, by_path.groups)) == 1:
-        return by_path
-    for column in able[:1]:
-        rises = _rising(time, (numbered := _by_column(sample, column.name)).groups) if column.name == "f0" else 0.0
-        if rises > max(rising, _MOSTLY):
-            return numbered  # a file without names, whose first column is the number of a unit
+    rising = _rising(time, by_path.groups)
+    if able and able[0].name == "f0":  # a file without names, whose first column is the number of a unit
+        numbered = _by_column(sample, "f0")
+        if _rising(time, numbered.groups) > max(rising, _MOSTLY):
+            return numbered
     return by_path if time.sure or rising >= _MOSTLY else None
 
 
@@ -143,9 +142,10 @@ def _path_section(paths: Sequence[str]) -> tuple[dict[str, Any], str]:
     folders = [path.rpartition("/")[0] for path in paths]
     stems = [TimeseriesSource.stem(path) for path in paths]
     if len(set(folders)) > 1 and all(_PARTS.fullmatch(stem) for stem in stems):
-        return {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}, "each folder is one, of files such as " + stems[
-            0
-        ]
+        return {
+            "from": "path",
+            "pattern": "(?P<asset>[^/]+)/[^/]+$",
+        }, f"each folder is one, of files such as {stems[0]}"
     section = {"from": "path"}
     try:
         check_stems(paths, AssetFrom.model_validate(section))

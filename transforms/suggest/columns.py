@@ -56,6 +56,15 @@ class Column:
         return self.distinct == 1 and self.rows > 1
 
     @property
+    def useless(self) -> str:
+        """Why no model learns from it, whatever it is; empty where one may."""
+        if self.kind in OTHERS:
+            return OTHERS[self.kind]
+        if self.constant:
+            return f"always {self.example:g}" if isinstance(self.example, float) else f"always {self.example}"
+        return f"{self.missing:.0%} missing" if self.missing > MOSTLY_MISSING else ""
+
+    @property
     def identity(self) -> bool:
         """Whether it names rows or counts them: by its values, and by its name where these leave it open."""
         if self.kind == "text" and self.words < _PROSE:

@@ -2,19 +2,29 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import Unsure, iter_batches
-from beamfeed.transforms.suggest.look import Every
+from beamfeed.transforms.suggest.look import every_column
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.times import Time, read_ticks
 
-DAY = 86_400 * 10**9
 _NEARLY = 0.99  # of the rows; of the others a zone may be another one
 _READ = 64 << 20  # bytes of files, up to which the times of all rows are read
+_PARTS = {
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+    "weekday": pc.day_of_week,  # Monday is 0
+    "weekday from Sunday on": partial(pc.day_of_week, week_start=7),
+}
 
 
 def plain_times(times: Sequence[Time]) -> dict[str, Time]:
@@ -28,15 +38,10 @@ def plain_times(times: Sequence[Time]) -> dict[str, Time]:
 
 def date_parts(time: Time) -> list[str]:
     """The parts of a date that are not the same in all sampled rows."""
-    ticks = _valid_ticks(time)
-    months = ticks.astype("datetime64[ns]").astype("datetime64[M]")
-    first = (months.astype("datetime64[ns]").astype(np.int64) == ticks).all()  # days that stand for months
-    parts = {
-        "hour": ticks % DAY // (DAY // 24),
-        "weekday": ticks[:0] if first else ticks // DAY % 7,
-        "month": months.astype(np.int64) % 12,
-    }
-    return [name for name, values in parts.items() if len(np.unique(values)) > 1]
+    times = _instants(time)
+    are_months = pc.all(pc.equal(pc.floor_temporal(times, unit="month"), times)).as_py()
+    names = ("hour", "month") if are_months else ("hour", "weekday", "month")  # days that stand for months have no day
+    return [name for name in names if len(_PARTS[name](times).unique()) > 1]
 
 
 def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
@@ -49,20 +54,11 @@ def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
     if time.units.kind != "timestamp":
         return None
     values = np.concatenate([values[valid] for values, valid in zip(columns, time.valid, strict=True)])
-    ticks = _valid_ticks(time)
-    instants = ticks.astype("datetime64[ns]")
-    years, months, days = (instants.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "YMD")
-    parts = {
-        "year": years + 1970,
-        "month": months % 12 + 1,
-        "day": days - months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + 1,
-        "hour": ticks % DAY // (DAY // 24),
-        "weekday": (days + 3) % 7,  # from Monday on
-        "weekday from Sunday on": (days + 4) % 7,
-    }
-    varied = {name: part for name, part in parts.items() if len(np.unique(part)) > 1}
-    for name, part in varied.items():
-        if (values == part).mean() > _NEARLY or (name.startswith("weekday") and (values == part + 1).mean() > _NEARLY):
+    times = _instants(time)
+    for name, part_of in _PARTS.items():
+        part = part_of(times).to_numpy()
+        begins = (0, 1) if name.startswith("weekday") else (0,)
+        if len(np.unique(part)) > 1 and any((values == part + begin).mean() > _NEARLY for begin in begins):
             return name
     return None
 
@@ -70,8 +66,8 @@ def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
 def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:
     """Times before which eight and nine tenths of the rows are, as a job file has them; None where they are too few."""
     ticks = np.sort(_every(sample, time))
-    units: tuple[tuple[Literal["D", "s"], int], ...] = (("D", DAY), ("s", 10**9))
-    for unit, size in units:
+    units: dict[Literal["D", "s"], int] = {"D": 86_400 * 10**9, "s": 10**9}
+    for unit, size in units.items():
         starts = ticks // size
         cuts = [int(np.quantile(starts, share, method="higher")) for share in (0.8, 0.9)] if len(starts) else [0, 0]
         parts = np.diff(np.searchsorted(starts, cuts), prepend=0, append=len(starts))
@@ -81,21 +77,22 @@ def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:
     return None
 
 
-def _valid_ticks(time: Time) -> np.ndarray:
-    return np.concatenate([ticks[valid] for ticks, valid in zip(time.ticks, time.valid, strict=True)])
+def _instants(time: Time) -> pa.Array:
+    """The sampled times."""
+    return pa.array(np.concatenate(time.known)).cast(pa.timestamp("ns"))
 
 
 def _every(sample: Sample, time: Time) -> np.ndarray:
     """The times of all rows, int64; of many files, those of the sampled ones."""
     is_complete = len(sample.tables) == len(sample.files) and all(sampled.whole for sampled in sample.tables)
     if is_complete or sum(file.size for file in sample.files) > _READ:
-        return _valid_ticks(time)
+        return np.concatenate(time.known)
     (name,) = time.columns
     types = {name: sample.types[name]}
     read = []
     for file in sample.files:
         with suppress(BadInput, Unsure):
-            for _, _, batch in iter_batches(file.path, Every(types, sample.text), [name]):
+            for _, _, batch in iter_batches(file.path, every_column(types, sample.text), [name]):
                 ticks, valid = read_ticks(time.units, batch.column(0))
                 read.append(ticks[valid])
     return np.concatenate(read)

@@ -10,12 +10,12 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches, look_at
+from beamfeed.transforms.sources.readers import BAD, TextOptions, Unsure, is_csv, iter_batches, look_at
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.readers.excerpt import spread
-from beamfeed.transforms.suggest.look import Every, read_rows, types_of
+from beamfeed.transforms.suggest.look import every_column, read_rows, types_of
 
 _YEARS = 8  # columns, from which on years in the first line are their names
 _ROW = "row"  # what a first column without a name is called
@@ -44,7 +44,9 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     except Unsure as unsure:
         if unsure.contradicts or csv.decimal != "auto":
             return None
-        mark = min(".,", key=lambda mark: _lost(path, csv, decimal=mark))
+        counts = {mark: _bad_rows(path, csv.model_copy(update={"decimal": mark})) for mark in ".,"}
+        shares = {mark: (lost / rows if rows else 1.0, texts) for mark, (rows, lost, texts) in counts.items()}
+        mark = min(shares, key=shares.__getitem__)
         text = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
         return "decimal", mark, f"CHECK THIS: {path}: {text}."
     except BadInput as bad:
@@ -52,12 +54,14 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     unquoted = _without_quotes(path, csv)
     if unquoted is not None:
         return unquoted
-    if look.dialect is None:
+    if look.dialect is None or csv.header != "auto":
         return None
-    if csv.header == "auto" and _first_row_is_years(path, look.dialect):
-        return "header", True, "The first line holds years in succession, so it is taken for names of columns."
+    if look.dialect.header_line is None:
+        is_named = _first_row_is_years(path, look.dialect)
+        why = "The first line holds years in succession, so it is taken for names of columns."
+        return ("header", True, why) if is_named else None
     read = read_rows(path, types_of([look]), options)
-    if csv.header == "auto" and read is not None and _names_are_values(look, read.table):
+    if read is not None and _names_are_values(read.table):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
     return None
 
@@ -74,69 +78,54 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
         return None
     if dialect is None:
         return None
-    named = _cells(path, dialect, int(counts[2]) - 1)
+    named = cells_of(path, dialect, int(counts[2]) - 1)
     names = [_ROW, *(name.strip() for name in named)]
     if len(names) != int(counts[1]) or len(set(names)) < len(names):
         return None
     return "names", names, f"Rows begin with a value that has no name in the header: {_ROW}."
 
 
-def _names_are_values(look: Look, table: pa.Table) -> bool:
+def _names_are_values(table: pa.Table) -> bool:
     """Whether what was taken for the line of names is a row: one of its values comes back in its own column."""
-    if look.dialect is None or look.dialect.header_line is None:
-        return False
-    return any(
-        pa.types.is_string(table.schema.field(name).type) and name in table.column(name).unique().to_pylist()
-        for name in table.column_names
-    )
+    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
+    return any(name in table.column(name).unique().to_pylist() for name in texts)
 
 
 def _first_row_is_years(path: str, dialect: Dialect) -> bool:
     """Whether what was taken for a row has years that follow each other: names of columns."""
-    if dialect.header_line is not None:
-        return False
-    cells = _cells(path, dialect, dialect.first_line)
+    cells = cells_of(path, dialect, dialect.first_line)
     years = [int(cell) for cell in cells if re.fullmatch(r"(1[89]|2[01])\d\d", cell.strip())]
     steps = {after - year for year, after in pairwise(years)}
     return len(years) >= _YEARS and len(steps) == 1 and steps != {0}
 
 
-def _cells(path: str, dialect: Dialect, number: int) -> list[str]:
-    """The values of a line, from 0."""
+def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:
+    """The values of a line of a text, from 0."""
     start, _ = read_start(path, number + 1)
-    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[number]
-    return next(reader([line.rstrip("\r")], delimiter=dialect.delimiter, quotechar=dialect.quote or '"'))
+    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[number].rstrip("\r")
+    is_spaced = dialect.delimiter == " "
+    return next(reader([line], delimiter=dialect.delimiter, quotechar=dialect.quote or '"', skipinitialspace=is_spaced))
 
 
 def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:
     """Whether quotes are a part of the text: with them as quotes rows are lost, without them none is."""
     if csv.quote is None:
         return None
-    rows, lost = _bad_rows(path, csv)
-    plain_rows, plain_lost = _bad_rows(path, csv.model_copy(update={"quote": None}))
+    rows, lost, _ = _bad_rows(path, csv)
+    plain_rows, plain_lost, _ = _bad_rows(path, csv.model_copy(update={"quote": None}))
     if plain_rows - plain_lost > rows - lost and plain_lost <= lost:
         return "quote", None, f"Quotes are a part of the text: as quotes {plain_rows - rows + lost} rows would be lost."
     return None
 
 
-def _lost(path: str, csv: Csv, **keys: str) -> tuple[float, int]:
-    """The fraction of rows that cannot be read with these keys, and how many columns then hold text."""
-    more = csv.model_copy(update=keys)
-    rows, lost = _bad_rows(path, more)
-    try:
-        types = look_at(path, TextOptions(more, lenient=True)).schema.types
-    except (BadInput, Unsure):
-        return 1.0, 0
-    return lost / rows if rows else 1.0, sum(map(pa.types.is_string, types))
-
-
-def _bad_rows(path: str, csv: Csv) -> tuple[int, int]:
-    """How many rows the beginning of a text has, and how many of them cannot be read."""
+def _bad_rows(path: str, csv: Csv) -> tuple[int, int, int]:
+    """Rows of the beginning of a text, how many of them cannot be read, and how many columns hold text."""
     options = TextOptions(csv, lenient=True)
     try:
         look = look_at(path, options)
         types = types_of([look])
-        _, _, batch = next(iter_batches(path, Every(types, options), [*types, BAD]))
+        _, _, batch = next(iter_batches(path, every_column(types, options), [*types, BAD]))
     except (BadInput, Unsure, StopIteration):
-        return 0, 0
-    return batch.num_rows, batch.num_rows - batch.column(batch.schema.names.index(BAD)).null_count
+        return 0, 0, 0
+    lost = batch.num_rows - batch.column(batch.schema.names.index(BAD)).null_count
+    return batch.num_rows, lost, sum(map(pa.types.is_string, look.schema.types))

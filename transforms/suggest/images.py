@@ -11,9 +11,11 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
-from beamfeed.transforms.suggest.shared import Places, named_splits, output_keys, train_key
+from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, train_key
+from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
@@ -62,11 +64,11 @@ def find_images(folder: str, *, surely: bool = False) -> ImageFolder | None:
         tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
     if not images or (len(tables) > len(images) and not surely):
         return None
-    names = [storage.below(file.path, [folder]) for file in images]
+    tops = {storage.below(file.path, [folder]).rpartition("/")[0].partition("/")[0] for file in images}
     return ImageFolder(
         tuple(images),
         dict(sorted(Counter(f"/{file.path}".rsplit("/", 2)[-2] for file in images).items())),
-        _parts(names),
+        named_splits(tops),
         tuple(file.path for file in tables if not file.path.lower().endswith(".txt")),
         _sizes(images),
     )
@@ -80,11 +82,6 @@ def _sizes(images: Sequence[FileStat]) -> tuple[tuple[int, int], ...]:
             header = read_header(opened.read(_HEAD))
             sizes.append((header.height, header.width))
     return tuple(sizes)
-
-
-def _parts(names: Sequence[str]) -> dict[str, list[str]]:
-    """The first folders by split, where every image is in one that says it."""
-    return named_splits({name.partition("/")[0] for name in names}) if all("/" in name for name in names) else {}
 
 
 def residual_stem(side: int) -> int:
@@ -104,16 +101,15 @@ def image_side(sizes: Sequence[tuple[int, int]]) -> int:
 
 def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]:
     """The sections of the job file."""
-    count = len(images.files)
     source = [
         Key("kind", "image", tail="beamfeed schema lists the kinds"),
-        Key("files", folder, tail=f"{count:,} image{'s' if count > 1 else ''}"),
+        Key("files", folder, tail=counted(len(images.files), "image")),
     ]
     return [
         Key("source", tuple(source), ("What the files hold.",)),
         *_label(images),
         *_split(images),
-        *output_keys(places),
+        output_key(places),
         *_train(images, places),
         Remark(
             "Records hold the files as they are. To store all images at one size, give source one of",
@@ -154,8 +150,8 @@ def _train(images: ImageFolder, places: Places) -> list[Part]:
             [Key("task", {"name": "classify"}), Key("inputs", (Key("image", image),))],
             choose_batch(rows),
             places.model,
+            Schedule(patience=5 if len(images.files) >= _SPLIT else None),
             trains=f"about {round(rows):,} images train",
-            patience=5 if len(images.files) >= _SPLIT else None,
         )
     ]
 
@@ -163,7 +159,7 @@ def _train(images: ImageFolder, places: Places) -> list[Part]:
 def _split(folder: ImageFolder) -> list[Part]:
     if folder.parts:
         return [Key("split", {"by": "column", "column": "top_folder", **folder.parts}, tail="as the folders say")]
-    few = len(folder.files) < _SPLIT
-    parts = {"train": 1.0, "eval": 0.0, "test": 0.0} if few else {"train": 0.8, "eval": 0.1, "test": 0.1}
-    tail = f"too few images to hold some out: {len(folder.files)}" if few else "each image by a hash of its path"
-    return [Key("split", {"by": "row", **parts}, tail=tail)]
+    if len(folder.files) < _SPLIT:
+        tail = f"too few images to hold some out: {len(folder.files)}"
+        return [Key("split", {"by": "row", **ALL_TRAIN}, tail=tail)]
+    return [Key("split", {"by": "row", **HELD_BACK}, tail="each image by a hash of its path")]

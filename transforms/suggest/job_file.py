@@ -9,19 +9,18 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.text import counted
 from beamfeed.transforms.suggest.columns import Column, describe
-from beamfeed.transforms.suggest.draft import Key, Part, comment, printable, render
-from beamfeed.transforms.suggest.images import ImageFolder, draft_images, find_images
+from beamfeed.transforms.suggest.draft import Key, comment, printable, render
+from beamfeed.transforms.suggest.images import draft_images, find_images
 from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
 from beamfeed.transforms.suggest.series import Series, draft_series, find_series, shape_series
-from beamfeed.transforms.suggest.shared import Places, choose_places
+from beamfeed.transforms.suggest.shared import choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
 from beamfeed.transforms.suggest.times import Time, find_times
 from beamfeed.transforms.suggest.wide import find_wide
 from beamfeed.transforms.suggest.windowing import LONGEST
-
-NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -56,40 +55,34 @@ class Suggestion:
     @property
     def text(self) -> str:
         """Of the job file."""
-        if self.problems is None:
-            works = "`beamfeed check` says whether it runs as it is. "
-        else:
+        works = "`beamfeed check` says whether it runs as it is. "
+        if self.problems is not None:
             works = "" if self.problems else "It runs as it is. "
-        note = f"{works}Its values were guessed from {self.guessed}; review them, and change what you know better."
+        note = f"Its values were guessed from {self.guessed}; review them, and change what you know better."
         lines = [f"A first job file for {self.folder}, written by `beamfeed init`.", "", f"  {self.command}", ""]
         if self.problems:
             lines += ["It does not run as it is:", *(f"  {line}" for line in self.problems), ""]
-        head = [
-            f"# {printable(line)}".rstrip() if not line.startswith("  ") else f"#   {printable(line)}" for line in lines
-        ]
-        return "\n".join([*head, *comment(f"{note} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
+        head = [f"# {'  ' if line.startswith('  ') else ''}{printable(line)}".rstrip() for line in lines]
+        notes = comment(f"{works}{note} `beamfeed schema` describes every key.")
+        return "\n".join([*head, *notes, "", self.body])
 
     @property
     def to_try(self) -> Job:
         """The job with a category in the place of each text, whose words TensorFlow would count."""
         job: dict[str, Any] = parse_document(self.text, self.name, list(Job.model_fields)).data
-        features = {
-            name: {"type": "categorical", "column": section.get("column", name), "hash": 2}
-            if _is_text(section)
-            else section
-            for name, section in job.get("features", {}).items()
-        }
-        if any(map(_is_text, job.get("features", {}).values())):
-            train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
-            job |= {"features": features} | train
+        features = job.get("features", {})
+        texts = {name: value for name, value in features.items() if isinstance(value, dict) and value["type"] == "text"}
+        if texts:
+            features |= {
+                name: {"type": "categorical", "column": text.get("column", name), "hash": 2}
+                for name, text in texts.items()
+            }
+            if "train" in job:
+                job["train"]["model"] = {"name": "tabular"}
         return Job.model_validate(job)
 
 
-def _is_text(feature: Any) -> bool:
-    return isinstance(feature, dict) and feature["type"] == "text"
-
-
-def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, longest: int = LONGEST) -> Suggestion:
+def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), longest: int = LONGEST) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:
@@ -103,11 +96,13 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, 
     """
     places = choose_places(folder)
     images = find_images(folder, surely=options.kind == "image") if options.kind in (None, "image") else None
+    length = None
     if images is not None:
         options.check_images()
-        body = _body(draft_images(images, folder, places), places)
+        draft, trains = draft_images(images, folder, places), images.trains
         guessed = "names of files, and the sizes of some"
-        suggestion = Suggestion(folder, name, body, guessed, _about_images(images), images.trains)
+        label = "label folder" if images.labelled else "no label found"
+        about = f"images: {counted(len(images.files), 'file')}, {label}" + ("" if trains else "; it only preprocesses")
     elif options.kind == "image":
         raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
     else:
@@ -115,39 +110,29 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = NO_OPTIONS, 
         options.check(list(sample.types))
         sample, content = _look(sample, options)
         guessed = f"the beginnings of {len(sample.looks)} of {len(sample.files):,} files"
-        about, length = _about(sample, content), None
+        about = _about(sample, content)
         if isinstance(content, Series):
             shape = shape_series(sample, content, longest)
-            draft, length = draft_series(sample, content, shape, places), shape.length
+            draft, trains, length = draft_series(sample, content, shape, places), True, shape.length
         else:
-            draft = draft_table(sample, content, places)
-        suggestion = Suggestion(folder, name, _body(draft, places), guessed, about, _trains(content), length)
+            draft, trains = draft_table(sample, content, places), content.label is not None
+    body = "\n".join(render([part]) for part in [Key("name", places.name), *draft])
+    suggestion = Suggestion(folder, name, body, guessed, about, trains, length)
     parse_job(suggestion.text, name=name)  # what is written must be a job file
     return suggestion
-
-
-def _body(draft: Sequence[Part], places: Places) -> str:
-    return "\n".join(render([part]) for part in [Key("name", places.name), *draft])
-
-
-def _about_images(images: ImageFolder) -> str:
-    count, label = len(images.files), "label folder" if images.labelled else "no label found"
-    alone = "" if images.trains else "; it only preprocesses"
-    return f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}"
 
 
 def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
     wide = find_wide(sample, options)
     if wide is not None:
-        columns = describe([sampled.table for sampled in wide.sample.tables])
-        series = find_series(wide.sample, columns, wide.times, wide.options)
+        rows, asked, time = wide
+        series = find_series(rows, describe([sampled.table for sampled in rows.tables]), [time], asked)
         if series is not None:
             why = series.assets.why if options.asset else "a row holds the series of one"
-            return wide.sample, replace(series, assets=replace(series.assets, why=why))
+            return rows, replace(series, assets=replace(series.assets, why=why))
     columns, times, series = _rows_of(sample, options)
-    time = None if series is None else series.time
-    lines = trailing_rows(sample, None if time is None else time.valid)
+    lines = trailing_rows(sample, None if series is None or series.time is None else series.time.valid)
     if lines:
         sample = with_footer(sample, lines)
         columns, times, series = _rows_of(sample, options)
@@ -161,22 +146,12 @@ def _rows_of(sample: Sample, options: Options) -> tuple[dict[str, Column], list[
     return columns, times, find_series(sample, columns, times, options)
 
 
-def _trains(content: Series | Table) -> bool:
-    return isinstance(content, Series) or content.label is not None
-
-
 def _about(sample: Sample, content: Series | Table) -> str:
-    files = f"{len(sample.files):,} file{'s' if len(sample.files) > 1 else ''}"
+    files, learned = counted(len(sample.files), "file"), counted(len(content.features), "column")
     if isinstance(content, Series):
-        number, columns = len(content.assets.names), len(content.features)
         more = "" if content.assets.every else " or more"
-        learned = f"{columns} column{'s' if columns > 1 else ''} to learn from"
-        return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {learned}"
-    alone = "so it only preprocesses"
-    label = (
-        f"no label {'wanted' if content.declined else 'is sure'}, {alone}"
-        if content.label is None
-        else f"label {content.label.name}"
-    )
-    columns = len(content.features)
-    return f"a table: {files}, {columns} column{'s' if columns > 1 else ''} to learn from, {label}"
+        number = len(content.assets.names)
+        return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {learned} to learn from"
+    label = "no label wanted" if content.declined else "no label is sure"
+    label = f"{label}, so it only preprocesses" if content.label is None else f"label {content.label.name}"
+    return f"a table: {files}, {learned} to learn from, {label}"

@@ -63,17 +63,9 @@ class Choice:
       candidates: columns that may be meant, the likeliest first.
     """
 
-    label: Column | None
-    why: str
-    candidates: tuple[Column, ...]
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """The first and the last column of a table but for those that name rows, never change or are texts; or None."""
-
-    first: Column | None
-    last: Column | None
+    label: Column | None = None
+    why: str = ""
+    candidates: tuple[Column, ...] = ()
 
 
 def named_label(column: Column) -> bool:
@@ -105,6 +97,16 @@ def classifies(column: Column) -> bool:
     return column.kind in ("bool", "text") or (column.whole and column.distinct <= CLASSES)
 
 
+def task_of(column: Column) -> str:
+    """What learns a label."""
+    return "classify" if classifies(column) else "regress"
+
+
+def label_keys(column: Column, **more: str) -> dict[str, str]:
+    """The section `label` of a column."""
+    return {"column": column.name, **more} | ({"classes": "auto"} if classifies(column) else {})
+
+
 def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
     """The label of a table.
 
@@ -112,31 +114,29 @@ def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
       columns: of the files, as they stand there.
       options: what the user says.
     """
-    if options.label == NO_LABEL:
-        return Choice(None, "", ())
-    if options.label is not None:
-        return Choice(columns[options.label], "as --label says", ())
+    if options.label not in (None, NO_LABEL):
+        return Choice(columns[options.label], "as --label says")
     able = [column for column in columns.values() if _able(column) and column.name not in options.columns.values()]
-    if not able:
-        return Choice(None, "", ())
+    if options.label == NO_LABEL or not able:
+        return Choice()
     plausible = [column for column in columns.values() if not (column.identity or column.constant or column.prose)]
     # Whole numbers that all differ may name rows, whatever they are called.
-    first = next((column for column in plausible if not (column.whole and column.unique)), plausible[0])
-    ends = _Ends(*(column if column in able else None for column in (first, plausible[-1])))
-    scores = {column.name: _score(column, able, ends) for column in able}
+    begin = next((column for column in plausible if not (column.whole and column.unique)), plausible[0])
+    first, last = (column if column in able else None for column in (begin, plausible[-1]))
+    scores = {column.name: _score(column, able, first, last) for column in able}
     order = sorted(able, key=lambda column: -scores[column.name])
     best, score = order[0], scores[order[0].name]
     alone = not any(scores[column.name] == score for column in order[1:])
     # In the middle of a table a word such as `default` may be a feature, where the last column says yes or no.
-    contested = score < 3 and best is not ends.last and ends.last is not None and ends.last.distinct == 2
+    contested = score < 3 and best is not last and last is not None and last.distinct == 2
     if score >= _SURE and alone and not contested:
-        places = {id(ends.last): ", and as the last column", id(ends.first): ", and as the first column"}
-        return Choice(best, f"by its name{places.get(id(best), '')}", ())
+        place = ", and as the last column" if best is last else ", and as the first column" if best is first else ""
+        return Choice(best, f"by its name{place}")
     if score < _SURE and len(able) == 1 and _is_class_count(best) and any(column.prose for column in columns.values()):
-        return Choice(best, "the only column beside a text", ())
+        return Choice(best, "the only column beside a text")
     likely = [column for column in order if scores[column.name]]
     likely += [column for column in (able[-1], able[0]) if not scores[column.name]]
-    return Choice(None, "", tuple({column.name: column for column in likely}.values())[:_MOST_CANDIDATES])
+    return Choice(candidates=tuple({column.name: column for column in likely}.values())[:_MOST_CANDIDATES])
 
 
 def _able(column: Column) -> bool:
@@ -155,20 +155,27 @@ def _is_class_count(column: Column) -> bool:
     return column.distinct <= max(CLASSES, 2) and column.distinct * _OF_CLASS <= column.rows
 
 
-def _score(column: Column, able: Sequence[Column], ends: _Ends) -> float:
-    """How surely a column is the label: what its name says, and more where it stands first or last."""
+def _score(column: Column, able: Sequence[Column], first: Column | None, last: Column | None) -> float:
+    """How surely a column is the label: what its name says, and more where it stands first or last.
+
+    Args:
+      column: that may be it.
+      able: all that may be.
+      first: of the table but for columns that name rows, never change or are texts; None if it may not be it.
+      last: likewise.
+    """
     words = tokens(column.name)
     strength = _said_by_name(column, able)
-    if not strength and column is ends.last:
+    if not strength and column is last:
         spoken = bool({*words} & (_AMOUNTS | _LAST_AMOUNTS)) if _is_amount(column) else _odd_one_out(column, able)
         strength = 0.5 if spoken and not _is_axis(words, able) else 0.0  # such as `Chance of Admit`
-    if not strength and column is ends.first and column.kind == "text" and len(able) > _MANY_NUMBERS:
+    if not strength and column is first and column.kind == "text" and len(able) > _MANY_NUMBERS:
         numbers = all(
             other.kind == "number" and not _said_by_name(other, able) for other in able if other is not column
         )
         strength = 1.0 if numbers and not {*words} & _TRAITS else 0.0
-    place = 2.0 if column is ends.last else 1.0 if column is ends.first else 0.0
-    if column is ends.first and column.distinct == 2 and len(words) == 1:
+    place = 2.0 if column is last else 1.0 if column is first else 0.0
+    if column is first and column.distinct == 2 and len(words) == 1:
         place += 0.5  # such as `type`, of two kinds, before all that is known of them
     return strength + place if strength else 0.0
 

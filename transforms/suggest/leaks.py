@@ -74,11 +74,7 @@ def _same_order(values: np.ndarray, amounts: np.ndarray) -> bool:
     if fine.sum() < max(_CUT_ROWS, 0.5 * np.isfinite(amounts).sum()):
         return False
     ranks = [_ranks(values[fine]) for values in (values, amounts)]
-    spread = np.std(ranks[0]) * np.std(ranks[1])
-    return (
-        bool(spread)
-        and abs(float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)) >= _ORDER
-    )
+    return all(map(np.ptp, ranks)) and abs(float(np.corrcoef(ranks)[0, 1])) >= _ORDER
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.sample import column_types, look_at_sample, most_common
-from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches
+from beamfeed.transforms.sources.readers import BAD, Columns, Look, TextOptions, Unsure, is_csv, iter_batches
 
 ROWS = 20_000  # of a file, about, that are looked at
 _VALUES = 2_000_000  # in fewer rows of a file with many columns
@@ -36,33 +37,11 @@ class SampledFile:
     counted: bool
 
 
-@dataclass(frozen=True)
-class Every:
-    """Of files from which nothing is expected: all of their columns."""
-
-    types: dict[str, pa.DataType]
-    text: TextOptions
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.types)
-
-    @property
-    def optional(self) -> frozenset[str]:
-        return frozenset(self.types)
-
-    @property
-    def csv_types(self) -> dict[str, pa.DataType]:
-        return {name: _parsed(type_) for name, type_ in self.types.items()}
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Takes any."""
-
-
-def _parsed(type_: pa.DataType) -> pa.DataType:
-    """What a column of a text is parsed as: times stay text, so that one that is none does no harm."""
-    number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
-    return type_ if number else pa.string()
+def every_column(types: dict[str, pa.DataType], text: TextOptions) -> Columns:
+    """Of files from which nothing is expected: all of their columns. Times stay text: one that is none does no harm."""
+    plain = {name: type_ for name, type_ in types.items() if is_number(type_) and not pa.types.is_null(type_)}
+    parsed = dict.fromkeys(types, pa.string()) | plain
+    return Columns(list(types), parsed, text, frozenset(types))
 
 
 def look_at_files(
@@ -103,21 +82,22 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
     """The first rows of a file; None where it cannot be read. Rows of a text that cannot be read are left out."""
     batches: list[pa.RecordBatch] = []
     most = min(ROWS, max(1, _VALUES // max(1, len(types))))
-    rows, counted = 0, False
+    rows, kept, counted, ends = 0, 0, False, False
     with suppress(BadInput, Unsure):
-        rows_read = iter_batches(path, Every(types, text), [*types, BAD])
-        while sum(map(len, batches)) < most and (piece := next(rows_read, None)) is not None:
-            batches.append(piece[2])
-        rows = sum(map(len, batches))
-        # A block is parsed as a whole, and comes in batches of which the last alone is smaller than the first.
-        last = batches[-1:]
-        while last and len(last[0]) == len(batches[0]) and (piece := next(rows_read, None)) is not None:
-            last = [piece[2]]
-            rows += len(piece[2])
-        counted = next(rows_read, None) is None
+        for _, _, batch in iter_batches(path, every_column(types, text), [*types, BAD]):
+            if kept >= most and ends:
+                break
+            if kept < most:
+                batches.append(batch)
+                kept += len(batch)
+            rows += len(batch)
+            # A block is parsed as a whole, and comes in batches of which the last alone is smaller than the first.
+            ends = len(batch) != len(batches[0])
+        else:
+            counted = True
     if not batches:
         return None
     table = pa.Table.from_batches(
         [pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names) for batch in batches]
     )
-    return SampledFile(path, table, counted and rows == table.num_rows, max(rows, table.num_rows), counted)
+    return SampledFile(path, table, counted and rows == kept, rows, counted)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from beamfeed.contract.errors import UserError, near_miss
 
@@ -27,10 +28,9 @@ class Options:
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are named, by the option."""
-        named = {"label": self.label, "time": self.time, "asset": self.asset}
-        return {
-            option: name for option, name in named.items() if name is not None and (option, name) != ("label", NO_LABEL)
-        }
+        label = None if self.label == NO_LABEL else self.label
+        named = {"label": label, "time": self.time, "asset": self.asset}
+        return {option: name for option, name in named.items() if name is not None}
 
     def check(self, columns: Sequence[str]) -> None:
         """Raises UserError if a column that is named is none of these, or two options name one."""
@@ -38,10 +38,9 @@ class Options:
             if name not in columns:
                 has = f"the files have: {', '.join(columns)}"
                 raise UserError(f"--{option} {name}: is not a column of the files{near_miss(name, columns)} ({has})")
-        names = list(self.columns.values())
-        if twice := [name for name in names if names.count(name) > 1]:
-            first, second = [option for option, name in self.columns.items() if name == twice[0]][:2]
-            raise UserError(f"--{first} and --{second} are both {twice[0]}; a column is one of them")
+        for (first, name), (second, other) in combinations(self.columns.items(), 2):
+            if name == other:
+                raise UserError(f"--{first} and --{second} are both {name}; a column is one of them")
 
     def check_images(self) -> None:
         """Raises UserError where images have no such column."""

@@ -34,7 +34,7 @@ class Sample:
       looks: at the beginning of some, by path.
       tables: rows of some.
       types: of the columns that most files have.
-      rows: of each file, by path, as far as footers or whole files tell; else estimated by its size.
+      rows: of all files, as far as footers or whole files tell; of others estimated by their size.
       exact: whether `rows` is of footers alone, or of files that were read to their end.
       text: how texts are written.
       csv: what a job file must say of that.
@@ -48,7 +48,7 @@ class Sample:
     looks: dict[str, Look]
     tables: tuple[SampledFile, ...]
     types: dict[str, pa.DataType]
-    rows: dict[str, int]
+    rows: int
     exact: bool
     text: TextOptions
     csv: dict[str, object]
@@ -81,8 +81,8 @@ def take_sample(folder: str) -> Sample:
     return Sample(tuple(files), patterns, looks, tables, types, rows, exact, text, csv, tuple(remarks))
 
 
-def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[dict[str, int], bool]:
-    """Rows of each file, and whether all of them are counted."""
+def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[int, bool]:
+    """Rows of all files, and whether all of them are counted."""
     known = {table.path: table.rows for table in tables if table.counted}
     footers = [file.path for file in files if is_parquet(file.path) and file.path not in known][:COUNTED]
     with ThreadPoolExecutor(8) as pool:
@@ -91,8 +91,8 @@ def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[di
     rows = {table.path: table.rows for table in tables} | known
     bytes_ = sum(sizes[path] if path in known else min(sizes[path], BLOCK_BYTES) for path in rows)
     per_row = max(1.0, bytes_ / max(1, sum(rows.values())))
-    rows = {path: known.get(path) or max(rows.get(path, 0), round(size / per_row)) for path, size in sizes.items()}
-    return rows, len(known) == len(files)
+    every = (known.get(path) or max(rows.get(path, 0), round(size / per_row)) for path, size in sizes.items())
+    return sum(every), len(known) == len(files)
 
 
 def _footer_rows(path: str) -> int:
@@ -114,7 +114,7 @@ def with_footer(sample: Sample, lines: int) -> Sample:
         else sampled
         for sampled in sample.tables
     )
-    rows = {path: count - lines if is_csv(path) else count for path, count in sample.rows.items()}
+    rows = sample.rows - lines * sum(is_csv(file.path) for file in sample.files)
     return replace(sample, rows=rows, csv=csv, text=text, tables=tables, remarks=(*sample.remarks, remark))
 
 

@@ -15,14 +15,14 @@ from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
-from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
+from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import classifies, is_flag_of_label, named_label
+from beamfeed.transforms.suggest.label import is_flag_of_label, label_keys, named_label, task_of
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.shared import Places, csv_keys, describe_size, left_out, output_keys, train_key
+from beamfeed.transforms.suggest.shared import Places, csv_keys, file_keys, left_out, output_key, single, train_key
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
@@ -103,9 +103,8 @@ def find_series(
     # Without a time, columns of numbers in several files are taken for series; in one file for a table, unless dates
     # that are too far off say that its rows follow each other.
     counted = {name for name, column in columns.items() if counted_times(sample, column)}
-    numbers = all(
-        column.kind in ("number", "bool", "nothing") for name, column in columns.items() if name not in counted
-    )
+    others = [column for name, column in columns.items() if name not in counted]
+    numbers = all(column.kind in ("number", "bool", "nothing") for column in others)
     labels = options.label is not None or any(map(named_label, columns.values()))
     if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
@@ -126,12 +125,9 @@ def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
         return False
     if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and series.label):
         return True
-    words = [
-        column
-        for column in columns.values()
-        if column.kind == "text" and column.name in series.others and not column.constant
-    ]
-    ids = [column for column in columns.values() if column.identity and column.name in series.others]
+    others = [columns[name] for name in series.others]
+    words = [column for column in others if column.kind == "text" and not column.constant]
+    ids = [column for column in others if column.identity]
     if line.disordered and (series.label or words or ids):
         return False
     return line.steady >= STEADY or not (2 * len(words) > len(series.features) or len(ids) > 1)
@@ -140,27 +136,18 @@ def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
 def _series(
     sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets, options: Options
 ) -> Series | None:
-    keys = {*(() if time is None else time.columns), *([assets.column] if assets.column else [])}
-    labels = [column for column in columns.values() if named_label(column) and column.name not in keys]
-    label, learns = labels[0] if labels else None, options.label not in (None, NO_LABEL)
-    if learns:
-        label = columns[str(options.label)]
+    keys = {*(() if time is None else time.columns), assets.column}
+    tables = [sampled.table for sampled in sample.tables]
+    target = None if options.label in (None, NO_LABEL) else columns[options.label]
+    label = target or next((one for one in columns.values() if named_label(one) and one.name not in keys), None)
+    outlook = None if target is None else _outlook(tables, columns, target, time, assets)
     features: list[str] = []
     unused: dict[str, str] = {}
-    tables = [sampled.table for sampled in sample.tables]
-    outlook = _outlook(tables, columns, label, time, assets) if learns and label is not None else None
-    predicts = learns and outlook is None  # of a forecast, what was before is known
     for name, column in columns.items():
-        if name in keys or (predicts and label is not None and name == label.name):
+        if name in keys or (column is target and outlook is None):
             continue
-        if outlook is not None and label is not None and name == label.name:
-            features.append(name)
-            continue
-        why = _no_feature(column)
-        if why is None and is_flag_of_label(column, numbers_of(tables, name)):
-            why = "zeros and ones, and its name speaks of a label"
-        if why is None and time is not None and column.whole and (part := part_of_time(time, numbers_of(tables, name))):
-            why = f"the {part} of the time"
+        # What was before is known of what is forecast.
+        why = None if column is target else _no_feature(column, tables, time)
         if why is None:
             features.append(name)
         else:
@@ -168,27 +155,26 @@ def _series(
     if not features:  # better than none
         features = [name for name in unused if columns[name].constant and columns[name].kind == "number"]
         unused = {name: why for name, why in unused.items() if name not in features}
-    if predicts and label is not None:
-        leaks = find_leaks(tables, label, {name: columns[name] for name in features})
+    if target is not None and outlook is None:
+        leaks = find_leaks(tables, target, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]
         unused |= {name: f"{text}, so it gives the label away" for name, text in leaks.items()}
     if not features:
         return None
     lost = [lost_rows(table, features, _FILL) for table in tables]
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
-    if not drops:
-        lost = [np.zeros_like(rows_lost) for rows_lost in lost]
+    line = survey(time, assets.groups, lost if drops else None)
     missing = sum(columns[name].missing for name in features) / len(features)
-    line = survey(time, assets.groups, lost)
     values = [_values(table, features) for table in tables]
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
+    learns = target is not None
     return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
 
 
-def _values(table: pa.Table, features: Sequence[str]) -> np.ndarray:
-    """float32 [rows, features]; NaN where one is missing."""
-    columns = [table.column(name).combine_chunks() for name in features]
-    return pack(pa.RecordBatch.from_arrays(columns, names=list(features)), features)
+def _values(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """float32 [rows, columns]; NaN where one is missing."""
+    columns = [table.column(name).combine_chunks() for name in names]
+    return pack(pa.RecordBatch.from_arrays(columns, names=list(names)), names)
 
 
 def _outlook(
@@ -196,38 +182,31 @@ def _outlook(
 ) -> Outlook | None:
     """How a label is forecast; None where it is not."""
     line = survey(time, assets.groups)
-    if not line.assets or label.missing > MOSTLY_MISSING:
-        return None
     numbers = [
         name for name, column in columns.items() if column.kind == "number" and not (column.constant or column.identity)
     ]
-    by_table = [
-        np.stack([numbers_of([table], name)[0] for name in numbers], axis=1) if numbers else np.zeros((len(table), 0))
-        for table in tables
-    ]
-    rows = [by_table[place][group] for place, groups in enumerate(assets.groups) for group in groups]
-    at = numbers.index(label.name) if label.name in numbers else None
-    values = [of_asset[:, at] for of_asset in rows] if at is not None else []
-    return find_outlook(label, values, rows, line.regular, line.runs)
+    if not line.assets or label.missing > MOSTLY_MISSING or label.name not in numbers:
+        return None
+    values = [_values(table, numbers) for table in tables]
+    rows = [values[place][group] for place, groups in enumerate(assets.groups) for group in groups]
+    at = numbers.index(label.name)
+    return find_outlook(label, [of_asset[:, at] for of_asset in rows], rows, line.regular, line.runs)
 
 
-def _no_feature(column: Column) -> str | None:
+def _no_feature(column: Column, tables: Sequence[pa.Table], time: Time | None) -> str | None:
     """Why a column is not to be trained on; None if it is."""
     if named_label(column):
         return "its name says that it is a label"
-    if column.kind in OTHERS:
-        return OTHERS[column.kind]
     if column.kind in ("text", "time"):
-        return {"text": "text", "time": "times"}[column.kind]
+        return "times" if column.kind == "time" else "text"
     if column.identity:
         return "it names or counts rows"
-    if column.constant:
-        return f"always {_short(column.example)}"
-    return f"{column.missing:.0%} missing" if column.missing > MOSTLY_MISSING else None
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if column.useless:
+        return column.useless
+    if is_flag_of_label(column, numbers_of(tables, column.name)):
+        return "zeros and ones, and its name speaks of a label"
+    part = part_of_time(time, numbers_of(tables, column.name)) if time is not None and column.whole else None
+    return None if part is None else f"the {part} of the time"
 
 
 def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
@@ -238,65 +217,46 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
       series: that they hold.
       longest: rows of a window, at most.
     """
-    rows, lengths, names = sum(sample.rows.values()), series.line.assets, series.assets.names
+    rows, lengths, names = sample.rows, series.line.assets, series.assets.names
     per_asset = rows / max(1, len(names))
     share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
     likeness = None if series.learns else series.scaled.likeness
-    features, period = len(series.features), series.traits.period
-    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=features, period=period,
-                        likeness=likeness)  # fmt: skip
+    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=len(series.features),
+                        period=series.traits.period, likeness=likeness)  # fmt: skip
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
     if series.outlook is not None:
-        rows = sum(sample.rows.values())
-        length, stride, batch = series.outlook.frame(shape.length, shape.stride, rows)
+        length, stride, batch = series.outlook.frame(shape.length, shape.stride, sample.rows)
         why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
         shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
     return [
         Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
         Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
-        Key("split", shape.split, (_capital(shape.why[1]) + ".",)),
+        Key("split", shape.split, (f"{shape.why[1][:1].upper()}{shape.why[1][1:]}.",)),
         *_label(series),
-        *output_keys(places),
+        output_key(places),
         _train(series, shape, places),
     ]  # fmt: skip
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _source(sample: Sample, series: Series) -> list[Part]:
-    time = series.time
-    assets = series.assets
+    time, assets = series.time, series.assets
     number = f"{len(assets.names):,}{'' if assets.every else ' or more'} asset{'s' if len(assets.names) > 1 else ''}"
     order = {"from": "row"} if time is None else time.section
     tail = "no column rises from row to row, so that rows count" if time is None else time.why
-    above: tuple[str, ...] = ()
-    if time is not None and len(tail) > 60:
-        above, tail = (tail + ".",), ""
-    elif time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
+    if time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
         tail += "; a plain number: give its unit if it has one"
     return [
-        Key("kind", "timeseries", tail="rows follow each other in time; beamfeed schema lists the kinds"),
-        Key("files", sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns),
-            tail=describe_size(sample)),
-        *_reshape(sample),
+        *file_keys(sample, "timeseries", "rows follow each other in time"),
+        *([] if sample.wide is None else [Key("reshape", {"wide": single(sample.wide[0])}, (sample.wide[1],))]),
         Key("asset", assets.section, tail=f"{number}: {assets.why}"),
-        Key("time", order, above, tail=tail),
+        Key("time", order, tail=tail),
         *csv_keys(sample),
         Key("features", list(series.features), left_out(series.others)),
     ]  # fmt: skip
-
-
-def _reshape(sample: Sample) -> list[Part]:
-    if sample.wide is None:
-        return []
-    patterns, text = sample.wide
-    return [Key("reshape", {"wide": patterns[0] if len(patterns) == 1 else list(patterns)}, (text,))]
 
 
 def _prepare(series: Series, shape: Shape) -> list[Part]:
@@ -357,72 +317,55 @@ def _scale(series: Series) -> Key:
 def _label(series: Series) -> list[Part]:
     label = series.label
     if label is None:
-        return _forecast_hint(series)
+        if series.line.regular < REGULAR:
+            return []
+        name = series.features[-1]
+        example = (
+            f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
+            "and in train, model: {name: dlinear}, task: {name: forecast}",
+        )
+        return [Remark(f"`--label {name}` writes the job that forecasts it instead, with", example)]
     if series.outlook is not None:
         rows, period = series.outlook.rows, series.outlook.period
         why = f"values repeat after {period} rows" if period else "nothing was found to repeat"
         return [Key("label", {"ahead": {"rows": rows, "columns": [label.name]}},
                     (f"As --label says, the {rows} rows behind a window are forecast; {why}.",))]  # fmt: skip
-    section: dict[str, Any] = {"column": label.name, "at": "end"}
-    if classifies(label):
-        section["classes"] = "auto"
+    section = label_keys(label, at="end")
     if series.learns:
         return [Key("label", section, tail="as --label says: the value at a window's last row")]
-    task = "classify" if classifies(label) else "regress"
     example = (
         f"label: {flow(section)}",
-        f"and in train, model: {{name: recurrent, cell: lstm, units: [32]}}, task: {{name: {task}}}",
+        f"and in train, model: {{name: recurrent, cell: lstm, units: [32]}}, task: {{name: {task_of(label)}}}",
     )
     text = f"{label.name} looks like a label. `--label {label.name}` writes the job that predicts it instead, with"
     return [Remark(text, example)]
 
 
-def _forecast_hint(series: Series) -> list[Part]:
-    """How the job of a forecast is had, where steps are alike."""
-    if series.line.regular < REGULAR:
-        return []
-    name = series.features[-1]
-    example = (
-        f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
-        "and in train, model: {name: dlinear}, task: {name: forecast}",
-    )
-    return [Remark(f"`--label {name}` writes the job that forecasts it instead, with", example)]
-
-
 def _train(series: Series, shape: Shape, places: Places) -> Key:
-    latent, explained = series.scaled.latent(shape.length)
-    schedule: Schedule | None = choose_schedule(shape, len(series.features), latent)
-    model: dict[str, Any] = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
-    above: tuple[str, ...] = (
-        "An autoencoder: it learns what is normal, so that anomalies stand out. "
-        f"{latent} principal component{'s explain' if latent > 1 else ' explains'} {explained:.0%} of the variance "
-        f"of the {len(series.features) * shape.length:,} numbers of a window.",
-    )
-    task: list[Part] = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
-    patience = None  # the rate falls until the end, and the best weights are kept
-    if series.learns and series.label is not None:
-        model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
-        task = [Key("task", {"name": "classify" if classifies(series.label) else "regress"})]
-        schedule = None
-        patience = 3 if shape.split["eval"] else None
+    above: tuple[str, ...] = ()
     if series.outlook is not None:
-        model = {"name": "dlinear"}
-        task = [
+        model: dict[str, Any] = {"name": "dlinear"}
+        rate = {"learning_rate": 0.0005, "schedule": {"name": "cosine"}}
+        learns = [
             Key("task", {"name": "forecast"}),
-            Key(
-                "optimizer",
-                {"learning_rate": 0.0005, "schedule": {"name": "cosine"}},
-                tail="small: it begins as ridge regression",
-            ),
+            Key("optimizer", rate, tail="small: it begins as ridge regression"),
         ]
-        patience = None
+        schedule = Schedule()
+    elif series.learns and series.label is not None:
+        model = {"name": "recurrent", "cell": "lstm", "units": [32]}
+        learns = [Key("task", {"name": task_of(series.label)})]
+        schedule = Schedule(patience=3 if shape.split["eval"] else None)
+    else:
+        latent, explained = series.scaled.latent(shape.length)
+        model = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}
+        above = (
+            "An autoencoder: it learns what is normal, so that anomalies stand out. "
+            f"{latent} principal component{'s explain' if latent > 1 else ' explains'} {explained:.0%} of the variance "
+            f"of the {len(series.features) * shape.length:,} numbers of a window.",
+        )
+        # The rate falls until the end, and the best weights are kept: there is no early stopping.
+        learns = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
+        schedule = choose_schedule(shape, len(series.features), latent)
     return train_key(
-        Key("model", model),
-        task,
-        shape.batch_size,
-        places.model,
-        trains=shape.why[2],
-        patience=patience,
-        schedule=schedule,
-        above=above,
+        Key("model", model), learns, shape.batch_size, places.model, schedule, trains=shape.why[2], above=above
     )

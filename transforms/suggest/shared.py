@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
+from beamfeed.contract.text import counted
 from beamfeed.transforms.sources.columns.sample import described
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
@@ -42,10 +43,7 @@ def choose_places(folder: str) -> Places:
     named = folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(plain)
     name = _job_name(named)
     roots = [f"out/{name}", f"out/{name}-job", f"_out/{name}"]  # what begins with _ is no input
-    if storage.is_remote(folder):
-        root = roots[0]
-    else:
-        root = next((root for root in roots if not f"{os.path.abspath(root)}/".startswith(f"{named}/")), roots[-1])
+    root = next((root for root in roots if not f"{os.path.abspath(root)}/".startswith(f"{named}/")), roots[-1])
     return Places(name, f"{root}/data", f"{root}/model")
 
 
@@ -58,10 +56,24 @@ def _job_name(path: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_.-]+", "-", "_".join(parts)).strip("-_.") or "job"
 
 
-def describe_size(sample: Sample) -> str:
-    """How many files there are, and rows in them."""
-    files, rows = len(sample.files), sum(sample.rows.values())
-    return f"{files:,} file{'s' if files > 1 else ''}, {'' if sample.exact else 'about '}{rows:,} rows"
+def file_keys(sample: Sample, kind: str, rows: str) -> list[Part]:
+    """The first keys of `source`.
+
+    Args:
+      sample: of the files.
+      kind: of the source.
+      rows: what its rows are, in words.
+    """
+    files, about = counted(len(sample.files), "file"), "" if sample.exact else "about "
+    return [
+        Key("kind", kind, tail=f"{rows}; beamfeed schema lists the kinds"),
+        Key("files", single(sample.patterns), tail=f"{files}, {about}{sample.rows:,} rows"),
+    ]
+
+
+def single(values: Sequence[str]) -> str | list[str]:
+    """One value by itself, several as a list."""
+    return values[0] if len(values) == 1 else list(values)
 
 
 def csv_keys(sample: Sample) -> list[Part]:
@@ -95,9 +107,9 @@ def left_out(unused: Mapping[str, str]) -> tuple[str, ...]:
     return (f"Left out: {'; '.join(texts)}.",)
 
 
-def output_keys(places: Places) -> list[Part]:
+def output_key(places: Places) -> Key:
     """The section `output`."""
-    return [Key("output", {"path": places.data}, tail="the folder of the dataset, local or gs://")]
+    return Key("output", {"path": places.data}, tail="the folder of the dataset, local or gs://")
 
 
 def train_key(
@@ -105,12 +117,9 @@ def train_key(
     learns: Sequence[Part],
     batch_size: int,
     workdir: str,
+    schedule: Schedule,
     *,
-    trains: str = "",
-    epochs: int = 20,
-    patience: int | None = None,
-    schedule: Schedule | None = None,
-    more: Sequence[Part] = (),
+    trains: str,
     above: tuple[str, ...] = (),
 ) -> Key:
     """The section `train`.
@@ -120,30 +129,21 @@ def train_key(
       learns: the keys of what is learned from what.
       batch_size: of the feed.
       workdir: of the training run.
+      schedule: how long it trains.
       trains: how much trains, in words.
-      epochs: to train.
-      patience: epochs without a better model before training stops; None where nothing is held back to see it.
-      schedule: how long instead, where it is not by epochs alone.
-      more: further keys.
       above: what is said of the section.
     """
+    every, most, patience = schedule.evaluate_every, schedule.max_steps, schedule.patience
     return Key("train", (
         model,
         *learns,
         Key("feed", {"batch_size": batch_size}, tail=trains),
-        *([Key("epochs", epochs)] if schedule is None else _length_of(schedule)),
-        *([Key("early_stopping", {"patience": patience})] if patience else []),
-        *more,
+        Key("epochs", schedule.epochs, tail=schedule.why),
+        *([Key("evaluate_every", every, tail="steps")] if every is not None else []),
+        *([Key("max_steps", most, tail="what is left of an epoch would take longer")] if most is not None else []),
+        *([Key("early_stopping", {"patience": patience})] if patience is not None else []),
         Key("workdir", workdir, tail="checkpoints, logs, report.png and the exported model"),
     ), above)  # fmt: skip
-
-
-def _length_of(schedule: Schedule) -> Iterator[Key]:
-    yield Key("epochs", schedule.epochs, tail=schedule.why)
-    if schedule.evaluate_every is not None:
-        yield Key("evaluate_every", schedule.evaluate_every, tail="steps")
-    if schedule.max_steps is not None:
-        yield Key("max_steps", schedule.max_steps, tail="what is left of an epoch would take longer")
 
 
 def named_splits(names: Collection[str]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 import pyarrow as pa
@@ -13,24 +14,32 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers.time_text import guess_order
 from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
-from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column, tokens
+from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
-from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import Choice, choose_label, classifies, named_label, names_label
+from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow, render
+from beamfeed.transforms.suggest.label import (
+    Choice,
+    choose_label,
+    classifies,
+    label_keys,
+    named_label,
+    names_label,
+    task_of,
+)
 from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import (
     Places,
     csv_keys,
-    describe_size,
+    file_keys,
     left_out,
     named_splits,
-    output_keys,
+    output_key,
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
-from beamfeed.transforms.suggest.windowing import Schedule
+from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
 
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
@@ -123,14 +132,14 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         rarest = rarest_class(tables, label) if classifies(label) else None
     if not features and label is not None and options.label is None:
         alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
-        return replace(alone, choice=Choice(None, "", (label,)), declined=False)
+        return replace(alone, choice=Choice(candidates=(label,)), declined=False)
     if not features:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(unused.items())[:3])
         raise UserError(f"{sample.patterns[0]}: no column that a model could learn from was found ({reasons})")
     for key in key_columns(sample.files[0].path):
         unused.setdefault(key, "given by the folders")
     return Table(
-        {_feature_name(name, feature): _with_column(name, feature) for name, feature in features.items()},
+        dict(starmap(_named, features.items())),
         unused, choice, rarest,
         {name: time for name, time in dates.items() if name in features or name == options.time},
         options.asset, options.time, options.label == NO_LABEL, parted,
@@ -153,26 +162,17 @@ def _find_parts(
     return None
 
 
-def _feature_name(name: str, feature: Any) -> str:
-    """What a feature is called: a text has a field of its own, whose name may be that of another one."""
-    clashes = isinstance(feature, dict) and feature["type"] == "text" and field_name(name) in _TAKEN
-    return f"{name}_text" if clashes else name
-
-
-def _with_column(name: str, feature: Any) -> Any:
-    if _feature_name(name, feature) == name:
-        return feature
-    return {"type": feature["type"], "column": name} | feature
+def _named(name: str, feature: Any) -> tuple[str, Any]:
+    """A feature and what it is called: a text has a field of its own, whose name may be that of another one."""
+    if isinstance(feature, dict) and feature["type"] == "text" and field_name(name) in _TAKEN:
+        return f"{name}_text", {"type": "text", "column": name} | feature
+    return name, feature
 
 
 def _feature(column: Column, label: Column | None, time: Time | None) -> tuple[Any, str]:
     """What becomes of a column; or None, and why."""
-    if column.kind in OTHERS:
-        return None, OTHERS[column.kind]
-    if column.constant:
-        return None, f"always {column.example}"
-    if column.missing > MOSTLY_MISSING:
-        return None, f"{column.missing:.0%} missing"
+    if column.useless:
+        return None, column.useless
     if label is not None and named_label(column):
         return None, "its name says that it is a label, too"
     if label is not None and names_label(column.name) & names_label(label.name):
@@ -210,41 +210,31 @@ def _is_date(column: Column) -> bool:
 
 def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
     """The sections of the job file."""
-    rows = sum(sample.rows.values())
+    rows = sample.rows
     features = tuple(Key(name, feature) for name, feature in table.features.items())
     split, tail, share = _split(sample, table, rows)
+    source = [
+        *file_keys(sample, "table", "rows are independent"),
+        *([Key("key", table.key, tail="as --asset says: its rows belong together")] if table.key else []),
+        *([Key("time", table.time, tail="as --time says")] if table.time else []),
+        *csv_keys(sample),
+    ]
     return [
-        Key("source", tuple(_source(sample, table)), ("What the files hold.",)),
+        Key("source", tuple(source), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
                                    *left_out(table.others))),
         *_label(table),
         Key("split", split, tail=tail),
         *_in_time(sample, table, rows),
-        *output_keys(places),
+        output_key(places),
         *_train(table, rows * share, places, held_back=rows >= _SPLIT),
     ]  # fmt: skip
-
-
-def _source(sample: Sample, table: Table) -> list[Part]:
-    files = sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns)
-    return [
-        Key("kind", "table", tail="rows are independent; beamfeed schema lists the kinds"),
-        Key("files", files, tail=describe_size(sample)),
-        *([Key("key", table.key, tail="as --asset says: its rows belong together")] if table.key else []),
-        *([Key("time", table.time, tail="as --time says")] if table.time else []),
-        *csv_keys(sample),
-    ]
 
 
 def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str, float]:
     """The section `split`, what is said of it, and the share that trains."""
     if rows < _SPLIT:
-        return (
-            {"by": "row", "train": 1.0, "eval": 0.0, "test": 0.0},
-            f"too few rows to hold some out: {rows}",
-            1.0,
-        )
-    parts = {"train": 0.8, "eval": 0.1, "test": 0.1}
+        return {"by": "row", **ALL_TRAIN}, f"too few rows to hold some out: {rows}", 1.0
     cuts = time_cuts(sample, table.times[table.time]) if table.time else None
     if cuts is not None:
         return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
@@ -253,10 +243,10 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
         alone = "" if "test" in values else "; what is not for training chooses the best weights"
         return {"by": "column", "column": column, **values}, f"{column} says it{alone}", 0.8
     if table.key:
-        return {"by": "key", **parts}, f"all rows of a {table.key} are in one split", 0.8
+        return {"by": "key", **HELD_BACK}, f"all rows of a {table.key} are in one split", 0.8
     if table.rarest is not None and table.rarest * rows < _FEW_OF_CLASS:
-        return {"by": "row", **parts, "stratify": True}, "each class has its share in each split", 0.8
-    return {"by": "row", **parts}, "each row by a hash of its place", 0.8
+        return {"by": "row", **HELD_BACK, "stratify": True}, "each class has its share in each split", 0.8
+    return {"by": "row", **HELD_BACK}, "each row by a hash of its place", 0.8
 
 
 def _label(table: Table) -> list[Part]:
@@ -264,7 +254,10 @@ def _label(table: Table) -> list[Part]:
     if label is None and table.declined:
         return []
     if label is None:
-        guesses = [f"{column.name}: {_task_of(column)}" for column in table.choice.candidates]
+        guesses = [
+            f"{column.name}: {task_of(column)}" + (f", {column.distinct} classes" if classifies(column) else "")
+            for column in table.choice.candidates
+        ]
         may = f" It may be one of: {'; '.join(guesses)}." if guesses else ""
         return [
             Remark(
@@ -274,14 +267,8 @@ def _label(table: Table) -> list[Part]:
                 ("label: {column: NAME, classes: auto}    # or without classes, where it is a number",),
             )
         ]
-    if classifies(label):
-        tail = f"{table.choice.why}; it has {label.distinct} values in the sample"
-        return [Key("label", {"column": label.name, "classes": "auto"}, tail=tail)]
-    return [Key("label", {"column": label.name}, tail=f"{table.choice.why}; its values are numbers")]
-
-
-def _task_of(column: Column) -> str:
-    return f"classify, {column.distinct} classes" if classifies(column) else "regress"
+    values = f"it has {label.distinct} values in the sample" if classifies(label) else "its values are numbers"
+    return [Key("label", label_keys(label), tail=f"{table.choice.why}; {values}")]
 
 
 def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:
@@ -304,34 +291,21 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1, "wide": True}
     epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / max(1.0, rows))))
-    patience = max(3, epochs // 6)
-    often = "at most" if held_back else ""
-    if epochs == MOST_EPOCHS:
-        often = f"{often}: few rows are read often".removeprefix(": ")
-    if table.label is None:
-        example = (
-            "train:",
-            f"  model: {flow(model)}",
-            "  task: {name: classify}             # or regress",
-            f"  feed: {{batch_size: {batch}}}",
-            f"  epochs: {epochs}",
-            *([f"  early_stopping: {{patience: {patience}}}"] if held_back else []),
-            f"  workdir: {places.model}",
-        )
-        return [] if table.declined else [Remark("With a label:", example)]
-    task: dict[str, Any] = {"name": "classify" if classifies(table.label) else "regress"}
-    tail = ""
-    if table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
+    patience = max(3, epochs // 6) if held_back else None
+    often = ["at most"] * held_back + ["few rows are read often"] * (epochs == MOST_EPOCHS)
+    task: dict[str, Any] = {"name": "classify" if table.label is None else task_of(table.label)}
+    tail = "or regress" if table.label is None else ""
+    if table.label is not None and table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
         task["metrics"] = ["roc_auc", "average_precision"]
         tail = f"{table.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
-    return [
-        train_key(
-            Key("model", model, tail="" if texts else "begins as a linear model"),
-            [Key("task", task, tail=tail)],
-            batch,
-            places.model,
-            trains=f"about {round(rows):,} rows train",
-            patience=patience if held_back else None,
-            schedule=Schedule(epochs, None, None, often),
-        )
-    ]
+    key = train_key(
+        Key("model", model, tail="" if texts else "begins as a linear model"),
+        [Key("task", task, tail=tail)],
+        batch,
+        places.model,
+        Schedule(epochs, ": ".join(often), patience=patience),
+        trains=f"about {round(rows):,} rows train",
+    )
+    if table.label is None:
+        return [] if table.declined else [Remark("With a label:", tuple(render([key]).splitlines()))]
+    return [key]

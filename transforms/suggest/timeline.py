@@ -60,34 +60,29 @@ def survey(
     """
     groups = [(place, group) for place, parts in enumerate(assets) for group in parts]
     ordered = [_in_order(time, place, group) for place, group in groups]
-    drops = [
-        np.zeros(len(rows), bool) if lost is None else lost[place][rows]
-        for (place, _), (rows, _) in zip(groups, ordered, strict=True)
-    ]
     steps_of = [np.diff(ticks) for _, ticks in ordered]
     steps = np.concatenate(steps_of)
     total = sum(len(group) if time is None else int(time.valid[place][group].sum()) for place, group in groups)
     step = int(np.median(steps)) if len(steps) else 0
     usual = [np.median(steps) if len(steps) >= _STEPS else step for steps in steps_of]
     widest = max(step, int(np.quantile(usual, 0.99, method="higher"))) if usual else 0
-    gap = GAP * widest
-    gaps = steps[steps > gap] if time is not None else steps[:0]
-    steady = sum(
-        int(((steps >= mid / 2) & (steps <= 2 * mid)).sum()) for steps, mid in zip(steps_of, usual, strict=True)
-    )
+    gap = np.inf if time is None else GAP * widest
+    gaps = steps[steps > gap]
+    mids = np.repeat(usual, [len(steps) for steps in steps_of])
+    steady = (steps >= mids / 2) & (steps <= 2 * mids)
     return Timeline(
         step=step,
         widest=widest,
         regular=float((np.abs(steps - step) <= 0.1 * step).mean()) if len(steps) else 1.0,
-        steady=steady / len(steps) if len(steps) else 1.0,
+        steady=float(steady.mean()) if len(steps) else 1.0,
         repeated=1 - sum(len(ticks) for _, ticks in ordered) / max(1, total),
         disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in ordered),
         gaps=len(gaps),
         longest=int(gaps.max(initial=0)),
         assets=tuple(len(ticks) for _, ticks in ordered),
         parts=tuple(
-            (place, _runs(rows, np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, rows_lost))
-            for (place, _), (rows, ticks), rows_lost in zip(groups, ordered, drops, strict=True)
+            (place, _runs(rows, steps > gap, None if lost is None else lost[place][rows]))
+            for (place, _), (rows, _), steps in zip(groups, ordered, steps_of, strict=True)
         ),
     )
 
@@ -101,8 +96,9 @@ def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndar
     return valid_rows[first], ticks
 
 
-def _runs(rows: np.ndarray, breaks: np.ndarray, lost: np.ndarray) -> tuple[np.ndarray, ...]:
+def _runs(rows: np.ndarray, breaks: np.ndarray, lost: np.ndarray | None) -> tuple[np.ndarray, ...]:
     """The rows that follow each other, where the k-th break is before row k + 1, and no row that is lost counts."""
+    lost = np.zeros(len(rows), bool) if lost is None else lost
     part = np.concatenate([[0], np.cumsum(breaks)])[: len(lost)]
     part = part + np.cumsum(lost)  # a row that is lost also parts those beside it
     if not len(remaining := rows[~lost]):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
-from beamfeed.transforms.sources.readers.blocks import read_start
-from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.timeseries.times import OpenDate, resolve_time
 from beamfeed.transforms.suggest.columns import Column, tokens
+from beamfeed.transforms.suggest.dialects import cells_of
 from beamfeed.transforms.suggest.options import Options
 from beamfeed.transforms.suggest.sample import Sample
 
@@ -68,27 +67,20 @@ class Time:
     sure: bool
 
     @property
+    def known(self) -> list[np.ndarray]:
+        """The ticks of each table that are times."""
+        return [ticks[valid] for ticks, valid in zip(self.ticks, self.valid, strict=True)]
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return TimeColumn.model_validate(self.section).columns
 
-    def span(self, ticks: float) -> str | int | float:
+    def span(self, ticks: int) -> str | float:
         """A duration as the job file has it: `5s`, or a plain number where the time has no unit."""
-        if self.units.kind in ("integer", "row") and self.units.unit is None:
-            return max(1, round(ticks))
-        if self.units.kind == "float" and self.units.unit is None:
-            return float(f"{ticks / 10**9:.6g}")
-        return format_nanoseconds(ticks)
-
-
-def format_nanoseconds(ticks: float) -> str:
-    """Nanoseconds in the largest unit that leaves a short number: 5s, 1.5h, 250ms."""
-    for unit, size in (("d", 86_400 * 10**9), ("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6),
-                       ("us", 10**3)):  # fmt: skip
-        if ticks >= size:
-            number = f"{ticks / size:.3g}" if ticks / size < 1000 else str(round(ticks / size))
-            if abs(float(number) * size - ticks) <= 0.005 * ticks:
-                return f"{number}{unit}"
-    return f"{max(1, round(ticks))}ns"
+        text = self.units.format_span(ticks)
+        if self.units.kind == "timestamp" or self.units.unit is not None:
+            return text
+        return float(text) if self.units.kind == "float" else int(text)
 
 
 def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) -> list[Time]:
@@ -98,9 +90,11 @@ def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) 
       UserError: if the user names one that holds no times.
     """
     times = []
-    for section, why, sure in (
-        _named_candidates(sample, columns, options.time) if options.time else _candidates(sample, columns)
-    ):
+    candidates = list(_candidates(sample, columns))
+    if options.time:  # a number that is none of them counts something
+        candidates = [candidate for candidate in candidates if candidate[0]["column"] == options.time]
+        candidates = candidates or [({"column": options.time}, "as --time says", True)]
+    for section, why, sure in candidates:
         try:
             times.append(_time(sample, section, why, sure))
         except OpenDate:
@@ -114,16 +108,6 @@ def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) 
             "source.time.format of a job file says how they are written"
         )
     return times
-
-
-def _named_candidates(
-    sample: Sample, columns: Mapping[str, Column], name: str
-) -> Iterator[tuple[dict[str, Any], str, bool]]:
-    """The candidates of a column that the user names; a number that is none of them counts something."""
-    candidates = [candidate for candidate in _candidates(sample, columns) if candidate[0]["column"] == name]
-    yield from candidates
-    if not candidates:
-        yield {"column": name}, "as --time says", True
 
 
 def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
@@ -164,12 +148,8 @@ def _parts(columns: Mapping[str, Column]) -> list[str]:
     """The columns of whole numbers that hold year, month, day ..., by their names; none without year and month."""
     numbers = [name for name, column in columns.items() if column.kind == "number" and column.whole]
     by_name = {name.strip().lower(): name for name in numbers}
-    parts = []
-    for names in _PARTS:
-        named = next((by_name[name] for name in names if name in by_name), None)
-        if named is None:
-            break
-        parts.append(named)
+    named = (next((by_name[name] for name in names if name in by_name), None) for names in _PARTS)
+    parts = [name for name in takewhile(bool, named) if name]
     return parts if len(parts) > 1 else []
 
 
@@ -180,16 +160,12 @@ def _unit(text: str) -> str | None:
 
 def _units_below_names(sample: Sample) -> dict[str, str]:
     """What stands between the names and the rows of a text, by the names: units, mostly."""
-    first = next(((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None), None)
-    if first is None:
+    dialects = ((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None)
+    path, dialect = next(dialects, ("", None))
+    if dialect is None or dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
         return {}
-    path, dialect = first
-    if dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
-        return {}
-    start, _ = read_start(path, dialect.first_line)
-    lines = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)
-    cells = lines[dialect.header_line + 1].strip("\r").split(None if dialect.delimiter == " " else dialect.delimiter)
-    return {name: cell.strip(' "') for name, cell in zip(dialect.names, cells, strict=False)}
+    cells = cells_of(path, dialect, dialect.header_line + 1)
+    return {name: cell.strip() for name, cell in zip(dialect.names, cells, strict=False)}
 
 
 def counted_times(sample: Sample, column: Column) -> bool:
@@ -213,9 +189,8 @@ def named_time(name: str) -> bool:
 def _compact(column: Column) -> str | None:
     """The format of times such as 20240131235900."""
     text = str(column.example)
-    if not re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?", text):
-        return None
-    return _COMPACT[len(text)]
+    is_compact = re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?", text)
+    return _COMPACT[len(text)] if is_compact else None
 
 
 def _epoch(column: Column) -> str | None:
@@ -231,15 +206,11 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     """
     time = TimeColumn.model_validate(section)
     units = resolve_time(time, sample.types, sample.looks, sample.text).units
-    ticks, valid = [], []
-    for sampled in sample.tables:
-        read, fine = read_ticks(units, *(sampled.table.column(name).combine_chunks() for name in time.columns))
-        ticks.append(read)
-        valid.append(fine)
-    share = np.concatenate(valid).mean()
-    if share < 0.5:
+    columns = ([sampled.table.column(name).combine_chunks() for name in time.columns] for sampled in sample.tables)
+    ticks, valid = zip(*(read_ticks(units, *parts) for parts in columns), strict=True)
+    if np.concatenate(valid).mean() < 0.5:
         raise UserError(f"{' and '.join(time.columns)}: holds no times")
-    return Time(section, why, units, tuple(ticks), tuple(valid), sure)
+    return Time(section, why, units, ticks, valid, sure)
 
 
 def read_ticks(units: TimeUnits, *columns: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -281,6 +252,5 @@ def _either_way(sample: Sample, name: str) -> list[Time]:
 
 def _disorder(time: Time) -> tuple[int, int]:
     """How often times fall, and how long they span."""
-    falls = sum(int((np.diff(ticks[valid]) < 0).sum()) for ticks, valid in zip(time.ticks, time.valid, strict=True))
-    span = sum(int(np.ptp(ticks[valid])) for ticks, valid in zip(time.ticks, time.valid, strict=True) if valid.any())
-    return falls, span
+    falls = sum(int((np.diff(ticks) < 0).sum()) for ticks in time.known)
+    return falls, sum(int(np.ptp(ticks)) for ticks in time.known if len(ticks))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scaling import Scaling
 
@@ -29,7 +28,6 @@ _PIECE = 4  # lengths of a window
 _SOLID = 0.9  # of the variance: what less is left of is noise for the most part
 _EXPLAINED = 0.99  # of the variance, which a latent state is to explain
 _FEW = 8  # the same, where even these explain too little
-_ITERATIONS, _SPARE = 3, 8  # of the search for components, and directions beside those that are asked for
 _SHARE, MOST_LATENT = 8, 32  # a latent state has at most one in eight of the numbers of a window, and at most so many
 
 
@@ -115,13 +113,12 @@ class Traits:
 
     def scaled(self, per_asset: bool) -> "Traits":
         """The same in scaled units, without missing values."""
-        how = Scale(flags="range")
-        fleet = _scaling(self._fleet, how)
+        fleet = _scaling(self._fleet)
         assets = []
         for runs in self.assets:
             scaling = fleet
             if per_asset and runs:
-                scaling = _scaling(Moments.of(np.concatenate(runs)), how).at_least(fleet, 0.0)
+                scaling = _scaling(Moments.of(np.concatenate(runs))).at_least(fleet, 0.0)
             offset, divisor = scaling.rows
             assets.append(tuple(_filled((run - offset) / divisor) for run in runs))
         return Traits(tuple(assets))
@@ -163,7 +160,8 @@ class Traits:
             mean, directions, explained = _components(
                 _windows([run for part in parts[half::2] for run in part[0]], length, _WINDOWS)
             )
-            principal = directions[:, : int(np.searchsorted(explained, _SOLID)) + 1]
+            # All of them would leave rounding errors alone.
+            principal = directions[:, : min(int(np.searchsorted(explained, _SOLID)) + 1, len(directions) - 1)]
             errors = [_error(windows, mean, principal) for windows in near]
             same += sum(errors[half::2])
             other += sum(errors[1 - half :: 2])
@@ -171,8 +169,8 @@ class Traits:
         return Likeness(other / same, later / same) if same > 0 else Likeness(1.0, 1.0)
 
 
-def _scaling(moments: Moments, how: Scale) -> Scaling:
-    return Scaling.of(moments, how.how).with_flags(moments)
+def _scaling(moments: Moments) -> Scaling:
+    return Scaling.of(moments, "standard").with_flags(moments)
 
 
 def _filled(values: np.ndarray) -> np.ndarray:
@@ -211,37 +209,30 @@ def _strengths(run: np.ndarray) -> np.ndarray:
 
 def _windows(runs: Sequence[np.ndarray], length: int, count: int) -> np.ndarray:
     """About so many windows, evenly spread over all runs: float64 `[n, length * features]`."""
-    starts = [max(0, len(run) - length + 1) for run in runs]
-    ends = np.cumsum(starts)
-    total = int(ends[-1]) if len(ends) else 0
-    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64)) if total else np.zeros(0, int)
-    place = np.searchsorted(ends, chosen, side="right")
-    width = length * runs[0].shape[1] if len(runs) else 0
-    windows = np.empty((len(chosen), width))
-    for i, (run, start) in enumerate(zip(place, chosen, strict=True)):  # some hundreds
-        first = start - (ends[run] - starts[run])
-        windows[i] = runs[run][first : first + length].reshape(-1)
-    return windows
+    counts = [max(0, len(run) - length + 1) for run in runs]
+    total = sum(counts)
+    if not total:
+        return np.empty((0, 0))
+    run = np.repeat(np.arange(len(runs)), counts)
+    first = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))  # some hundreds
+    places = zip(run[chosen], first[chosen], strict=True)
+    return np.stack([runs[run][first : first + length].reshape(-1) for run, first in places]).astype(np.float64)
 
 
 def _components(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first principal components of windows, by subspace iteration (Halko, Martinsson and Tropp 2011).
-
-    It multiplies narrow matrices alone: decomposing all of the covariance takes seconds where cores are busy.
+    """The first principal components of windows, by the products of windows: of these there are some hundreds.
 
     Returns:
       Mean `[numbers]`, directions `[numbers, n]`, and the fraction `[n]` of the variance that the first n explain.
     """
     mean = windows.mean(axis=0)
     apart = windows - mean
-    count = min(MOST_LATENT + _SPARE, *apart.shape)
-    basis = np.random.default_rng(0).normal(size=(apart.shape[1], count))
-    for _ in range(_ITERATIONS):
-        basis = np.linalg.qr(apart.T @ (apart @ basis))[0]
-    inside = apart @ basis
-    variances, turned = np.linalg.eigh(inside.T @ inside)
-    shares = np.cumsum(np.maximum(variances[::-1], 0)) / max(float(np.square(apart).sum()), 1e-30)
-    return mean, (basis @ turned)[:, ::-1][:, :MOST_LATENT], shares[:MOST_LATENT]
+    variances, vectors = np.linalg.eigh(apart @ apart.T)  # the smallest first; noise may be below 0
+    variances, vectors = np.maximum(variances[::-1], 0), vectors[:, ::-1]
+    sizes = np.sqrt(np.maximum(variances[:MOST_LATENT], 1e-30))
+    shares = np.cumsum(variances[:MOST_LATENT]) / max(variances.sum(), 1e-30)
+    return mean, apart.T @ vectors[:, :MOST_LATENT] / sizes, shares
 
 
 def _error(windows: np.ndarray, mean: np.ndarray, directions: np.ndarray) -> float:

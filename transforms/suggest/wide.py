@@ -1,8 +1,9 @@
 """Files whose columns are times: found by the names of their columns, and looked at as the rows that they become."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_name, is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
+from beamfeed.transforms.sources.readers import TextOptions
 from beamfeed.transforms.sources.timeseries.schema import Wide, name_type
 from beamfeed.transforms.sources.timeseries.times import resolve_time
 from beamfeed.transforms.sources.timeseries.wide import melt
@@ -30,33 +32,20 @@ _ROWS = 200_000  # of a file, about, that are looked at
 _DIFFERENT = 0.5  # of the rows, whose asset no other row has
 _DIGITS = re.compile(r"\d+")
 _YEAR, _MONTH = r"(?:1[89]|2[01])\d\d", r"(?:0?[1-9]|1[0-2])"
-_FORMATS = (  # of names behind what all of them begin with
-    (re.compile(_YEAR), "%Y"),
-    (re.compile(rf"{_YEAR}[._-]?{_MONTH}[._-]?\d\d"), ""),
-    (re.compile(rf"{_YEAR}M{_MONTH}"), "%YM%m"),
-    (re.compile(rf"{_YEAR}[._]{_MONTH}"), ""),
-    (re.compile(r"[A-Z][a-z]{2}[-_ .]\d\d"), ""),
+_FORMATS = (  # of names behind what all of them begin with, with the mark between parts
+    (rf"{_YEAR}", "%Y"),
+    (rf"{_YEAR}([._-]?){_MONTH}\1\d\d", "%Y{0}%m{0}%d"),
+    (rf"{_YEAR}M{_MONTH}", "%YM%m"),
+    (rf"{_YEAR}([._]){_MONTH}", "%Y{0}%m"),
+    (r"[A-Z][a-z]{2}([-_ .])\d\d", "%b{0}%y"),
 )
 _TIMES, _VALUES = ("date", "time", "when", "moment"), ("value", "values", "level", "amount")  # what they become
 
 
-@dataclass(frozen=True)
-class WideSample:
-    """Files whose columns are times.
+def find_wide(sample: Sample, options: Options) -> tuple[Sample, Options, Time] | None:
+    """The sample as if each of its rows was one for each time, and options and time of these rows.
 
-    Attributes:
-      sample: as if each row was one for each time.
-      options: of these rows.
-      times: of them.
-    """
-
-    sample: Sample
-    options: Options
-    times: tuple[Time, ...]
-
-
-def find_wide(sample: Sample, options: Options) -> WideSample | None:
-    """What rows files hold whose columns are times; None where they are not, or the user says otherwise.
+    None where files have no columns that are times, or the user says otherwise.
 
     Args:
       sample: of the files, as they are.
@@ -64,78 +53,73 @@ def find_wide(sample: Sample, options: Options) -> WideSample | None:
     """
     if options.kind not in (None, "timeseries") or options.time is not None or options.label not in (None, NO_LABEL):
         return None
-    numbers = [name for name, type_ in sample.types.items() if is_number(type_)]
-    times = _times(numbers)
-    if times is None or len(times[0]) < max(_LEAST, _SHARE * len(sample.types)):
+    time, value = (next(name for name in names if name not in sample.types) for names in (_TIMES, _VALUES))
+    found = _find_times([name for name, type_ in sample.types.items() if is_number(type_)], time, value)
+    if found is None or len(found.wide.patterns) < max(_LEAST, _SHARE * len(sample.types)):
         return None
-    names, section = times
-    unused = [name for name in sample.types if name not in names]
+    unused = [name for name in sample.types if name not in found.wide.patterns]
     tables = [sampled.table.select(unused) for sampled in sample.tables]
     if options.kind is None and options.asset is None and unused and choose_label(describe(tables), options).label:
         return None
     asset = options.asset or _asset(sample, tables, unused)
     if asset is None:
         return None
-    time, value = (next(name for name in candidates if name not in sample.types) for candidates in (_TIMES, _VALUES))
-    section = {"column": time, **section}
-    return _as_rows(sample, replace(options, asset=asset, kind="timeseries"), names, section, value)
+    rows, times = _as_rows(sample, asset, found)
+    return rows, replace(options, asset=asset, kind="timeseries"), times
 
 
-def _times(numbers: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
-    """The columns whose names are times that rise or fall, and what `source.time` says of them beside its column."""
-    dated = [name for name in numbers if len(_DIGITS.findall(name)) > 1 or re.search(_YEAR, name)]
-    dated += [name for name in numbers if name not in dated and re.fullmatch(r"[A-Za-z]{3}[-_ .]\d\d", name)]
-    names = [name for name in numbers if name in dated]
-    for section in ({}, *({"format": format_} for format_ in _formats(names))):
+class _Found(NamedTuple):
+    """Columns that are times: `source.time`, their names as patterns of `wide`, and the times."""
+
+    section: dict[str, str]
+    wide: Wide
+    times: pa.Array
+
+
+def _find_times(numbers: Sequence[str], time: str, value: str) -> _Found | None:
+    """The columns whose names are times that rise or fall.
+
+    Args:
+      numbers: columns of numbers.
+      time: the column that their names become.
+      value: the column that their values become.
+    """
+    dates = re.compile(rf"{_YEAR}|\d\D+\d|^[A-Za-z]{{3}}[-_ .]\d\d$")  # one of them is in a name that may be a time
+    names = list(filter(dates.search, numbers))
+    type_ = name_type(names)
+    # Whole numbers are times in a format alone.
+    plain: list[dict[str, str]] = [{}] if names and type_ == pa.string() else []
+    for format_ in (*plain, *({"format": format_} for format_ in _formats(names))):
+        section = {"column": time, **format_}
         try:
-            ticks = _ticks(names, section)
+            asked = TimeColumn.model_validate(section)
+            units = resolve_time(asked, {time: type_}, {}, TextOptions(), {"": names}).units
+            wide = Wide(tuple(names), (), time, value, type_, units)
+            times = wide.times_of("", names)
         except (UserError, BadInput):
             continue
-        if (np.diff(ticks) > 0).all() or (np.diff(ticks) < 0).all():
-            return names, section
+        steps = np.diff(_ticks(times))
+        if (steps > 0).all() or (steps < 0).all():
+            return _Found(section, wide, times)
     return None
+
+
+def _ticks(times: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    return times.cast(pa.int64()).to_numpy()
 
 
 def _formats(names: Sequence[str]) -> list[str]:
     """How names may be written: as years, months or days, behind what all of them begin with."""
     if not names:
         return []
-    begins = re.match(r"\D*", names[0])
-    head = begins[0] if begins else ""
+    head = re.split(r"\d", names[0])[0]
     head = head if all(name.startswith(head) for name in names) else ""
-    escaped, first = head.replace("%", "%%"), names[0][len(head) :]
     formats = []
     for pattern, format_ in _FORMATS:
-        if all(pattern.fullmatch(name[len(head) :]) for name in names):
-            formats.append(escaped + (format_ or _format_of(first)))
+        first, *others = (re.fullmatch(pattern, name[len(head) :]) for name in names)
+        if first is not None and all(others):
+            formats.append(head.replace("%", "%%") + format_.format(*first.groups()))
     return formats
-
-
-def _format_of(text: str) -> str:
-    """The format of a date such as 2019.07.31, 2019_07, 20190731 or Jul-19."""
-    if text[0].isalpha():
-        return f"%b{text[3]}%y"
-    marks = re.findall(r"[._-]", text)
-    parts = ["%Y", "%m", "%d"] if len(marks) == 2 or (not marks and len(text) > 6) else ["%Y", "%m"]
-    return (marks[0] if marks else "").join(parts)
-
-
-def _ticks(names: Sequence[str], section: Mapping[str, str]) -> np.ndarray:
-    """int64 [n] the times that names are.
-
-    Raises:
-      UserError or BadInput: if they are none.
-    """
-    if not names:
-        raise UserError("no column has a time for a name")
-    time = TimeColumn.model_validate({"column": "t", **section})
-    type_ = name_type(names)
-    if not section and type_ != pa.string():
-        raise UserError("whole numbers are times in a format alone")
-    units = resolve_time(time, {"t": type_}, {}, None, {"": list(names)}).units  # type: ignore[arg-type]
-    times = Wide(tuple(names), (), "t", "", type_, units).times_of("", names)
-    assert times is not None
-    return times.cast(pa.int64()).to_numpy()
 
 
 def _asset(sample: Sample, tables: Sequence[pa.Table], unused: Sequence[str]) -> str | None:
@@ -152,43 +136,31 @@ def _asset(sample: Sample, tables: Sequence[pa.Table], unused: Sequence[str]) ->
     return order[0] if order and shares[order[0]] >= _DIFFERENT else None
 
 
-def _as_rows(
-    sample: Sample, options: Options, names: Sequence[str], section: Mapping[str, str], value: str
-) -> WideSample:  # fmt: skip
-    """The sample with a row for each time."""
-    assert options.asset is not None
+def _as_rows(sample: Sample, asset: str, found: _Found) -> tuple[Sample, Time]:
+    """The sample with a row for each time, and the times."""
+    section, wide, times = found
+    names, time, value = wide.patterns, section["column"], wide.value
     patterns = _globs(names, [name for look in sample.looks.values() for name in look.schema.names])
-    time, type_ = section["column"], name_type(names)
-    units = resolve_time(
-        TimeColumn.model_validate(section), {time: type_}, sample.looks, sample.text, {"": list(names)}
-    ).units
-    wide = Wide(tuple(patterns), (), time, value, type_, units)
-    times = wide.times_of("", names)
     step = max(1, _ROWS // len(names))
     tables = []
     for part in sample.tables:
-        rows = part.table.slice(0, step).combine_chunks().to_batches() or [part.table.to_batches()[0]]
-        melted = melt(rows[0], names, [options.asset, time, value], wide, times)
+        rows = part.table.slice(0, step).combine_chunks().to_batches()[0]
+        table = pa.Table.from_batches([melt(rows, names, [asset, time, value], wide, times)])
         is_whole = part.whole and part.table.num_rows <= step
-        tables.append(
-            SampledFile(part.path, pa.Table.from_batches([melted]), is_whole, part.rows * len(names), part.counted)
-        )  # fmt: skip
-    ticks = tuple(sampled.table.column(time).combine_chunks().cast(pa.int64()).to_numpy() for sampled in tables)
-    counted = f"names of {len(names):,} columns are times, such as {names[0]}; a row holds a whole series"
-    column_of_times = Time(
-        dict(section), "what the names of these columns become", TimeUnits("timestamp", aware=False), ticks,
-        tuple(np.ones(len(sampled), bool) for sampled in ticks), True,
-    )  # fmt: skip
-    rest = [name for name in sample.types if name not in names and name != options.asset]
-    text = f"{counted[:1].upper()}{counted[1:]}." + (f" Left out: {', '.join(rest)}." if rest else "")
-    if sum(len(sampled.table) for sampled in tables) > sum(
-        len(pc.unique(sampled.table[options.asset])) for sampled in tables
-    ) * len(names):
-        text += f" CHECK THIS: several rows have one {options.asset}, and of each time the first one counts."
-    types = {options.asset: sample.types[options.asset], time: pa.timestamp("ns"), value: pa.float32()}
-    rows_of = {path: count * len(names) for path, count in sample.rows.items()}
-    sample = replace(sample, tables=tuple(tables), types=types, rows=rows_of, wide=(tuple(patterns), text))
-    return WideSample(sample, options, (column_of_times,))
+        tables.append(SampledFile(part.path, table, is_whole, part.rows * len(names), part.counted))
+    ticks = tuple(_ticks(sampled.table.column(time)) for sampled in tables)
+    valid = tuple(np.ones(len(part), bool) for part in ticks)
+    units = TimeUnits("timestamp", aware=False)
+    column_of_times = Time(dict(section), "what the names of these columns become", units, ticks, valid, True)
+    rest = [name for name in sample.types if name not in names and name != asset]
+    text = f"Names of {len(names):,} columns are times, such as {names[0]}; a row holds a whole series."
+    text += f" Left out: {', '.join(rest)}." if rest else ""
+    if any(len(sampled.table) > len(pc.unique(sampled.table[asset])) * len(names) for sampled in tables):
+        text += f" CHECK THIS: several rows have one {asset}, and of each time the first one counts."
+    types = {asset: sample.types[asset], time: pa.timestamp("ns"), value: pa.float32()}
+    rows_of_times = sample.rows * len(names)
+    sample = replace(sample, tables=tuple(tables), types=types, rows=rows_of_times, wide=(tuple(patterns), text))
+    return sample, column_of_times
 
 
 def _globs(names: Sequence[str], every: Sequence[str]) -> list[str]:

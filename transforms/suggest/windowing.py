@@ -11,6 +11,8 @@ from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import find_seed
 from beamfeed.transforms.suggest.traits import Likeness
 
+HELD_BACK = {"train": 0.8, "eval": 0.1, "test": 0.1}
+ALL_TRAIN = {"train": 1.0, "eval": 0.0, "test": 0.0}  # of what is too little to hold some back
 LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # where no period says another; of one row a window is none
 LONGEST = 512  # rows of a window
 NUMBERS = 2048  # of a window, in all its columns
@@ -57,15 +59,17 @@ class Schedule:
 
     Attributes:
       epochs: to train.
+      why: how many steps, and how long that takes.
       evaluate_every: steps; None for each epoch.
       max_steps: that end the run; None where epochs do.
-      why: how many steps, and how long that takes.
+      patience: epochs without a better model before training stops; None where nothing is held back to see it.
     """
 
-    epochs: int
-    evaluate_every: int | None
-    max_steps: int | None
-    why: str
+    epochs: int = 20
+    why: str = ""
+    evaluate_every: int | None = None
+    max_steps: int | None = None
+    patience: int | None = None
 
 
 def choose_shape(
@@ -141,17 +145,16 @@ def _choose_split(
         reason = f"a model should know each asset: {errors}"
         held = f"whole assets, as what comes late in one should train, too: {errors}"
     if whole:
-        train, rest = (0.8, 0.1) if len(names) >= 10 else (0.6, 0.2)
-        fractions = {"train": train, "eval": rest, "test": rest}
+        fractions = HELD_BACK if len(names) >= 10 else {"train": 0.6, "eval": 0.2, "test": 0.2}
         seed = Split().seed if len(names) > MANY_ASSETS else find_seed(names, Split(by="asset", **fractions))
         if seed is not None:
             why = f"{held}; with this seed each split gets some of the {len(names):,}"
-            return {"by": "asset", **fractions, "seed": seed}, why, train
+            return {"by": "asset", **fractions, "seed": seed}, why, fractions["train"]
     if divisible:
         why = f"the first part of each asset trains, as {reason}"
         return {"by": "rows", "train": 0.7, "eval": 0.15, "test": 0.15}, why, 0.7
     why = f"too few rows to hold some out: {usual} in an asset"
-    return {"by": "asset", "train": 1.0, "eval": 0.0, "test": 0.0}, why, 1.0
+    return {"by": "asset", **ALL_TRAIN}, why, 1.0
 
 
 def choose_schedule(shape: Shape, features: int, latent: int) -> Schedule:
@@ -166,22 +169,14 @@ def choose_schedule(shape: Shape, features: int, latent: int) -> Schedule:
     weights = 2 * shape.length * features * (_UNITS + latent)
     seconds = _OF_STEP + _PER_WEIGHT * weights * shape.batch_size
     least, most = _EPOCHS
-    epochs = min(most, max(least, math.ceil(_STEPS / steps)))
     affordable = int(_HOURS * 3600 / seconds)
-    epochs = max(1, min(epochs, affordable // steps))
-    total = epochs * steps
-    max_steps = affordable if total > affordable else None
-    every = math.ceil(total / _EVALUATIONS) if epochs > _EVALUATIONS else None
-    if max_steps is not None:
-        every = math.ceil(max_steps / _EVALUATIONS)
-    count = total if max_steps is None else max_steps
-    why = f"{_rounded(count)} steps, about {_duration(_BESIDE + count * seconds)} on two cores"
-    return Schedule(epochs, every, max_steps, why)
-
-
-def _rounded(count: int) -> str:
-    digits = max(0, len(str(count)) - 2)
-    return f"{round(count, -digits):,}"
+    epochs = max(1, min(most, max(least, math.ceil(_STEPS / steps)), affordable // steps))
+    count = min(epochs * steps, affordable)
+    max_steps = affordable if count < epochs * steps else None
+    every = math.ceil(count / _EVALUATIONS) if epochs > _EVALUATIONS or max_steps is not None else None
+    rounded = round(count, min(0, 2 - len(str(count))))
+    why = f"{rounded:,} steps, about {_duration(_BESIDE + count * seconds)} on two cores"
+    return Schedule(epochs, why, every, max_steps)
 
 
 def _duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ file for each feature. Features that are nested have `/` in their names.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -130,7 +130,8 @@ def _walk(
         length = int(feature["sequence"].get("length", -1))
         yield from _walk(feature["sequence"]["feature"], path, (*outer, None if length < 0 else length), labels)
     elif "classLabel" in feature:
-        yield path, Hint(_allowed(outer), _classes(feature["classLabel"], labels(path)))
+        count = int(feature["classLabel"].get("numClasses", 0))
+        yield path, Hint(_allowed(outer), labels(path) or tuple(map(str, range(count))))
     elif "image" in feature:
         yield path, Hint(_allowed(outer), content=IMAGE)
     elif "text" in feature:
@@ -157,10 +158,6 @@ def _allowed(shape: Shape) -> Shape | None:
     return None if None in shape[1:] or 0 in shape else shape
 
 
-def _classes(label: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    return names or tuple(str(number) for number in range(int(label.get("numClasses", 0))))
-
-
 def _labels(folder: str, name: str) -> tuple[str, ...]:
     """The names of a feature's classes, a line each."""
     try:
@@ -184,10 +181,8 @@ def _with_roles(hints: dict[str, Hint], pair: tuple[str, str] | None) -> dict[st
     if pair is None:
         return hints
 
-    def role(name: str) -> Role:
-        return {pair[0]: "input", pair[1]: "target"}.get(name.partition("/")[0], "key")  # type: ignore[return-value]
-
-    return {name: Hint(hint.shape, hint.classes, hint.content, hint.raw, role(name)) for name, hint in hints.items()}
+    roles: dict[str, Role] = {pair[0]: "input", pair[1]: "target"}
+    return {name: replace(hint, role=roles.get(name.partition("/")[0], "key")) for name, hint in hints.items()}
 
 
 def _regex(template: str, dataset: str, split: str) -> str:

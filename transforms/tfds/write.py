@@ -27,13 +27,9 @@ def is_readable(manifest: Manifest) -> bool:
         and all(info.records == info.windows for info in infos)
         and not any(shard.folder for info in infos for shard in info.shards)
         and not any(field.part for field in manifest.fields)  # rows to be forecast would be among the inputs
-        and (manifest.windows.length == 1 or not any(_is_one_by_one(field) for field in manifest.fields))
+        # A window of several rows has no one list of numbers that is the value of such fields.
+        and not any(_of_rows(field, manifest) and (field.is_ragged or field.is_raw) for field in manifest.fields)
     )
-
-
-def _is_one_by_one(field: Field) -> bool:
-    """Whether a window of several rows has no one list of numbers that is its value."""
-    return field.per == "row" and (field.is_ragged or field.is_raw)
 
 
 def tfds_files(manifest: Manifest) -> dict[str, str]:
@@ -41,12 +37,9 @@ def tfds_files(manifest: Manifest) -> dict[str, str]:
     if not is_readable(manifest):
         return {}
     features = {field.name: _feature(field, manifest) for field in manifest.fields}
-    described = {
-        "featuresDict": {"features": features},
-        "pythonClassName": f"{MODULE}.features_dict.FeaturesDict",
-    }
+    described = _as("features_dict.FeaturesDict", "featuresDict", {"features": features})
     labels = {
-        f"{field.name}{LABELS}": "".join(f"{_line(name)}\n" for name in field.classes)
+        f"{field.name}{LABELS}": "".join(" ".join(name.splitlines()) + "\n" for name in field.classes)
         for field in manifest.fields
         if _is_label(field, manifest)
     }
@@ -89,42 +82,33 @@ def dataset_name(name: str) -> str:
 
 
 def _feature(field: Field, manifest: Manifest) -> dict[str, Any]:
-    rows = (manifest.windows.length,) if field.per == "row" and manifest.windows.length > 1 else ()
+    rows = (manifest.windows.length,) if _of_rows(field, manifest) else ()
     shape = (*rows, *field.shape)
     if _is_label(field, manifest):
-        return {
-            "classLabel": {"numClasses": str(len(field.classes))},
-            "pythonClassName": f"{MODULE}.class_label_feature.ClassLabel",
-        }
+        return _as("class_label_feature.ClassLabel", "classLabel", {"numClasses": str(len(field.classes))})
     if field.content == IMAGE and not shape:
-        return {
-            "image": {"dtype": "uint8", "shape": _dimensions((None, None, 3))},
-            "pythonClassName": f"{MODULE}.image_feature.Image",
-        }
-    if field.is_raw:
-        return _tensor(field.dtype, shape, "bytes")
-    return _tensor("string" if field.dtype == "bytes" else field.dtype, shape, "none")
+        image = {"dtype": "uint8", "shape": _dimensions((None, None, 3))}
+        return _as("image_feature.Image", "image", image)
+    dtype, encoding = (field.dtype, "bytes") if field.is_raw else (field.dtype.replace("bytes", "string"), "none")
+    tensor = {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)}
+    return _as("tensor_feature.Tensor", "tensor", tensor)
+
+
+def _of_rows(field: Field, manifest: Manifest) -> bool:
+    """Whether an example has values of several rows."""
+    return field.per == "row" and manifest.windows.length > 1
 
 
 def _is_label(field: Field, manifest: Manifest) -> bool:
-    single = field.per != "row" or manifest.windows.length == 1
-    return bool(field.classes) and field.dtype == "int64" and not field.shape and single
+    return bool(field.classes) and field.dtype == "int64" and not field.shape and not _of_rows(field, manifest)
 
 
-def _tensor(dtype: str, shape: tuple[int | None, ...], encoding: str) -> dict[str, Any]:
-    return {
-        "pythonClassName": f"{MODULE}.tensor_feature.Tensor",
-        "tensor": {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)},
-    }
+def _as(python_class: str, kind: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {kind: content, "pythonClassName": f"{MODULE}.{python_class}"}
 
 
 def _dimensions(shape: tuple[int | None, ...]) -> dict[str, Any]:
     return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
-
-
-def _line(name: str) -> str:
-    """The name of a class on one line."""
-    return " ".join(name.splitlines())
 
 
 def _text(value: Any) -> str:

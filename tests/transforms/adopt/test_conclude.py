@@ -10,19 +10,14 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.adopt.conclude import conclude, fingerprint_of
 from beamfeed.transforms.adopt.files import list_shards
 from beamfeed.transforms.adopt.request import Request
-from beamfeed.transforms.adopt.scan import scan_file
-from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.adopt.scan import scan_or_reject
 from beamfeed.transforms.tfds.read import Described, Hint
 
 
 def adopt(folder, described=Described(), **what) -> Manifest:
     request = Request(str(folder), str(folder), "lake", **what)
-    candidates, found = list_shards(request.folder), []
-    for stat in candidates.shards:
-        try:
-            found.append(scan_file(stat, request.watched))
-        except BadInput as bad:
-            found.append(bad.reject(None))
+    candidates = list_shards(request.folder)
+    found = [scan_or_reject(stat, request.watched) for stat in candidates.shards]
     return conclude(request, candidates, found[::-1], described, "f" * 64).manifest
 
 

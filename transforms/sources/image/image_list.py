@@ -15,8 +15,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage.patterns import readings
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import class_names
-from beamfeed.transforms.sources.image.schema import ListSchema
-from beamfeed.transforms.sources.readers import iter_batches, place_of_row
+from beamfeed.transforms.sources.readers import Columns, iter_batches, place_of_row
 
 _Key = Callable[[str], str]
 
@@ -38,7 +37,7 @@ class Joined:
     paths: list[str | None]
 
 
-def join_list(source: ImageSource, schema: ListSchema, files: Sequence[str]) -> Joined:
+def join_list(source: ImageSource, schema: Columns, files: Sequence[str]) -> Joined:
     """Reads the list and finds the files that it names.
 
     Args:
@@ -73,7 +72,7 @@ def join_list(source: ImageSource, schema: ListSchema, files: Sequence[str]) -> 
     return Joined(columns, row, absent, paths)
 
 
-def _read(path: str, schema: ListSchema) -> dict[str, pa.Array]:
+def _read(path: str, schema: Columns) -> dict[str, pa.Array]:
     try:
         batches = [batch for _, _, batch in iter_batches(path, schema, schema.names)]
     except BadInput as bad:

@@ -15,31 +15,11 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, resolve_labels
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import described, look_at_sample
-from beamfeed.transforms.sources.readers import TextOptions, require_columns
+from beamfeed.transforms.sources.readers import Columns, TextOptions
 
 FOLDER, TOP_FOLDER = "folder", "top_folder"
 RESERVED = ("image", "path")  # fields of every dataset of images
 _LOOKED_AT = 100  # paths that tell whether a column of them holds numbers
-
-
-@dataclass(frozen=True)
-class ListSchema:
-    """What is read of the list of images.
-
-    Attributes:
-      names: of the columns, the one of paths first.
-      csv_types: what they are parsed as in a text.
-      text: how it is written.
-    """
-
-    names: list[str]
-    csv_types: dict[str, pa.DataType]
-    text: TextOptions
-    optional: frozenset[str] = frozenset()
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Raises BadInput if a column is missing."""
-        require_columns(path, self.names, schema.names)
 
 
 @dataclass(frozen=True)
@@ -49,14 +29,14 @@ class ImageSchema:
     Attributes:
       labels: the columns of labels.
       of_path: the columns that are read of paths.
-      listed: what is read of the list, if there is one.
+      listed: what is read of the list, if there is one: the column of paths first.
       split, key: the columns that images are split by.
       remarks: what was found out of the list that the user did not say.
     """
 
     labels: tuple[LabelColumn, ...]
     of_path: tuple[str, ...]
-    listed: ListSchema | None
+    listed: Columns | None
     split: str | None
     key: str | None
     remarks: tuple[str, ...] = ()
@@ -139,7 +119,7 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
         csv_types = dict.fromkeys(names, pa.string()) | {
             label.column: label.type for label in labels if label.column in names
         }
-        listed = ListSchema(names, csv_types | {source.list.path: pa.string()}, text)
+        listed = Columns(names, csv_types | {source.list.path: pa.string()}, text)
     of_path = (name for name in schema.columns if name in of_paths and (listed is None or name not in listed.names))
     return replace(schema, of_path=tuple(of_path), listed=listed)
 

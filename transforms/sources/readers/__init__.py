@@ -13,6 +13,7 @@ from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
+    Columns,
     Expected,
     Group,
     Look,
@@ -32,6 +33,7 @@ __all__ = [
     "BAD",
     "BATCH_ROWS",
     "NULL_WORDS",
+    "Columns",
     "Expected",
     "Group",
     "Look",

@@ -114,6 +114,20 @@ class Expected(Protocol):
         """How texts are written."""
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Columns that are read of files, whatever else is in these: see `Expected`."""
+
+    names: list[str]
+    csv_types: dict[str, pa.DataType]
+    text: TextOptions
+    optional: frozenset[str] = frozenset()
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing, or there twice."""
+        require_columns(path, self.names, schema.names, self.optional)
+
+
 def require_columns(
     path: str, names: Sequence[str], present: Sequence[str], optional: Collection[str] = (), hint: str = ""
 ) -> None:
