@@ -5,9 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from beamfeed.contract.config.split import SPLITS, Split, SplitName, counts_rows
 from beamfeed.contract.errors import UserError, near_miss
 
+NONE = -1  # the place of a row that is in no split
 SEEDS = 1000  # that are tried to find one that leaves no split empty
 
 
@@ -54,6 +59,24 @@ def split_of_asset(name: str, split: Split, seed: int | None = None) -> SplitNam
         evaluate = 1.0
         train = train if split.eval else 1.0
     return "train" if place < train else "eval" if place < evaluate else "test"
+
+
+def splits_of_places(places: np.ndarray, split: Split) -> np.ndarray:
+    """int8 [n]: of rows that were dealt out evenly over [0, 1), the place of each one's split among SPLITS."""
+    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
+    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
+        evaluate = 2.0
+        train = train if split.eval else 2.0
+    return ((places >= train).astype(np.int8) + (places >= evaluate)).astype(np.int8)
+
+
+def splits_of_values(values: pa.StringArray, split: Split) -> np.ndarray:
+    """int8 [n]: the place among SPLITS of the split whose list holds each value, or NONE."""
+    places = np.full(len(values), NONE, np.int8)
+    for place, name in enumerate(SPLITS):
+        listed = pa.array(getattr(split, name), pa.string())
+        places[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
+    return places
 
 
 def wanted_splits(split: Split) -> list[SplitName]:

@@ -10,12 +10,11 @@ from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.read import read_rows
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.splits import cut_rows
+from beamfeed.transforms.splits import NONE, cut_rows, splits_of_places
 from beamfeed.transforms.statistics.hashes import mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
 MOST_REPORTED = 1000  # rows of a chunk that are set aside are told one by one; all are counted
-NONE = -1  # the place of a row that is in no split
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -114,11 +113,7 @@ def split_places(
         return np.array([place.get(text, NONE) for text in texts], np.int8)[inverse]
     (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + _SPREAD)
     at = mix(numbers.astype(np.uint64) * _SPREAD + of_seed).astype(np.float64) / 2.0**64
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((at >= train).astype(np.int8) + (at >= evaluate)).astype(np.int8)
+    return splits_of_places(at, split)
 
 
 def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:

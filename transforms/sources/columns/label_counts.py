@@ -8,6 +8,14 @@ from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
+def too_many_classes(label: LabelColumn) -> JobFailed:
+    """What ends a job whose label has so many values that they hardly are classes."""
+    return JobFailed(
+        f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
+        f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+    )
+
+
 def check_classes(
     labels: Sequence[LabelColumn], training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
 ) -> None:
@@ -23,10 +31,7 @@ def check_classes(
     """
     for label, trained, untrained in zip(labels, training, elsewhere, strict=True):
         if trained.over:
-            raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
-                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
-            )
+            raise too_many_classes(label)
         if untrained.over:
             raise JobFailed(
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import Split
+from beamfeed.transforms.splits import splits_of_places, splits_of_values
 from beamfeed.transforms.statistics.hashes import hash_texts
-
-NONE = -1  # of an image that is in no split
 
 
 def split_images(
@@ -28,20 +26,12 @@ def split_images(
     """
     if split.by == "column":
         assert column is not None
-        by_value = np.full(len(names), NONE, np.int8)
-        for place, name in enumerate(SPLITS):
-            listed = pa.array(getattr(split, name), pa.string())
-            by_value[pc.is_in(column, value_set=listed).to_numpy(zero_copy_only=False)] = place
-        return by_value
+        return splits_of_values(column, split)
     hashes = hash_texts(names if key is None else key, split.seed)
     places = hashes.astype(np.float64) / 2.0**64
     if classes is not None:
         places = _ranks(hashes, classes)
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((places >= train).astype(np.int8) + (places >= evaluate)).astype(np.int8)
+    return splits_of_places(places, split)
 
 
 def _ranks(hashes: np.ndarray, classes: pa.Array) -> np.ndarray:

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit
-from beamfeed.transforms.sources.readers import (
-    BAD,
-    Group,
-    choose_parts,
-    divides,
-    iter_batches,
-    stored_groups,
-)
+from beamfeed.transforms.sources.readers import BAD, Group, choose_parts, divides, iter_batches, stored_groups
 from beamfeed.transforms.sources.table.schema import TableSchema
 
 UNIT_BYTES = 64 << 20

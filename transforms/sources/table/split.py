@@ -5,16 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.table.rows import TableRows
-from beamfeed.transforms.splits import seeded_hash
+from beamfeed.transforms.splits import NONE, seeded_hash, splits_of_places, splits_of_values
 from beamfeed.transforms.statistics.hashes import hash_texts, mix
 
-NONE = -1  # of a row that is not used
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -34,20 +32,15 @@ class TimeCuts:
         Raises:
           UserError: if one is no time.
         """
-        cut = {
-            key: None if value is None else units.instant(value, f"split.{key}")
-            for key in ("train_from", "eval_from", "test_from")
-            for value in [getattr(split, key)]
-        }
-        cuts = [(key, when) for key, when in cut.items() if when is not None]
-        for (key, when), (after, later) in pairwise(cuts):
+        given = {key: getattr(split, key) for key in ("train_from", "eval_from", "test_from")}
+        cuts = {key: units.instant(value, f"split.{key}") for key, value in given.items() if value is not None}
+        for (key, when), (after, later) in pairwise(cuts.items()):
             if when >= later:
-                raise UserError(
-                    f"split.{after}: {getattr(split, after)} is not after split.{key}: {getattr(split, key)}"
-                )
-        first = cut["test_from"] if cut["eval_from"] is None else cut["eval_from"]
+                raise UserError(f"split.{after}: {given[after]} is not after split.{key}: {given[key]}")
+        train, evaluate, test = map(cuts.get, given)
+        first = test if evaluate is None else evaluate
         gap = 0 if split.gap is None else units.duration(split.gap, "split.gap")
-        return cls(cut["train_from"], None if first is None else first - gap, cut["eval_from"], cut["test_from"])
+        return cls(train, None if first is None else first - gap, evaluate, test)
 
 
 class Stratifier:
@@ -94,14 +87,14 @@ def split_rows(
     """
     if stratifier is not None:
         assert rows.label is not None
-        return _by_place(stratifier.places(rows.label), split)
+        return splits_of_places(stratifier.places(rows.label), split)
     if split.by == "time":
         assert rows.time is not None
         assert cuts is not None
         return _by_time(rows.time, cuts)
     if split.by == "column":
         assert rows.split is not None
-        return _by_value(rows.split, split)
+        return splits_of_values(rows.split, split)
     if split.by == "key":
         assert rows.key is not None
         return _by_hash(hash_texts(rows.key, split.seed), split)
@@ -111,15 +104,7 @@ def split_rows(
 
 
 def _by_hash(hashes: np.ndarray, split: Split) -> np.ndarray:
-    return _by_place(hashes.astype(np.float64) / 2.0**64, split)
-
-
-def _by_place(place: np.ndarray, split: Split) -> np.ndarray:
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
-        evaluate = 2.0
-        train = train if split.eval else 2.0
-    return ((place >= train).astype(np.int8) + (place >= evaluate)).astype(np.int8)
+    return splits_of_places(hashes.astype(np.float64) / 2.0**64, split)
 
 
 def _by_time(time: np.ndarray, cuts: TimeCuts) -> np.ndarray:
@@ -132,12 +117,4 @@ def _by_time(time: np.ndarray, cuts: TimeCuts) -> np.ndarray:
         places[time >= cuts.eval] = 1
     if cuts.test is not None:
         places[time >= cuts.test] = 2
-    return places
-
-
-def _by_value(values: pa.StringArray, split: Split) -> np.ndarray:
-    places = np.full(len(values), NONE, np.int8)
-    for place, name in enumerate(SPLITS):
-        listed = pa.array(getattr(split, name), pa.string())
-        places[pc.is_in(values, value_set=listed).to_numpy(zero_copy_only=False)] = place
     return places
