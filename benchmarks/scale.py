@@ -64,7 +64,7 @@ def works_of(source: Timeseries, piece: FileSlice) -> list[Sized]:
     assert isinstance(asset, SeriesAsset)
     assert asset.split is not None
     units = tuple(
-        UnitFacts(unit.start, unit.end, unit.start, {asset.split: Span(unit.start, unit.end, unit.rows)})
+        UnitFacts(unit.start, unit.start, {asset.split: Span(unit.start, unit.end, unit.rows)})
         for unit in source.units(asset)
     )
     no_classes = SeenClasses.zero(())

@@ -25,7 +25,7 @@ def read_rows(path: Path, features: dict, **source: object) -> tuple[list[tuple]
     rows: list[tuple] = []
     wrong: dict[int, tuple[str, str]] = {}
     for unit in cut_units(TableAsset(path.name, (piece,), None), len(schema.columns)):
-        for found in read_unit(unit, schema, job.label):
+        for found in read_unit(unit, schema):
             assert found.first == len(rows)
             wrong |= {
                 found.first + row: (found.places.get(row, f"row {found.first + row}"), reason)

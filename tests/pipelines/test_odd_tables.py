@@ -180,14 +180,14 @@ def test_a_column_for_two_ends(lake):
 
 @pytest.mark.slow
 def test_long_texts_are_cut_into_parts(lake, monkeypatch):
-    from beamfeed.transforms.sources.table import statistics, targets
+    from beamfeed.transforms.sources.table import source, statistics
 
     write(lake, "a.parquet", note=[f"word{at} again " * 20 for at in range(200)])
     lake.job["features"]["note"] = {"type": "text", "length": 64, "min_count": 1}
     assert lake.preprocess() == 0
     before = all_rows(lake)
     monkeypatch.setattr(statistics, "WORD_BYTES", 1000)
-    monkeypatch.setattr(targets, "PART_BYTES", 1000)
+    monkeypatch.setattr(source, "PART_BYTES", 1000)
     assert lake.preprocess("output.rows_per_record=7") == 0
     after = all_rows(lake)
     assert before.keys() == after.keys()

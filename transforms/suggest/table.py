@@ -13,7 +13,8 @@ from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers.time_text import guess_order
-from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
+from beamfeed.transforms.sources.table.encode import CATEGORIES
+from beamfeed.transforms.sources.table.learned import NUMBERS
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow, render

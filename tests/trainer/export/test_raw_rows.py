@@ -77,7 +77,7 @@ class Served:
         transformer = load_transformer(self.layout.root)
         found, wrong = [], set()
         for _, first, batch in iter_batches(str(path), schema, [*schema.names, BAD]):
-            rows = to_rows(str(path), first, batch, schema, self.job.label, {})
+            rows = to_rows(str(path), first, batch, schema, {})
             wrong |= {first + row for row in rows.wrong}
             fields = transformer(rows.columns)
             given = {name: tf.constant(fields[name]) for name in self.inputs}
@@ -203,7 +203,7 @@ def test_a_text_that_is_no_word_for_nothing_does_not_become_one(tmp_path):
     schema = resolve_schema(served.job, storage.match(str(path), (".csv",)))
     names = {"x": pa.array(np.ones(5)), "flag": pa.array(texts), "y": pa.array(["ja"] * 5)}
     batch = pa.RecordBatch.from_pydict({name: names[name] for name in schema.names} | {BAD: pa.nulls(5, pa.string())})
-    fields = load_transformer(served.layout.root)(to_rows(str(path), 0, batch, schema, served.job.label, {}).columns)
+    fields = load_transformer(served.layout.root)(to_rows(str(path), 0, batch, schema, {}).columns)
     given = {name: tf.constant(fields[name]) for name in served.inputs}
     np.testing.assert_allclose(found, served.model.signatures["preprocessed"](**given)["probabilities"], atol=1e-6)
     assert found[1, 0] != found[0, 0] == found[2, 0] != found[3, 0] == found[4, 0]

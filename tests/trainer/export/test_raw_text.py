@@ -86,7 +86,7 @@ def both_ways(folder: Path, rows: list[dict[str, str]], head: dict[str, str], **
     assert schema.raw is not None
     raw = RawValues.model_validate_json(schema.raw.model_dump_json())
     batches = [batch for _, _, batch in iter_batches(str(path), schema, [*schema.names, BAD])]
-    read = to_rows(str(path), 0, pa.Table.from_batches(batches).combine_chunks().to_batches()[0], schema, [], {})
+    read = to_rows(str(path), 0, pa.Table.from_batches(batches).combine_chunks().to_batches()[0], schema, {})
     every = [head] * 25 + rows
     columns = {name: tf.constant([row[name] for row in every]) for name in NAMES}
     found, reasons = RawText(raw).read(columns)

@@ -7,13 +7,13 @@ from series import schema_of
 from table_rows import read_rows
 
 from beamfeed.transforms.sources.columns import time_units
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.columns.time_units import NO_TIME, BadTime, TimeUnits
 from beamfeed.transforms.sources.readers import BAD as BAD_ROWS
 from beamfeed.transforms.sources.readers import iter_batches, values
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.time_text import NO_ZONE, read_times
 from beamfeed.transforms.sources.readers.values import convert_all
-from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, read_ticks
+from beamfeed.transforms.sources.timeseries.row_keys import read_ticks
 
 BAD = {7: "2020-99-99 00:00:00", 90: "noon", 91: "1066-01-01", **{i: f"{i}" for i in range(1000, 1300)}}
 TEXT = [BAD.get(i, f"2020-01-01 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}") for i in range(3000)]

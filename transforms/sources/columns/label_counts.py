@@ -12,6 +12,14 @@ from beamfeed.transforms.statistics.value_counts import ValueCounts
 C = TypeVar("C", bound=Any)  # a dataclass with `auto` and `classes`
 
 
+def too_many_classes(key: str) -> JobFailed:
+    """What ends a job whose label, named by how messages begin, has so many values that they hardly are classes."""
+    return JobFailed(
+        f"{key} has more than {MOST_CLASSES} values in training rows, classes: auto takes at most {MOST_CLASSES}; for "
+        "numbers leave 'classes' out"
+    )
+
+
 def check_classes(
     keys: Sequence[str], to_list: str, training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
 ) -> None:
@@ -28,10 +36,7 @@ def check_classes(
     """
     for key, trained, untrained in zip(keys, training, elsewhere, strict=True):
         if trained.over:
-            raise JobFailed(
-                f"{key} has more than {MOST_CLASSES} values in training rows, classes: auto takes at most "
-                f"{MOST_CLASSES}; for numbers leave 'classes' out"
-            )
+            raise too_many_classes(key)
         if untrained.over:
             raise JobFailed(
                 f"{key} has more than {MOST_CLASSES} values in rows to evaluate or test, and fewer in training rows; "

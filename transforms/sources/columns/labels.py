@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.section import class_name
+from beamfeed.contract.dataset.fields import Dtype, Field, Per
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
 
@@ -30,6 +31,10 @@ class LabelColumn:
     def row_bytes(self) -> int:
         """Of one row in memory, about: a number, or the name of a class."""
         return 4 if self.classes is None else 24
+
+    def why_unlisted(self, value: pa.Scalar) -> str:
+        """What is wrong with a value that the list of classes does not hold."""
+        return f"{self.column} is {value.as_py()!r}, which is not in label.classes ({', '.join(self.classes or ())})"
 
     def fault(self, type_: pa.DataType) -> str | None:
         """What is wrong with the type of the column, if something is."""
@@ -143,6 +148,46 @@ def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows
         numbers[:, k] = column.to_numpy(zero_copy_only=False)
     np.copyto(numbers, np.nan, where=np.isinf(numbers))
     return numbers
+
+
+def label_field(label: Label, classes: Sequence[str] | None, per: Per = "row") -> Field:
+    """The field of a label.
+
+    Args:
+      label: of the job.
+      classes: as far as they are known; None where it is a number.
+      per: what has a value.
+    """
+    dtype: Dtype = "float32" if classes is None else "int64"
+    return Field(name=label.name, dtype=dtype, role=label.role, per=per, classes=list(classes or ()))
+
+
+def label_values(
+    columns: Sequence[pa.Array], labels: Sequence[Label], specs: Sequence[LabelColumn], rows: int
+) -> dict[str, np.ndarray]:
+    """The values of labels that are of a row each, by name, `[rows]`.
+
+    Args:
+      columns: of each spec, what `read_label` gives.
+      labels: of the job.
+      specs: their columns, with classes known.
+      rows: how many there are.
+    """
+    numbers = label_numbers(columns, specs, rows)
+    by_name = {}
+    for label, column in zip(labels, numbers.T, strict=True):
+        if label.cap is not None:
+            column = np.minimum(column, np.float32(label.cap))
+        by_name[label.name] = column if label.classes is None else column.astype(np.int64)
+    return by_name
+
+
+def find_unlisted(column: pa.Array, label: LabelColumn) -> np.ndarray:
+    """Bool [n]: the values that are none of the classes that the job lists; `why_unlisted` tells of one."""
+    if label.classes is None or label.auto:
+        return np.zeros(len(column), bool)
+    is_class = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
+    return pc.and_(column.is_valid(), pc.invert(is_class)).to_numpy(zero_copy_only=False)
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

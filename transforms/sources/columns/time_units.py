@@ -33,6 +33,8 @@ from beamfeed.transforms.sources.readers.time_text import (
 __all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
 FLOAT_TICKS = 1_000_000_000
+NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
+MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 _LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
@@ -260,6 +262,33 @@ class TimeUnits:
           UserError: if one has a unit and the other has none.
         """
         return ticks_of(value, self.counts, key, self.unit)
+
+
+def ticks_of_rows(
+    units: TimeUnits, columns: Sequence[pa.Array], has_time: np.ndarray
+) -> tuple[np.ndarray, dict[int, BadTime]]:
+    """int64 [n] ticks of some rows, and of which rows the times cannot be read, and why; NO_TIME of these and others.
+
+    With MOST_BAD_TIMES of these no row has a time: that column holds something else.
+
+    Args:
+      units: of the times.
+      columns: of n rows, as for `TimeUnits.ticks`.
+      has_time: bool [n], the rows.
+    """
+    ticks, bad_times = np.full(len(has_time), NO_TIME), dict[int, BadTime]()
+    while len(bad_times) < MOST_BAD_TIMES:
+        rows = np.flatnonzero(has_time)
+        parts = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
+        try:
+            if len(rows):
+                ticks[rows] = units.ticks(*parts)
+            break
+        except BadTime as first:
+            bad_times |= {int(rows[bad.row]): bad for bad in (first, *first.others)}
+            has_time = has_time.copy()
+            has_time[list(bad_times)] = False
+    return ticks, bad_times
 
 
 def _number(value: float) -> str:

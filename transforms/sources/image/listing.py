@@ -19,7 +19,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.sources.columns.labels import class_names, read_label
+from beamfeed.transforms.sources.columns.labels import class_names, find_unlisted, read_label
 from beamfeed.transforms.sources.image.image_list import is_missing, join_list
 from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
 from beamfeed.transforms.sources.image.schema import ImageSchema, image_source, is_number, path_columns, pattern_of
@@ -174,12 +174,8 @@ def _labels(
                 missing = pc.is_in(column, value_set=pa.array(words, pa.string()))
                 column = pc.if_else(missing, pa.scalar(None, pa.string()), column)
         values = read_label(column, spec)
-        if spec.classes:
-            is_class = pc.is_in(values, value_set=pa.array(spec.classes, pa.string()))
-            strange = pc.and_(values.is_valid(), pc.invert(is_class)).to_numpy(zero_copy_only=False)
-            for at in np.flatnonzero(strange).tolist():
-                problem = f"{spec.column} is {values[at].as_py()!r}, which is not in label.classes"
-                wrong[at] = wrong[at] or f"{problem} ({', '.join(spec.classes)})"
+        for at in np.flatnonzero(find_unlisted(values, spec)).tolist():
+            wrong[at] = wrong[at] or spec.why_unlisted(values[at])
         if section.cap is not None:
             values = pc.min_element_wise(values, pa.scalar(section.cap, pa.float32()), skip_nulls=False)
         by_name[label_column(number)] = values

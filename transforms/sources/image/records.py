@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers
+from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field, label_values
 from beamfeed.transforms.sources.image.run_file import label_column, read_staged
 from beamfeed.transforms.sources.image.schema import image_source
 from beamfeed.transforms.sources.image.validate import ImageAsset
@@ -32,10 +32,7 @@ def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
     else:
         image = Field(name="image", dtype="bytes", role="input", content="image")
     fields = [image, Field(name="path", dtype="bytes", role="key")]
-    for section, label in zip(job.label, labels, strict=True):
-        dtype = "float32" if label.classes is None else "int64"
-        fields.append(Field(name=section.name, dtype=dtype, role=section.role, classes=list(label.classes or ())))
-    return fields
+    return fields + [label_field(section, label.classes) for section, label in zip(job.label, labels, strict=True)]
 
 
 def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -67,10 +64,7 @@ def read_records(run: ImageAsset, job: Job, labels: Sequence[LabelColumn]) -> It
         values: dict[str, Values] = {"path": batch.column("name")}
         values["image"] = _raw(batch.column("image"), image) if image.is_raw else batch.column("image")
         columns = [batch.column(label_column(number)) for number in range(len(labels))]
-        numbers = label_numbers(columns, labels, batch.num_rows)
-        for number, section in enumerate(job.label):
-            column = numbers[:, number]
-            values[section.name] = column if section.classes is None else column.astype(np.int64)
+        values |= label_values(columns, job.label, labels, batch.num_rows)
         yield RecordBlock(run.name, first, rows, values)
 
 

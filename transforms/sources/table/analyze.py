@@ -20,6 +20,7 @@ from beamfeed.transforms.sources.record_block import Ragged, Values
 from beamfeed.transforms.sources.table.encode import encode
 from beamfeed.transforms.sources.table.graph import Tensors, input_types
 from beamfeed.transforms.sources.table.learned import learned_of
+from beamfeed.transforms.sources.table.raw_rows import ValuesOfRows
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.staged import Run, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics
@@ -106,25 +107,17 @@ def _description(types: dict[str, tf.DType]) -> tensor_adapter.TensorAdapterConf
     return tensor_adapter.TensorAdapterConfig(rows, representations)
 
 
-class Transformer:
-    """Applies a saved transform graph to columns."""
+@lru_cache(maxsize=2)
+def load_transformer(folder: str) -> ValuesOfRows:
+    """Loads the transform graph of a folder, once a process: it gives the fields of some rows by name."""
+    model = tf.saved_model.load(storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR))
+    (specs,), _ = model.transform_fn.structured_input_signature
 
-    def __init__(self, folder: str):
-        graph = storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
-        self._model = tf.saved_model.load(graph)  # kept: the function holds no reference to it
-        (specs,), _ = self._model.transform_fn.structured_input_signature
-        self._inputs = sorted(specs)
-
-    def __call__(self, rows: pa.RecordBatch) -> dict[str, Values]:
-        """The fields of some rows, by name."""
-        outputs = self._model.transform_fn({name: _tensor(rows.column(name)) for name in self._inputs})
+    def transform(rows: pa.RecordBatch) -> dict[str, Values]:
+        outputs = model.transform_fn({name: _tensor(rows.column(name)) for name in sorted(specs)})
         return {name: _values(tensor) for name, tensor in outputs.items()}
 
-
-@lru_cache(maxsize=2)
-def load_transformer(folder: str) -> Transformer:
-    """Loads the graph of a folder once a process."""
-    return Transformer(folder)
+    return transform
 
 
 def _tensor(column: pa.Array) -> tf.Tensor:

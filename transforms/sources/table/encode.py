@@ -12,18 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from beamfeed.contract.config.features import (
-    DATE_PARTS,
-    Bucket,
-    Categorical,
-    Cross,
-    DateParts,
-    Own,
-    Pass,
-    Text,
-)
+from beamfeed.contract.config.features import DATE_PARTS, Bucket, Categorical, Cross, DateParts, Own, Pass, Text
+from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.table.learned import NUMBERS, edges_mark, edges_of
-from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.statistics import numeric_features
 

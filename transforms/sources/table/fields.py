@@ -6,11 +6,24 @@ from beamfeed.contract.config.features import Own, Pass, Text
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.table.learned import category_sizes, number_names, text_size
+from beamfeed.transforms.sources.columns.labels import label_field
+from beamfeed.transforms.sources.table.encode import CATEGORIES
+from beamfeed.transforms.sources.table.learned import NUMBERS, category_sizes, number_names, vocabulary_of
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.statistics import TableStatistics
 
-NUMBERS, CATEGORIES = "numbers", "categories"
+RECORD_BYTES = 64 << 10
+MOST_ROWS = 4096  # of a record
+
+
+def row_bytes(fields: Sequence[Field]) -> int:
+    """About how many bytes a row of these fields takes in a record."""
+    return sum((field.bytes or 64) for field in fields)
+
+
+def rows_of_record(fields: Sequence[Field]) -> int:
+    """How many rows a record has where the job does not say."""
+    return max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
 
 
 def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: TableStatistics) -> list[Field]:
@@ -30,18 +43,14 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
         match feature.section:
             case Text() as section:
                 shape = (None,) if section.length == "ragged" else (section.length,)
-                size = text_size(statistics, feature, schema)
+                size = 2 + len(vocabulary_of(statistics, feature, schema))
                 fields.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
             case Own():
                 fields += feature.fields
             case Pass() as section:
                 dtype = "float32" if section.as_ == "number" else "bytes"
                 fields.append(Field(name=feature.name, dtype=dtype, role=section.role))
-    specs = {spec.column: spec for spec in schema.labels}
-    for label in labels:
-        classes = list(specs[label.column].classes or ()) if label.column else []
-        dtype = "float32" if label.classes is None else "int64"
-        fields.append(Field(name=label.name, dtype=dtype, role=label.role, classes=classes))
+    fields += [label_field(label, spec.classes) for label, spec in zip(labels, schema.labels, strict=True)]
     for field in fields:
         if same := [name for name in field.columns if field.columns.count(name) > 1]:
             raise UserError(

@@ -5,16 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamfeed.contract.config.features import (
-    DATE_PARTS,
-    Bucket,
-    Categorical,
-    Cross,
-    DateParts,
-    Numeric,
-    Text,
-)
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.features import DATE_PARTS, Bucket, Categorical, Cross, DateParts, Numeric, Text
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.statistics import (
     NO_TERM,
@@ -25,7 +16,6 @@ from beamfeed.transforms.sources.table.statistics import (
 )
 from beamfeed.transforms.statistics.marks import Learned
 from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
-from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 NUMBERS = "numbers"
 
@@ -61,8 +51,7 @@ def learned_of(schema: TableSchema, counted: TableStatistics) -> LearnedTable:
             edges[: len(known)] = known
             numbers[edges_mark(feature)] = edges
     vocabularies = {
-        feature.name: [NO_TERM, *vocabulary(_counts_of(counted, feature, schema), feature.section)]
-        for feature in counted_features(schema)
+        feature.name: [NO_TERM, *vocabulary_of(counted, feature, schema)] for feature in counted_features(schema)
     }
     return LearnedTable(numbers, vocabularies)
 
@@ -121,9 +110,11 @@ def bucket_edges(counted: TableStatistics, feature: NamedFeature, schema: TableS
     return edges if len(edges) else np.zeros(1, np.float32)
 
 
-def vocabulary(counts: ValueCounts, section: Section) -> list[str]:
-    """The terms that have a number of their own, the most frequent first."""
+def vocabulary_of(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> list[str]:
+    """The terms of a feature that have a number of their own, the most frequent first."""
+    section = feature.section
     assert isinstance(section, Categorical | Text)
+    counts = counted.counts[[other.name for other in counted_features(schema)].index(feature.name)]
     return counts.frequent(section.min_count, section.max_size)
 
 
@@ -135,7 +126,7 @@ def category_sizes(counted: TableStatistics, schema: TableSchema) -> list[tuple[
             case Categorical() as section if section.hash:
                 sizes.append((feature.name, 1 + section.hash))
             case Categorical() as section:
-                terms = len(vocabulary(_counts_of(counted, feature, schema), section))
+                terms = len(vocabulary_of(counted, feature, schema))
                 sizes.append((feature.name, 1 + section.unseen + terms))
             case Bucket():
                 sizes.append((feature.name, 2 + len(bucket_edges(counted, feature, schema))))
@@ -144,11 +135,6 @@ def category_sizes(counted: TableStatistics, schema: TableSchema) -> list[tuple[
             case Cross() as section:
                 sizes.append((feature.name, section.hash))
     return sizes
-
-
-def text_size(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> int:
-    """How many numbers words of a text may have."""
-    return 2 + len(vocabulary(_counts_of(counted, feature, schema), feature.section))
 
 
 def number_names(schema: TableSchema) -> list[str]:
@@ -160,7 +146,3 @@ def number_names(schema: TableSchema) -> list[str]:
         if isinstance(feature.section, DateParts) and feature.section.cyclic:
             names += [f"{feature.name}_{part}_{axis}" for part in feature.section.parts for axis in ("sin", "cos")]
     return names
-
-
-def _counts_of(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> ValueCounts:
-    return counted.counts[[other.name for other in counted_features(schema)].index(feature.name)]

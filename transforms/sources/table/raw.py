@@ -1,7 +1,7 @@
 """What becomes of the values of a table's files before the graph gets them, for who has rows as text later on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -25,7 +25,8 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
       looks: what some files tell, by their paths.
     """
     dialects = [look.dialect for look in looks.values() if look.dialect is not None]
-    numbers = schema.text.numbers or _most_common(dialect.numbers for dialect in dialects)
+    written = Counter(dialect.numbers for dialect in dialects).most_common(1)
+    numbers = schema.text.numbers or (written[0][0] if written else Numbers("."))
     group, grouped = group_patterns(numbers)
     all_typed = not dialects and all(map(has_types, looks))
     types = types_of(looks)
@@ -75,9 +76,3 @@ def types_of(looks: Mapping[str, Look]) -> dict[str, set[pa.DataType]]:
 def _has_spellings(type_: pa.DataType) -> bool:
     """Whether a value of the type can be written as text in more than one way."""
     return pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_temporal(type_)
-
-
-def _most_common(numbers: Iterable[Numbers]) -> Numbers:
-    """How most files write their numbers."""
-    counts = Counter(numbers)
-    return counts.most_common(1)[0][0] if counts else Numbers(".")

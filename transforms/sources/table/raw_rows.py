@@ -1,28 +1,28 @@
 """The first rows of a file as text beside what becomes of them, for who has rows as text later on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.raw_rows import MOST_BYTES, ROWS, RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.paths import key_columns
+from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.readers import BAD, Look, faults_of, has_types, is_csv, iter_batches
 from beamfeed.transforms.sources.readers.values import group_patterns
 from beamfeed.transforms.sources.record_block import Ragged, Values
 from beamfeed.transforms.sources.table.raw import types_of
-from beamfeed.transforms.sources.table.rows import NO_TIME, TableRows, to_rows, to_text
+from beamfeed.transforms.sources.table.rows import TableRows, to_rows, to_text
 from beamfeed.transforms.sources.table.schema import TableSchema
 
 YEARS_WRITTEN = (-62_135_596_800, 253_402_300_800)  # the years 1 to 9999, in seconds since 1970
 
-Transform = Callable[[pa.RecordBatch], dict[str, Values]]
+ValuesOfRows = Callable[[pa.RecordBatch], dict[str, Values]]
 
 
 def typical_file(raw: RawValues, looks: Mapping[str, Look]) -> str:
@@ -49,7 +49,7 @@ def typical_file(raw: RawValues, looks: Mapping[str, Look]) -> str:
     return ""
 
 
-def raw_rows_of(schema: TableSchema, labels: Sequence[Label], transform: Transform) -> RawRows | None:
+def raw_rows_of(schema: TableSchema, transform: ValuesOfRows) -> RawRows | None:
     """The first rows of the typical file, those before the first that is set aside.
 
     None if there are none, they are large, or they can no longer be read: no dataset fails for them.
@@ -61,7 +61,7 @@ def raw_rows_of(schema: TableSchema, labels: Sequence[Label], transform: Transfo
     try:
         if storage.stat(path) != schema.typical:
             return None
-        rows, written = _read_twice(path, schema, labels, of_path)
+        rows, written = _read_twice(path, schema, of_path)
         count = _usable(rows, written, schema)
         if not count:
             return None
@@ -85,12 +85,10 @@ def raw_rows_of(schema: TableSchema, labels: Sequence[Label], transform: Transfo
     )
 
 
-def _read_twice(
-    path: str, schema: TableSchema, labels: Sequence[Label], of_path: dict[str, str]
-) -> tuple[TableRows, pa.RecordBatch]:
+def _read_twice(path: str, schema: TableSchema, of_path: dict[str, str]) -> tuple[TableRows, pa.RecordBatch]:
     """The first rows of a file as features take them, and as the file has them: of a text, all columns as strings."""
     batch = _first_batch(path, schema)
-    rows = to_rows(path, 0, batch, schema, labels, of_path)
+    rows = to_rows(path, 0, batch, schema, of_path)
     if not is_csv(path):
         return rows, batch
     columns = tuple(name for name in schema.columns if name not in schema.of_path)

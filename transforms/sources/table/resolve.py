@@ -1,7 +1,7 @@
 """Finds out from a few files which columns a job reads, and what they hold."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,13 +17,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.columns.labels import resolve_labels
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.paths import key_columns
-from beamfeed.transforms.sources.columns.sample import (
-    check_once,
-    column_types,
-    described,
-    look_at_sample,
-    most_common,
-)
+from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
 from beamfeed.transforms.sources.readers.time_text import guess_order
@@ -54,12 +48,11 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     in_files = frozenset(found_types)
     found_types |= {name: [pa.string()] for name in of_path if name not in found_types}
     types = {name: most_common(_known(column_types)) for name, column_types in found_types.items()}
-    has = ", ".join(types)
     keys: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
     keys += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
     for key_, name in keys:
-        if name is not None and name not in types:
-            raise UserError(f"{key_}: {name!r} is not a column{near_miss(name, list(types))} (the files have: {has})")
+        if name is not None:
+            require(name, types, key_)
     if split.by == "key" and source.key is None:
         raise UserError("split.by: key needs source.key, the column whose rows belong together")
     if split.by == "time" and source.time is None:
@@ -114,10 +107,8 @@ def _named(job: Job) -> list[str]:
     assert isinstance(source, TableSource)
     names = [name for name in (source.key, source.time, job.split.column, *job.output.partition_by) if name]
     for name, section in job.features.items():
-        columns = [getattr(section, "column", None) or name]
-        if isinstance(section, Cross | Own):
-            columns = list(section.of if isinstance(section, Cross) else section.columns)
-        names += [column for column in columns if not any(c in column for c in "*?")]
+        _, columns = _listed(section)
+        names += [column for column in columns or [name] if not any(c in column for c in "*?")]
     return list(dict.fromkeys([*names, *(label.column for label in job.label if label.column)]))
 
 
@@ -125,10 +116,8 @@ def _number_columns(job: Job) -> tuple[str, ...]:
     """The columns that the job names, and reads as numbers."""
     names = [label.column for label in job.label if label.column and label.classes is None]
     for name, section in job.features.items():
-        if isinstance(section, Own):
-            names += [column for column in section.columns if reading_of(section, column) == "number"]
-        elif isinstance(section, Feature) and reading_of(section, name) == "number":
-            names.append(section.column or name)
+        _, columns = _listed(section)
+        names += [column for column in columns or [name] if reading_of(section, column) == "number"]
     return tuple(dict.fromkeys(names))
 
 
@@ -149,21 +138,13 @@ def resolve_features(
     named = [name for name in sections if name in types]
     features: list[NamedFeature] = []
     for name, section in sections.items():
-        if isinstance(section, Cross):
-            for column in section.of:
-                _require(column, types, f"features.{name}.of")
-            features.append(NamedFeature(field_name(name), section, tuple(section.of)))
-            continue
-        if isinstance(section, Own):
-            for column in section.columns:
-                _require(column, types, f"features.{name}.columns")
-            features.append(NamedFeature(field_name(name), section, tuple(section.columns)))
+        key, listed = _listed(section)
+        if listed:
+            for column in listed:
+                require(column, types, f"features.{name}.{key}")
+            features.append(NamedFeature(field_name(name), section, tuple(listed)))
             continue
         assert isinstance(section, Feature)
-        if section.column is not None:
-            _require(section.column, types, f"features.{name}.column")
-            features.append(NamedFeature(field_name(name), section, (section.column,)))
-            continue
         matched = match_features([name], columns, [*never, *named])
         if name not in types and section.reads == "number":
             matched = [matching for matching in matched if is_number(types[matching])]
@@ -178,10 +159,21 @@ def resolve_features(
     return features
 
 
-def _require(column: str, types: Mapping[str, pa.DataType], key: str) -> None:
-    if column not in types:
-        near = near_miss(column, list(types))
-        raise UserError(f"{key}: {column!r} is not a column{near} (the files have: {', '.join(types)})")
+def _listed(section: Section) -> tuple[str, list[str]]:
+    """The key of a feature that names its columns, and these; none where the feature is named by its columns."""
+    if isinstance(section, Cross):
+        return "of", section.of
+    if isinstance(section, Own):
+        return "columns", list(section.columns)
+    column = getattr(section, "column", None)
+    return "column", [] if column is None else [column]
+
+
+def require(column: str, columns: Collection[str], key: str) -> None:
+    """Raises UserError if a column that the job names under `key` is none of those there are."""
+    if column not in columns:
+        near = near_miss(column, list(columns))
+        raise UserError(f"{key}: {column!r} is not a column{near} (the files have: {', '.join(columns)})")
 
 
 def reading_of(section: Section, column: str) -> str:

@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, read_label
+from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, find_unlisted, read_label
 from beamfeed.transforms.sources.columns.numbers import is_text, to_float32
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, NO_TIME, TimeUnits, ticks_of_rows
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, faults_of, iter_batches
 from beamfeed.transforms.sources.table.plan import TableAsset
@@ -25,9 +24,7 @@ _BYTES = (
 )  # fmt: skip
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
-NO_TIME = np.iinfo(np.int64).min  # for a missing time
 _IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 
 
 ROW_NUMBER = "\x00row"  # the column of the numbers of rows in their file, where it is kept
@@ -75,7 +72,7 @@ class TableRows:
         return self.columns.num_rows
 
 
-def read_unit(unit: Unit[TableAsset], schema: TableSchema, labels: Sequence[Label]) -> Iterator[TableRows]:
+def read_unit(unit: Unit[TableAsset], schema: TableSchema) -> Iterator[TableRows]:
     """The rows of a unit, some megabytes at a time.
 
     Raises:
@@ -88,17 +85,14 @@ def read_unit(unit: Unit[TableAsset], schema: TableSchema, labels: Sequence[Labe
     last_rows = unit.end - groups[-1].row if groups else None
     for _, first, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
         batch = batch.slice(0, unit.end - first) if piece.parts else batch
-        yield to_rows(piece.path, first, batch, schema, labels, of_path)
+        yield to_rows(piece.path, first, batch, schema, of_path)
         row += batch.num_rows
     if row != unit.end:
         reason = f"held {unit.rows} rows when it was planned and {row - unit.start} when it was read"
         raise BadInput(piece.path, "file", reason)
 
 
-def to_rows(
-    path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, labels: Sequence[Label],
-    of_path: dict[str, str],
-) -> TableRows:  # fmt: skip
+def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, of_path: dict[str, str]) -> TableRows:
     """The rows of a batch of a file."""
     unread = faults_of(batch.column(BAD))
     wrong = {row: reason for row, (_, reason) in unread.items()}
@@ -124,9 +118,7 @@ def to_rows(
     for name, units in schema.times.items():
         if name in schema.dated:
             read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
-    for label, section in zip(
-        schema.labels, (label_section for label_section in labels if label_section.column), strict=True
-    ):
+    for label in schema.labels:
         values = column(label.column)
         if label.classes is not None:
             # What the job lists is no word for nothing.
@@ -134,11 +126,12 @@ def to_rows(
             values = without(to_text(values, label.column, wrong), missing)
             values = lowered(values, is_bool=label.column in schema.booleans)
         values = read_label(values, label)
-        _check_label(values, label, section, wrong)
+        for at in np.flatnonzero(find_unlisted(values, label)).tolist():
+            wrong.setdefault(at, label.why_unlisted(values[at]))
         read[label_name(label)] = values
     for feature in schema.features:
         if feature.required:
-            _check_there(read, feature.columns[0], wrong)
+            _require(find_missing(read[feature.columns[0]]), feature.columns[0], wrong)
     if schema.kept_columns is not None:
         read[ROW_NUMBER] = pa.array(first + np.arange(batch.num_rows))
         for name, type_ in schema.kept_columns.items():
@@ -151,14 +144,12 @@ def to_rows(
     if key is not None:
         # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.
         key = pc.replace_substring_regex(pc.utf8_trim_whitespace(key), r"^(-?\d+)\.0+$", r"\1")
-        for at in np.flatnonzero(key.is_null().to_numpy(zero_copy_only=False)).tolist():
-            wrong.setdefault(at, f"{schema.key} is missing")
+        _require(find_missing(key), str(schema.key), wrong)
     split = None if schema.split is None else text(schema.split)
     time = None
     if schema.time is not None:
         time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time, nothing)
-        for at in np.flatnonzero(time == NO_TIME).tolist():
-            wrong.setdefault(at, f"{schema.time} is missing")
+        _require(time == NO_TIME, schema.time, wrong)
     folder = None
     if schema.partitions:
         folder = folders_of(schema.partitions, [text(name) for name in schema.partitions])
@@ -249,42 +240,27 @@ def _ticks(
     """int64 [n] nanoseconds; NO_TIME where one is missing, or cannot be read, which is told in `wrong`."""
     if pa.types.is_null(column.type):
         return np.full(len(column), NO_TIME)
-    is_time = column.is_valid().to_numpy(zero_copy_only=False).copy()
+    is_time = column.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_string(column.type):
         words = pa.array(["", *nothing], pa.string())
-        is_time &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
-    ticks = np.full(len(column), NO_TIME)
-    count = 0
-    while count < _MOST_BAD_TIMES:
-        rows = np.flatnonzero(is_time)
-        try:
-            ticks[rows] = units.ticks(column.take(pa.array(rows)))
-            return ticks
-        except BadTime as first:
-            for bad in (first, *first.others):
-                is_time[rows[bad.row]] = False
-                if "NaT" not in bad.fault:
-                    wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.fault}")
-                count += 1
-    raise BadInput(path, f"column {name}", f"more than {_MOST_BAD_TIMES} values are not times")
+        is_time = is_time & ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
+    ticks, bad_times = ticks_of_rows(units, [column], is_time)
+    if len(bad_times) >= MOST_BAD_TIMES:
+        raise BadInput(path, f"column {name}", f"more than {MOST_BAD_TIMES} values are not times")
+    for row, bad in bad_times.items():
+        if "NaT" not in bad.fault:
+            wrong.setdefault(row, f"{name}: {bad.fault}")
+    return ticks
 
 
-def _check_label(values: pa.Array, label: LabelColumn, section: Label, wrong: dict[int, str]) -> None:
-    if label.classes is None or label.auto:
-        return
-    is_class = pc.is_in(values, value_set=pa.array(label.classes, pa.string()))
-    bad = pc.and_(values.is_valid(), pc.invert(is_class)).to_numpy(zero_copy_only=False)
-    for at in np.flatnonzero(bad).tolist():
-        allowed = ", ".join(label.classes)
-        wrong.setdefault(at, f"{label.column} is {values[at].as_py()!r}, which is not in label.classes ({allowed})")
+def find_missing(column: pa.Array) -> np.ndarray:
+    """Bool [n]: the values that a column lacks, as `TableRows.columns` has it."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy() == NO_TIME
+    return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
-def _check_there(columns: dict[str, pa.Array], name: str, wrong: dict[int, str]) -> None:
-    column = columns[name]
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_floating(column.type):
-        missing = missing | np.isnan(column.to_numpy(zero_copy_only=False))
-    elif pa.types.is_integer(column.type):
-        missing = missing | (column.to_numpy() == NO_TIME)
+def _require(missing: np.ndarray, name: str, wrong: dict[int, str]) -> None:
+    """Sets rows aside, bool [n], that lack a value that is needed."""
     for at in np.flatnonzero(missing).tolist():
         wrong.setdefault(at, f"{name} is missing")

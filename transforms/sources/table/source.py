@@ -4,52 +4,47 @@ import hashlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.features import Own
+from beamfeed.contract.config.features import Own, Pass
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
-from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
+from beamfeed.transforms.sources.columns.labels import label_values
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.readers.formats import has_types
-from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.sources.table.arrays import Encoder
 from beamfeed.transforms.sources.table.count_files import gather_counts
-from beamfeed.transforms.sources.table.fields import record_fields
+from beamfeed.transforms.sources.table.fields import record_fields, row_bytes, rows_of_record
 from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
-from beamfeed.transforms.sources.table.raw_rows import raw_rows_of
-from beamfeed.transforms.sources.table.resolve import resolve_schema
-from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name
+from beamfeed.transforms.sources.table.raw_rows import ValuesOfRows, raw_rows_of
+from beamfeed.transforms.sources.table.resolve import require, resolve_schema
+from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name, label_name
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
-from beamfeed.transforms.sources.table.targets import (
-    PART_BYTES,
-    ValuesOfRows,
-    numbers_passed,
-    read_records,
-    rows_of_record,
-)
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 from beamfeed.transforms.statistics.marks import Learned
+
+PART_BYTES = 16 << 20  # of rows that go through the graph at a time
 
 
 @dataclass(frozen=True)
@@ -196,10 +191,24 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     def read(self, work: TableWork, made: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
         schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
-        encoder = partial(numbers_passed, schema=schema) if made is None else self._encoder(statistics, made)
+        encoder = self._numbers_passed if made is None else self._encoder(statistics, made)
         rows = self.job.output.rows_per_record or rows_of_record(fields)
-        name, labels = work.unit.asset.name, self.job.label
-        return read_records(name, work.path, work.runs, encoder, labels, schema.labels, fields, rows)
+        size = row_bytes(fields)
+        for run in read_runs(work.path, work.runs):
+            for part in by_bytes(run, PART_BYTES, size, rows):
+                first = np.arange(0, part.num_rows, rows)
+                columns = [part.column(label_name(label)) for label in schema.labels]
+                labels = label_values(columns, self.job.label, schema.labels, part.num_rows)
+                counts = np.minimum(rows, part.num_rows - first)
+                yield RecordBlock(work.unit.asset.name, first, counts, encoder(part) | labels)
+
+    def _numbers_passed(self, rows: pa.RecordBatch) -> dict[str, Values]:
+        """What some rows give without the transform graph: the numbers that it only passes on."""
+        return {
+            feature.name: rows.column(feature.columns[0]).to_numpy()
+            for feature in self._schema.features
+            if isinstance(feature.section, Pass) and feature.section.as_ == "number"
+        }
 
     def keeping(self, names: Sequence[str], files: Sequence[FileStat]) -> "Table":
         schema = self._schema
@@ -210,9 +219,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 raise UserError(
                     f"--keep: {name!r} is a column of output.partition_by, which the folders of the output tell"
                 )
-            if name not in columns:
-                has = ", ".join(columns)
-                raise UserError(f"--keep: {name!r} is not a column{near_miss(name, columns)} (the files have: {has})")
+            require(name, columns, "--keep")
         kept_columns = {name: pa.string() if name in schema.of_path else first.field(name).type for name in names}
         if not has_types(files[0].path):
             kept_columns |= {name: pa.float64() if name in schema.numbers else pa.string() for name in names}
@@ -253,7 +260,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return self._schema.raw
 
     def raw_rows(self, statistics: TableStatistics, made: str) -> RawRows | None:
-        return raw_rows_of(self._schema, self.job.label, self._encoder(statistics, made))
+        return raw_rows_of(self._schema, self._encoder(statistics, made))
 
     def _encoder(self, statistics: TableStatistics, made: str) -> ValuesOfRows:
         if self.traces:

@@ -32,20 +32,15 @@ class TimeCuts:
         Raises:
           UserError: if one is no time.
         """
-        cut = {
-            key: None if value is None else units.instant(value, f"split.{key}")
-            for key in ("train_from", "eval_from", "test_from")
-            for value in [getattr(split, key)]
-        }
-        cuts = [(key, when) for key, when in cut.items() if when is not None]
-        for (key, when), (after, later) in pairwise(cuts):
+        given = {key: getattr(split, key) for key in ("train_from", "eval_from", "test_from")}
+        cuts = {key: units.instant(value, f"split.{key}") for key, value in given.items() if value is not None}
+        for (key, when), (after, later) in pairwise(cuts.items()):
             if when >= later:
-                raise UserError(
-                    f"split.{after}: {getattr(split, after)} is not after split.{key}: {getattr(split, key)}"
-                )
-        first = cut["test_from"] if cut["eval_from"] is None else cut["eval_from"]
+                raise UserError(f"split.{after}: {given[after]} is not after split.{key}: {given[key]}")
+        train, evaluate, test = map(cuts.get, given)
+        first = test if evaluate is None else evaluate
         gap = 0 if split.gap is None else units.duration(split.gap, "split.gap")
-        return cls(cut["train_from"], None if first is None else first - gap, cut["eval_from"], cut["test_from"])
+        return cls(train, None if first is None else first - gap, evaluate, test)
 
 
 class Stratifier:

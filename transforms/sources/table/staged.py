@@ -6,13 +6,12 @@ batch of the file's rows becomes a message of Arrow for each split that it has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
+from beamfeed.transforms.sources.messages import read_messages
 
 
 @dataclass(frozen=True)
@@ -34,34 +33,9 @@ class Run:
     folder: str = ""
 
 
-class Staging:
-    """Writes runs into an open file.
-
-    Attributes:
-      runs: that were written.
-    """
-
-    def __init__(self, target: Any):
-        self._target, self._started = target, False
-        self.runs: list[Run] = []
-
-    def add(self, split: SplitName, rows: pa.RecordBatch, folder: str = "") -> None:
-        """Some rows of a split, and of a partition."""
-        if not self._started:
-            self._target.write(rows.schema.serialize())
-            self._started = True
-        place, message = self._target.tell(), rows.serialize()
-        self._target.write(message)
-        self.runs.append(Run(split, rows.num_rows, place, message.size, folder))
-
-
 def read_runs(path: str, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
     """The rows of some runs of a staged file."""
-    with storage.open_input(path) as file:
-        schema = pa.ipc.read_schema(file)
-        for run in runs:
-            message = pa.ipc.read_message(pa.py_buffer(file.read_at(run.size, run.place)))
-            yield pa.ipc.read_record_batch(message, schema)
+    return read_messages(path, ((run.place, run.size) for run in runs))
 
 
 def by_bytes(rows: pa.RecordBatch, size: int, row: int = 0, multiple: int = 1) -> Iterator[pa.RecordBatch]:

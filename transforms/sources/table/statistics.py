@@ -12,12 +12,12 @@ from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, N
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.sources.columns.label_counts import check_auto
-from beamfeed.transforms.sources.table.rows import NO_TIME, label_name
+from beamfeed.transforms.sources.table.rows import find_missing, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.quantiles import RowSample
+from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_PARTITIONS = 1000
@@ -70,10 +70,9 @@ class TableStatistics:
         def sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
             return tuple(a + b for a, b in zip(first, two, strict=True))
 
-        sample = None if self.sample is None or other.sample is None else self.sample + other.sample
         return TableStatistics(
             self.moments + other.moments,
-            sample,
+            add_samples(self.sample, other.sample),
             sums(self.counts, other.counts),
             sums(self.labels, other.labels),
             sums(self.elsewhere, other.elsewhere),
@@ -143,19 +142,10 @@ def add_rows(
         _add_labels(before.elsewhere, elsewhere, auto),
         before.folders,
         tuple(
-            count + _count_missing(training.column(name))
+            count + int(find_missing(training.column(name)).sum())
             for count, name in zip(before.missing, value_columns(schema), strict=True)
         ),
     )
-
-
-def _count_missing(column: pa.Array) -> int:
-    """How many values a column lacks, as `TableRows.columns` has it."""
-    if pa.types.is_floating(column.type):
-        return int(np.isnan(column.to_numpy(zero_copy_only=False)).sum())
-    if pa.types.is_integer(column.type):
-        return int((column.to_numpy() == NO_TIME).sum())
-    return int(column.null_count)
 
 
 def _add_labels(before: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:

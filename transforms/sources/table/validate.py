@@ -14,12 +14,13 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
+from beamfeed.transforms.sources.messages import MessageWriter
 from beamfeed.transforms.sources.table.count_files import write_counts
 from beamfeed.transforms.sources.table.plan import TableAsset
-from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
+from beamfeed.transforms.sources.table.rows import TableRows, find_missing, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
-from beamfeed.transforms.sources.table.staged import Run, Staging, pick
+from beamfeed.transforms.sources.table.staged import Run, pick
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
 from beamfeed.transforms.splits import NONE, some_values
 from beamfeed.transforms.statistics.value_counts import ValueCounts
@@ -84,10 +85,10 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
     folders = statistics.folders
     rejected, left_out, values = 0, Counter[str](), set[str]()
     with storage.open_output(path) as target:
-        staging, reject = Staging(target), None
+        writer, runs, reject = MessageWriter(target), list[Run](), None
         try:
             stratifier = Stratifier(job.split.seed, f"{below} {unit.index}") if schema.stratify else None
-            for rows in read_unit(unit, schema, job.label):
+            for rows in read_unit(unit, schema):
                 places = split_rows(rows, below, job.split, cuts, stratifier)
                 if rows.split is not None:
                     values.update(some_values(rows.split.unique().drop_null().to_pylist(), job.split))
@@ -100,7 +101,8 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
                 for split, chosen in zip(SPLITS, by_split, strict=True):
                     for folder, picked in _by_folder(rows.folder, chosen):
-                        staging.add(split, pick(rows.columns, picked), folder)
+                        part = pick(rows.columns, picked)
+                        runs.append(Run(split, part.num_rows, *writer.write(part), folder))
                 if rows.folder is not None:
                     folders += ValueCounts.of(rows.folder.take(pa.array(np.flatnonzero(usable))), MOST_PARTITIONS)
                     check_partitions(folders, schema)
@@ -116,7 +118,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
         write_counts(path + ".counts", statistics.counts)
         nothing = TableStatistics.zero(schema).counts
         statistics = replace(statistics, counts=nothing, parts=(path + ".counts",))
-    staged = StagedUnit(unit.index, path, tuple(staging.runs))
+    staged = StagedUnit(unit.index, path, tuple(runs))
     return TableReport(
         unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
         left_out=left_out, values=frozenset(values),
@@ -145,9 +147,8 @@ def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: 
     labelled = np.ones(len(rows), bool)
     for label in schema.labels:
         column = rows.columns.column(label_name(label))
-        labelled &= column.is_valid().to_numpy(zero_copy_only=False)
-        if pa.types.is_floating(column.type):
-            labelled &= np.isfinite(column.to_numpy(zero_copy_only=False))
+        is_number = pa.types.is_floating(column.type)
+        labelled &= np.isfinite(column.to_numpy(zero_copy_only=False)) if is_number else ~find_missing(column)
     left_out[UNLABELLED] += int((usable & ~labelled).sum())
     return usable & labelled
 
@@ -167,26 +168,11 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     row_rejects = tuple(reject for report in ordered for reject in report.wrong)
     count = sum(report.rejected_rows for report in ordered)
     staged = tuple(report.staged for report in ordered if report.staged.runs)
-    if not staged and count < asset.rows:
-        return TableVerdict(
-            asset,
-            zero,
-            left_out=True,
-            notes=tuple(notes),
-            split_values=values,
-            row_rejects=row_rejects,
-            rejected_rows=count,
-        )
-    if not staged:
+    if not staged and count >= asset.rows:
         reject = replace(row_rejects[0], of_row=False, reason=f"no row can be used: {row_rejects[0].reason}")
         return TableVerdict(asset, zero, rejects=(reject,), split_values=values)
-    statistics = sum((report.statistics for report in ordered), zero)
+    statistics = sum((report.statistics for report in ordered), zero) if staged else zero
     return TableVerdict(
-        asset,
-        statistics,
-        notes=tuple(notes),
-        split_values=values,
-        staged=staged,
-        rejected_rows=count,
-        row_rejects=row_rejects,
-    )
+        asset, statistics, left_out=not staged, notes=tuple(notes), split_values=values, staged=staged,
+        row_rejects=row_rejects, rejected_rows=count,
+    )  # fmt: skip

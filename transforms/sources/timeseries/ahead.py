@@ -64,7 +64,7 @@ def with_raw(values: np.ndarray, scaled: np.ndarray, ahead: Sequence[RowsAhead])
       scaled: the same, scaled.
       ahead: of the job.
     """
-    return np.concatenate([scaled, *(values[:, label.places] for label in ahead)], axis=1)
+    return np.concatenate([scaled, *(values[:, label.places] for label in ahead)], axis=1) if ahead else scaled
 
 
 def keep_known(

@@ -17,11 +17,9 @@ def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:
 
 def asset_of_path(path: str, asset: AssetFrom) -> str | None:
     """The asset that a path names, by a column of the path, the group 'asset' or the file's stem; None if none."""
-    if asset.column is not None:
-        return path_columns(path, asset).get(asset.column)
-    if asset.pattern:
-        return path_columns(path, asset).get("asset")
-    return TimeseriesSource.stem(path)
+    if asset.column is None and not asset.pattern:
+        return TimeseriesSource.stem(path)
+    return path_columns(path, asset).get(asset.column or "asset")
 
 
 def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
@@ -37,20 +35,14 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
         first = by_name.setdefault(TimeseriesSource.stem(path), path)
         if first == path:
             continue
-        keys = [key for key, value in path_columns(path, asset).items() if path_columns(first, asset).get(key) != value]
-        same = path.rpartition("/")[0] == first.rpartition("/")[0]
-        folders = r"'(?P<asset>[^/]+)/[^/]+$'"
-        hint = (
-            f"source.asset={{column: {keys[0]}}}"
-            if keys
-            else "leave one of them out"
-            if same
-            else f"source.asset={{from: path, pattern: {folders}}}, which takes the folder's name"
-        )
-        name = TimeseriesSource.stem(path)
+        problem = f"source.asset: {first} and {path} would both be the asset {TimeseriesSource.stem(path)!r}"
+        if path.rpartition("/")[0] == first.rpartition("/")[0]:
+            raise UserError(f"{problem}; leave one of them out")
+        hint = r"source.asset={from: path, pattern: '(?P<asset>[^/]+)/[^/]+$'}, which takes the folder's name"
+        of_first = path_columns(first, asset)
+        if keys := [key for key, value in path_columns(path, asset).items() if of_first.get(key) != value]:
+            hint = f"source.asset={{column: {keys[0]}}}"
         raise UserError(
-            f"source.asset: {first} and {path} would both be the asset {name!r}; if they are two, write {hint}; "
+            f"{problem}; if they are two, write {hint}; "
             "if they are one, give a pattern whose group 'asset' is the same for both"
-            if not same
-            else f"source.asset: {first} and {path} would both be the asset {name!r}; {hint}"
         )

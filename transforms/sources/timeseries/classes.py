@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import MOST_CLASSES
-from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.sources.columns.labels import LabelColumn, find_unlisted
 
 if TYPE_CHECKING:
     from beamfeed.transforms.sources.timeseries.read import Chunk
@@ -73,14 +71,9 @@ def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndar
         if label.auto:
             names[k] = frozenset(_first_rows(column, training))
             elsewhere[k] = {name: (path, chunk.row(at)) for name, at in _first_rows(column, used & ~training).items()}
-        elif label.classes is not None:
-            is_known = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
-            bad = used & column.is_valid().to_numpy(zero_copy_only=False) & ~is_known.to_numpy(zero_copy_only=False)
-            if bad.any():
-                at = int(bad.argmax())
-                allowed = ", ".join(label.classes)
-                reason = f"{label.column} is {column[at].as_py()!r}, which is not in label.classes ({allowed})"
-                raise BadInput(path, f"row {chunk.row(at)}", reason)
+        elif (bad := used & find_unlisted(column, label)).any():
+            at = int(bad.argmax())
+            raise BadInput(path, f"row {chunk.row(at)}", label.why_unlisted(column[at]))
     return SeenClasses(tuple(names), tuple(elsewhere)) + classes
 
 
@@ -91,17 +84,3 @@ def _first_rows(column: pa.Array, mask: np.ndarray) -> dict[str, int]:
     codes, first = np.unique(encoded.indices.to_numpy(), return_index=True)
     names = encoded.dictionary.to_pylist()
     return {names[code]: int(rows[at]) for code, at in zip(codes, first, strict=True)}
-
-
-def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
-    """Refuses columns that hardly name classes.
-
-    Raises:
-      JobFailed: if there are more classes than are supported.
-    """
-    for classes, label in zip(names, labels, strict=True):
-        if len(classes) > MOST_CLASSES:
-            raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
-                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
-            )

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.time_units import NO_TIME
+from beamfeed.transforms.sources.messages import MessageWriter, read_messages
 from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, naming_the_file
-from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, Wrong, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.row_keys import Wrong, asset_names, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import iter_rows
 
@@ -85,7 +87,7 @@ def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: s
             run = _put_together(path, table, schema, names)
             runs.append(run if is_only else _Run(_to_disk(run.table, stack), run.starts))
         target = stack.enter_context(storage.open_output(copy))
-        target.write(runs[0].table.schema.serialize())
+        writer = MessageWriter(target)
         for code, name in enumerate(names):
             row = 0
             for batch in (
@@ -93,9 +95,7 @@ def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: s
                 .combine_chunks()
                 .to_batches(max_chunksize=batch_rows(runs[0].table.num_columns))
             ):
-                place, message = target.tell(), batch.serialize()
-                target.write(message)
-                groups[name].append(Group(row, batch.num_rows, place, message.size))
+                groups[name].append(Group(row, batch.num_rows, *writer.write(batch)))
                 row += batch.num_rows
     return groups
 
@@ -145,12 +145,9 @@ def _to_disk(table: pa.Table, stack: ExitStack) -> pa.Table:
 
 def iter_copy(
     copy: str, names: Sequence[str], groups: Sequence[Group]
-) -> Iterator[tuple[pa.RecordBatch, int | np.ndarray]]:
-    """Columns of some rows of a copy and BAD, and which rows of the file they were: int64 [n], or the first one."""
-    with storage.open_input(copy) as file:
-        schema = pa.ipc.read_schema(file)
-        for group in groups:
-            message = pa.ipc.read_message(pa.py_buffer(file.read_at(group.size, group.place)))
-            batch = pa.ipc.read_record_batch(message, schema)
-            rows = batch.column(ROW).to_numpy() if ROW in schema.names else group.row
-            yield batch.select([*names, BAD]), rows
+) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
+    """Which rows of the file some rows of a copy were, int64 [n] or the first one, and their columns and BAD."""
+    batches = read_messages(copy, ((group.place, group.size) for group in groups))
+    for group, batch in zip(groups, batches, strict=True):
+        rows = batch.column(ROW).to_numpy() if ROW in batch.schema.names else group.row
+        yield rows, batch.select([*names, BAD])

@@ -72,7 +72,7 @@ def known_of(asset: SeriesAsset, spec: PreprocessSpec) -> KnownAsset:
 
     Its `tail` is as short as it can be: with the rows around a window that holds the last row and the next one.
     """
-    if asset.sort or asset.merge or asset.apart or asset.by_path:
+    if not may_go_on(spec.job) or asset.sort or asset.merge or asset.apart or asset.by_path:
         return KnownAsset(asset.name, asset.rows, asset.last)
     windowing, pieces = spec.windowing, asset.pieces
     context = windowing.length + windowing.ahead + windowing.before

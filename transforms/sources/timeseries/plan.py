@@ -90,18 +90,25 @@ def gather(
     rows = sum(piece.rows for piece in pieces)
     last = max((piece.last for piece in pieces), default=0)
     asset = SeriesAsset(name, pieces, split, total=rows, last=last, apart=merged, empty=len(slices) - len(pieces))
-    length, ahead = job.windows.length, max((label.reach for label in job.label), default=0)
     if not rows:
         return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
-    if job.prepare.resample is None and rows < length + ahead:
-        need = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
-        if job.rows_ahead == ahead > 0:
-            need = f"a window and the {ahead} rows behind it need"
-        reason = f"has {rows} rows, {need} {length + ahead} (windows.length)"
+    needed, whose = rows_needed(job)
+    if job.prepare.resample is None and rows < needed:
+        verb = "need" if " and " in whose else "needs"
+        reason = f"has {rows} rows, {whose} {verb} {needed} (windows.length)"
         return Reject(name, asset.files, "file", reason, short=True)
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))
     return replace(asset, row_cuts=cut_rows(rows, job.split)) if job.split.by == "rows" else asset
+
+
+def rows_needed(job: Job) -> tuple[int, str]:
+    """How many rows a window and its labels need, and what needs them, for messages."""
+    ahead = max((label.reach for label in job.label), default=0)
+    whose = f"a window and its label at horizon {ahead}" if ahead else "a window"
+    if job.rows_ahead == ahead > 0:
+        whose = f"a window and the {ahead} rows behind it"
+    return job.windows.length + ahead, whose
 
 
 def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> list[FileSlice]:
@@ -114,8 +121,12 @@ def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> lis
     return slices
 
 
-def check_cuts(split: Split, time_units: TimeUnits) -> None:
-    """Raises UserError if a cut that the job gives is no time, or they come in the wrong order."""
+def given_cuts(split: Split, time_units: TimeUnits) -> dict[str, int]:
+    """The cuts that the job gives, in ticks, by their keys.
+
+    Raises:
+      UserError: if one is no time, or they come in the wrong order.
+    """
     cuts = {
         key: time_units.instant(value, f"split.{key}")
         for key, value in (("eval_from", split.eval_from), ("test_from", split.test_from))
@@ -125,6 +136,7 @@ def check_cuts(split: Split, time_units: TimeUnits) -> None:
         raise UserError(
             f"split.test_from: {split.test_from} must be later than split.eval_from, which is {split.eval_from}"
         )
+    return cuts
 
 
 def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int, int]:
@@ -133,15 +145,13 @@ def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int,
     Those that the job gives, or fractions of the asset's span of time. On a resampled grid they are moved to a
     step's start, so that no step gets rows of two splits.
     """
-    split = job.split
-    if split.eval_from is not None or split.test_from is not None:
-        to_test = time_units.instant(split.test_from, "split.test_from") if split.test_from is not None else 2**62
-        to_eval = time_units.instant(split.eval_from, "split.eval_from") if split.eval_from is not None else to_test
-        cuts = [to_eval, to_test]
+    if given := given_cuts(job.split, time_units):
+        to_test = given.get("test_from", 2**62)
+        cuts = [given.get("eval_from", to_test), to_test]
     else:
         first = min(piece.first for piece in asset.pieces)
         span = max(piece.last for piece in asset.pieces) - first + 1
-        cuts = [first + cut for cut in cut_span(span, split)]
+        cuts = [first + cut for cut in cut_span(span, job.split)]
     if job.prepare.resample is not None:
         every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
         cuts = [-(-cut // every) * every for cut in cuts]
@@ -173,17 +183,14 @@ def split_by_path(asset: SeriesAsset, split: Split) -> SeriesAsset | Reject:
     ]
     pieces = tuple(replace(piece, number=number) for number, piece in enumerate(inside))
     total, last = sum(piece.rows for piece in pieces), max(piece.last for piece in pieces)
-    unlisted = tuple(piece for piece in named if piece.split is None)
+    left_out = Counter[str]()
+    for piece in named:
+        if piece.split is None:
+            left_out[piece.split_value or "missing"] += piece.rows
     only = used[0].split if len({piece.split for piece in used}) == 1 else None
-    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, only=only, left_out=left_out(unlisted))
-
-
-def left_out(pieces: Sequence[FileSlice]) -> tuple[tuple[str, int], ...]:
-    """The rows of some files by their value of split.column."""
-    rows: Counter[str] = Counter()
-    for piece in pieces:
-        rows[piece.split_value or "missing"] += piece.rows
-    return tuple(sorted(rows.items()))
+    return replace(
+        asset, pieces=pieces, total=total, last=last, by_path=True, only=only, left_out=tuple(sorted(left_out.items()))
+    )
 
 
 @dataclass(frozen=True)

@@ -143,5 +143,4 @@ def find_all(
 
 def _scaled(values: np.ndarray, spec: PreprocessSpec, scaler: ScaleRows | None) -> np.ndarray:
     """Rows as the kernels take them: scaled, and what is to be forecast beside them as it is."""
-    scaled = values if scaler is None else scaler(values)
-    return with_raw(values, scaled, spec.ahead) if spec.ahead else scaled
+    return with_raw(values, values if scaler is None else scaler(values), spec.ahead)

@@ -11,11 +11,12 @@ from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers, read_label
 from beamfeed.transforms.sources.columns.numbers import pack
+from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, Wrong, read_ticks
+from beamfeed.transforms.sources.timeseries.row_keys import Wrong, read_ticks
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -64,8 +65,8 @@ class Chunk:
         return self.file_row + at if isinstance(self.file_row, int) else int(self.file_row[at])
 
     def take(self, rows: slice | np.ndarray, position: int) -> "Chunk":
-        """Some of the rows, the first of them at `position` of the asset."""
-        order = np.arange(len(self))[rows]
+        """Some of the rows, a slice or int64 of their places, the first of them at `position` of the asset."""
+        order = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
         picked = pa.array(order)
         return Chunk(
             self.path,
@@ -77,13 +78,8 @@ class Chunk:
             None if self.split is None else self.split.take(picked),
             tuple(column.take(picked) for column in self.labels),
             None if self.part is None else self.part[rows],
-            taken(self.wrong, order),
+            {new: self.wrong[old] for new, old in enumerate(order.tolist()) if old in self.wrong} if self.wrong else {},
         )
-
-
-def taken(wrong: Wrong, rows: np.ndarray) -> Wrong:
-    """What is wrong with some of the rows, in their new order."""
-    return {new: wrong[old] for new, old in enumerate(rows.tolist()) if old in wrong} if wrong else {}
 
 
 def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
@@ -149,11 +145,10 @@ def _batches(
     piece: FileSlice, schema: SeriesSchema, groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
     if piece.copy is not None:
-        for batch, rows in iter_copy(piece.copy, schema.names, groups or piece.groups):
-            yield rows, batch
-        return
-    for _, file_row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
-        yield file_row, batch
+        yield from iter_copy(piece.copy, schema.names, groups or piece.groups)
+    else:
+        for _, file_row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
+            yield file_row, batch
 
 
 def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
@@ -223,24 +218,14 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
         splits.append(chunk.split)
         labels.append(chunk.labels)
     split = None if schema.split is None else pa.chunked_array(splits).combine_chunks()
-    sorted_labels = [pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True)]
+    joined_labels = tuple(pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True))
     del splits, labels
     order = np.argsort(time, kind="stable")
+    every = Chunk(asset.files, file_row, 0, time, values, outside, split, joined_labels, part, wrong)
     step = batch_rows(features)
     for at in range(0, rows, step):
-        picked = order[at : at + step]
-        yield Chunk(
-            asset.files,
-            file_row[picked],
-            at,
-            time[picked],
-            values[picked],
-            outside if at == 0 else np.zeros_like(outside),
-            None if split is None else split.take(pa.array(picked)),
-            tuple(column.take(pa.array(picked)) for column in sorted_labels),
-            None if part is None else part[picked],
-            taken(wrong, picked),
-        )
+        yield every.take(order[at : at + step], at)
+        every = replace(every, outside=np.zeros_like(outside))
 
 
 def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) -> np.ndarray:

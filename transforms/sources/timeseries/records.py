@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.label import Label
-from beamfeed.contract.dataset.fields import Dtype, Field, Time
+from beamfeed.contract.dataset.fields import Field, Time
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.ahead import RowsAhead
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -52,13 +52,8 @@ def record_fields(
         name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features), part=part
     )
     classes = iter(columns)
-    label_fields = [_label_field(label, next(classes).classes if label.column else None) for label in labels]
+    label_fields = [label_field(label, next(classes).classes if label.column else None, "window") for label in labels]
     return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values, *label_fields]
-
-
-def _label_field(label: Label, classes: Sequence[str] | None) -> Field:
-    dtype: Dtype = "float32" if classes is None else "int64"
-    return Field(name=label.name, dtype=dtype, role=label.role, per="window", classes=list(classes or ()))
 
 
 def record_block(

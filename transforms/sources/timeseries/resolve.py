@@ -54,17 +54,12 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     }
     stored = source.features if source.reshape is None else source.reshape.patterns
     named = [name for name in stored if not any(c in name for c in "*?")]
-    columns = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
-    classes = [label.column for label in job.label if label.column and label.classes is not None]
+    labelled = {label.column: label for label in job.label if label.column}
+    columns = tuple(dict.fromkeys([*keys, *named, *labelled]))
+    classes = [name for name, label in labelled.items() if label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
-    numbers = [
-        *source.time.columns,
-        *named,
-        *(label.column for label in job.label if label.column and label.classes is None),
-    ]
-    options = TextOptions(
-        source.csv, tuple(columns), tuple(stored), texts=texts, lenient=True, number_columns=tuple(numbers)
-    )
+    numbers = (*source.time.columns, *named, *(name for name in labelled if name not in classes))
+    options = TextOptions(source.csv, columns, tuple(stored), texts=texts, lenient=True, number_columns=numbers)
     looks, text = look_at_sample(files, options)
     rare = source.features if source.missing_columns == "missing" else named
     stored_types = column_types(
@@ -81,7 +76,6 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     if source.reshape is None:
         time = resolve_time(source.time, types, looks, text)
     else:
-        labelled = (label.column for label in job.label if label.column)
         wide, time = resolve_wide(source, looks, [*keys, *labelled], text)
         stored_types = {
             name: types_

@@ -7,14 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.time_units import BadTime, SkippedHour
+from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, BadTime, SkippedHour, ticks_of_rows
 from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row
 from beamfeed.transforms.sources.readers.time_text import read_times
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 
-NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
-_MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 _OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
 Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
 
@@ -40,25 +38,16 @@ def read_ticks(
     has_time = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
     for at in np.flatnonzero(~has_time).tolist():
         wrong.setdefault(at, ("", "the time is missing"))
-    ticks = np.full(batch.num_rows, NO_TIME)
-    count = 0
-    while count < _MOST_BAD_TIMES:
-        rows = np.flatnonzero(has_time)
-        parts = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
-        try:
-            if len(rows):
-                ticks[rows] = schema.time_units.ticks(*parts)
-            return ticks, wrong
-        except BadTime as first:
-            for bad in (first, *first.others):
-                at = int(rows[bad.row])
-                if _is_doubtful(bad, schema):
-                    place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
-                    raise BadInput(path, place, bad.fault) from None
-                has_time[at] = False
-                wrong.setdefault(at, ("", bad.fault))
-                count += 1
-    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are not times: {wrong[at][1]}")
+    ticks, bad_times = ticks_of_rows(schema.time_units, columns, has_time)
+    for at, bad in bad_times.items():
+        if _is_doubtful(bad, schema):
+            place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
+            raise BadInput(path, place, bad.fault)
+        wrong.setdefault(at, ("", bad.fault))
+    if len(bad_times) >= MOST_BAD_TIMES:
+        fault = f"more than {MOST_BAD_TIMES} values are not times: {wrong[at][1]}"
+        raise BadInput(path, f"column {schema.time}", fault)
+    return ticks, wrong
 
 
 def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:

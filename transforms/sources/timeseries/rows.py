@@ -46,10 +46,5 @@ class Rows:
         """The rows of several chunks, one after the other."""
         if len(chunks) == 1:
             return chunks[0]
-        return Rows(
-            np.concatenate([chunk.position for chunk in chunks]),
-            np.concatenate([chunk.time for chunk in chunks]),
-            np.concatenate([chunk.values for chunk in chunks]),
-            np.concatenate([chunk.gap for chunk in chunks]),
-            np.concatenate([chunk.labels for chunk in chunks]),
-        )
+        columns = [(chunk.position, chunk.time, chunk.values, chunk.gap, chunk.labels) for chunk in chunks]
+        return Rows(*map(np.concatenate, zip(*columns, strict=True)))

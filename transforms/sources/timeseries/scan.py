@@ -15,7 +15,7 @@ from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.time_units import BadTime
+from beamfeed.transforms.sources.columns.time_units import NO_TIME, BadTime
 from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.readers import (
     BAD,
@@ -30,7 +30,7 @@ from beamfeed.transforms.sources.readers import (
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.mixed import copy_in_order, look_at_assets
-from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, read_ticks
+from beamfeed.transforms.sources.timeseries.row_keys import read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 

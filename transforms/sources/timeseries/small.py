@@ -7,21 +7,20 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.messages import MessageWriter
 from beamfeed.transforms.sources.readers import iter_batches
 from beamfeed.transforms.sources.readers.parse import BAD
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 
-class SmallCopies:
+class SmallCopies(ExitStack):
     """Copies the rows of files of one batch of rows each; open while they are scanned.
 
     Args:
@@ -31,17 +30,12 @@ class SmallCopies:
     """
 
     def __init__(self, files: Sequence[FileStat], schema: SeriesSchema, scratch: str):
+        super().__init__()
         names = "\n".join(stat.path for stat in files).encode("utf-8", "surrogatepass")
         self._path = storage.join(scratch, f"small-{hashlib.blake2b(names, digest_size=16).hexdigest()}.arrow")
-        self._schema, self._stack = schema, ExitStack()
-        self._target: Any = None
+        self._schema = schema
+        self._writer: MessageWriter | None = None
         self._types: pa.Schema = None
-
-    def __enter__(self) -> "SmallCopies":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.__exit__(kind, error, at)
 
     def copied(self, piece: FileSlice) -> FileSlice:
         """The slice with its rows in the copy; as it is where they cannot be read, or be put beside the others."""
@@ -54,13 +48,11 @@ class SmallCopies:
         if len(batches) != 1 or any(map(pa.types.is_dictionary, batches[0].schema.types)):
             return piece
         batch = batches[0].replace_schema_metadata()
-        if self._target is None:
-            self._target = self._stack.enter_context(storage.open_output(self._path))
+        if self._writer is None:
+            self._writer = MessageWriter(self.enter_context(storage.open_output(self._path)))
             self._types = batch.schema
-            self._target.write(self._types.serialize())
         if batch.schema != self._types or batch.num_rows != piece.rows:
             return piece
-        place, message = self._target.tell(), batch.serialize()
-        self._target.write(message)
-        group = replace(piece.groups[0], place=place, size=message.size)
+        place, size = self._writer.write(batch)
+        group = replace(piece.groups[0], place=place, size=size)
         return replace(piece, groups=(group,), copy=self._path)

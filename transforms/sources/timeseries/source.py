@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.ahead import ahead_fields
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
-from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.ongoing import go_on, known_of, may_go_on
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
@@ -124,9 +124,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return go_on(known, tail, new, self._spec)
 
     def known(self, asset: SeriesAsset) -> KnownAsset:
-        if may_go_on(self.job):
-            return known_of(asset, self._spec)
-        return KnownAsset(asset.name, asset.rows, asset.last)
+        return known_of(asset, self._spec)
 
     def counted(self, asset: SeriesAsset) -> int:
         return training_rows(asset)
@@ -161,16 +159,16 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
-        light = driver.map("DropMoments", verdicts, _without_moments)
+        light = driver.map("DropMoments", verdicts, partial(replace, statistics=None, scaling=None))
         unseen = driver.map(
             "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(light)
         )
         nothing = SeenClasses.zero(labels)
-        return driver.map("SetAside", verdicts, set_aside, driver.single(unseen), self.zero, nothing)
+        return driver.map("SetAside", verdicts, set_aside, driver.single(unseen), nothing)
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
+        sums = self.add_up(driver, verdicts)
         fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale))
         if scale.per == "fleet":
             return self._scaled(driver, sums, fleet), None
@@ -215,10 +213,6 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         assert statistics.scaling is not None
         numbers: Learned = {FLEET: statistics.scaling.rows}
         return {**numbers, SCALE_FILE: read_chunks(made)} if made else numbers
-
-    def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
-        check_most(statistics.classes, self._spec.schema.labels)
-        return statistics
 
     def read(self, work: SeriesWork, made: str | None, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
         scale, scaler = self.job.prepare.scale, None
@@ -271,10 +265,6 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
-
-
-def _without_moments(verdict: SeriesVerdict) -> SeriesVerdict:
-    return replace(verdict, statistics=None, scaling=None)
 
 
 SOURCE = Timeseries

@@ -9,7 +9,7 @@ from beamfeed.transforms.sources.columns.labels import in_order
 from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, find_ahead
 from beamfeed.transforms.sources.timeseries.classes import Names
 from beamfeed.transforms.sources.timeseries.impute import reach
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, check_cuts
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, given_cuts
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
 
@@ -62,7 +62,7 @@ class PreprocessSpec:
         """
         ahead = find_ahead(job.label, schema.features)
         prepare, time_units = job.prepare, schema.time_units
-        check_cuts(job.split, time_units)
+        given_cuts(job.split, time_units)  # whether they are times, in order
         every = None
         if prepare.resample is not None:
             every = time_units.duration(prepare.resample.every, "prepare.resample.every")

@@ -28,15 +28,6 @@ _UNLISTED = 20  # values of split.column that are kept for a note
 
 
 @dataclass(frozen=True)
-class Disorder:
-    """The first place where time does not increase."""
-
-    decreases: bool  # False: two rows have one time
-    file: str
-    row: int
-
-
-@dataclass(frozen=True)
 class SeriesStatistics:
     """What rows add up to.
 
@@ -62,9 +53,7 @@ class SeriesStatistics:
 
     def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
         return SeriesStatistics(
-            self.moments + other.moments,
-            add_names(self.classes, other.classes),
-            add_samples(self.sample, other.sample),
+            self.moments + other.moments, add_names(self.classes, other.classes), add_samples(self.sample, other.sample)
         )
 
 
@@ -77,9 +66,8 @@ class Totals:
       sample: of these, with scale.how: robust.
       rows: how many there were.
       first_time, last_time: of the first and the last row.
-      decrease: the first place where time goes back.
-      repeats: how many rows have the time of the row before.
-      repeat: the first of these.
+      decrease: the file and the row where time first goes back.
+      repeat: likewise of the first that has the time of the row before.
       spans: where the rows of each split are.
       outside: int64 [features], values out of their range.
       unlisted: rows by their value of split.column, where that is in no list.
@@ -98,9 +86,8 @@ class Totals:
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
-    decrease: Disorder | None = None
-    repeats: int = 0
-    repeat: Disorder | None = None
+    decrease: tuple[str, str] | None = None
+    repeat: tuple[str, str] | None = None
     spans: dict[SplitName, Span] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
     listed: set[str] = field(default_factory=set)
@@ -133,16 +120,13 @@ class Survey:
 
     def _add(self, chunk: Chunk) -> None:
         right = chunk.right
-        self._check_order(chunk if not chunk.wrong else chunk.take(right, chunk.position))
+        self._check_order(chunk if not chunk.wrong else chunk.take(np.flatnonzero(right), chunk.position))
         self._set_aside(chunk)
         self.totals.rows += len(chunk)
         self.totals.outside += chunk.outside
         asset, split = self._asset, self._job.split
-        if asset.split is not None:
-            rows = {asset.split: np.ones(len(chunk), bool)}
-        else:
-            rows = {name: in_split(chunk, asset, name, split) for name in wanted_splits(split)}
-        rows = {name: mask & right for name, mask in rows.items()} if chunk.wrong else rows
+        names = wanted_splits(split) if asset.split is None else [asset.split]
+        rows = {name: in_split(chunk, asset, name, split) & right for name in names}
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
         # An asset's own scale needs its own rows, also where it is there to test with.
@@ -211,8 +195,7 @@ class Survey:
         if lowest > 0:
             return
         if lowest < 0 and self.totals.decrease is None:
-            self.totals.decrease = Disorder(True, chunk.path, chunk.row(int((step < 0).argmax())))
+            self.totals.decrease = chunk.path, f"row {chunk.row(int((step < 0).argmax()))}"
         same = step == 0
-        self.totals.repeats += int(same.sum())
         if self.totals.repeat is None and same.any():
-            self.totals.repeat = Disorder(False, chunk.path, chunk.row(int(same.argmax())))
+            self.totals.repeat = chunk.path, f"row {chunk.row(int(same.argmax()))}"

@@ -63,11 +63,15 @@ def resolve_time(
     first = types[names[0]]
     if len(names) > 1 and time.unit is not None:
         raise UserError("source.time.unit: does not go with several columns")
-    if len(names) > 2 or (len(names) == 2 and time.format is None and all(map(_is_whole, map(types.get, names)))):
+    if len(names) > 2 or (
+        len(names) == 2 and time.format is None and all(map(pa.types.is_integer, map(types.get, names)))
+    ):
         return _of_parts(time, types)
     text_format = time.format
     remarks: tuple[str, ...] = ()
-    needs_text = is_text(first) or (len(names) == 2 and (is_text(types[names[1]]) or not _is_clock(types[names[1]])))
+    needs_text = is_text(first) or (
+        len(names) == 2 and (is_text(types[names[1]]) or not pa.types.is_time(types[names[1]]))
+    )
     values = {} if not needs_text else written if written is not None else _values(names, looks, text)
     if text_format is None and needs_text:
         text_format = _find_order(names, values)
@@ -86,10 +90,6 @@ def resolve_time(
     return Times(first, units, remarks)
 
 
-def _is_whole(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_))
-
-
 def _of_parts(time: TimeColumn, types: Mapping[str, pa.DataType]) -> Times:
     """Times whose year, month, day and so on have a column each."""
     if time.format is not None:
@@ -102,10 +102,6 @@ def _of_parts(time: TimeColumn, types: Mapping[str, pa.DataType]) -> Times:
             )
     units = TimeUnits("timestamp", text=PARTS, zone=time.zone, aware=None if time.zone else False)
     return Times(types[time.columns[0]], units)
-
-
-def _is_clock(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_time(type_))
 
 
 def _values(names: Sequence[str], looks: Mapping[str, Look], text: TextOptions) -> dict[str, list[str]]:

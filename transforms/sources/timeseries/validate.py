@@ -11,7 +11,7 @@ from beamfeed.transforms.notes import LACKING, Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, rows_needed
 from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, sort_bytes
 from beamfeed.transforms.sources.timeseries.sampling import settle
@@ -51,7 +51,7 @@ def validate_unit(unit: Unit[SeriesAsset], spec: PreprocessSpec) -> SeriesReport
     totals = survey.totals
     if unit.rows == unit.asset.rows:
         totals.sample = settle(totals.sample, unit.asset, len(spec.schema.features), spec.job)
-    facts = UnitFacts(unit.start, unit.end, totals.first_time, totals.spans)
+    facts = UnitFacts(unit.start, totals.first_time, totals.spans)
     return SeriesReport(unit.index, None, reject=reject, facts=facts, totals=totals, windows=windows, looked=looked)
 
 
@@ -147,11 +147,10 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
             return reject(bad.reject(asset.name))
         totals = survey.totals
         if totals.repeat is not None and not merges:
-            place = totals.repeat.file, f"row {totals.repeat.row}"
-            return reject(Reject(asset.name, *place, "has the time of another row of its asset"))
+            return reject(Reject(asset.name, *totals.repeat, "has the time of another row of its asset"))
         merged = asset.rows - totals.rows
         asset = replace(asset, total=totals.rows)
-        facts, of_units = [UnitFacts(0, asset.end, totals.first_time, totals.spans)], [totals]
+        facts, of_units = [UnitFacts(0, totals.first_time, totals.spans)], [totals]
     else:
         merged = 0
         windows = frozenset().union(*(report.windows for report in ordered))
@@ -225,12 +224,10 @@ def _with_times(ordered: Sequence[SeriesReport]) -> list[UnitFacts]:
 
 def why_empty(spec: PreprocessSpec) -> str:
     """Why an asset gives no window."""
-    targets, ahead = spec.job.rows_ahead, max((label.reach for label in spec.job.label), default=0)
-    rows = f"{spec.job.windows.length + ahead} rows in a row without a gap or a missing value"
-    label = f" (a window and its label at horizon {ahead})" if ahead else ""
-    if targets == ahead > 0:
-        label = f" (a window and the {targets} rows behind it)"
-    return f"has no {rows}{label}" + (", or with no label that is known" if spec.job.label else "")
+    needed, whose = rows_needed(spec.job)
+    more = f" ({whose})" if needed > spec.job.windows.length else ""
+    unknown = ", or with no label that is known" if spec.job.label else ""
+    return f"has no {needed} rows in a row without a gap or a missing value{more}{unknown}"
 
 
 def _look_again(
@@ -278,18 +275,15 @@ def _disorder(
     asset: SeriesAsset, ordered: Sequence[SeriesReport]
 ) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
     """The file and row of the first decrease and of the first repeat, inside units and from one to the next."""
-    faults = []
+    decreases, repeats = list[tuple[str, str] | None](), list[tuple[str, str] | None]()
     ordered = [report for report in ordered if report.totals.timed]
     for i, report in enumerate(ordered):
         if i and report.totals.first_time <= (before := ordered[i - 1].totals.last_time):
-            faults.append((report.totals.first_time < before, *_place_of(asset, report.facts.start)))
-        for step in (report.totals.decrease, report.totals.repeat):
-            if step is not None:
-                faults.append((step.decreases, step.file, f"row {step.row}"))
-    places = [
-        next(((file, row) for less, file, row in faults if less is decreasing), None) for decreasing in (True, False)
-    ]
-    return places[0], places[1]
+            of_seam = decreases if report.totals.first_time < before else repeats
+            of_seam.append(_place_of(asset, report.facts.start))
+        decreases.append(report.totals.decrease)
+        repeats.append(report.totals.repeat)
+    return next(filter(None, decreases), None), next(filter(None, repeats), None)
 
 
 def _place_of(asset: SeriesAsset, position: int) -> tuple[str, str]:

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.windows import first_window
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.columns.label_counts import too_many_classes
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.descriptors import Unit, Verdict
-from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, check_most
+from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names
 from beamfeed.transforms.sources.timeseries.ongoing import seam
 from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork
@@ -20,10 +21,9 @@ from beamfeed.transforms.statistics.scaling import Scaling
 
 @dataclass(frozen=True)
 class UnitFacts:
-    """A unit that was read: rows [start, end), the time of the first, and where the rows of each split are."""
+    """A unit that was read: its first row, the time of that, and where the rows of each split are."""
 
     start: int
-    end: int
     first_time: int
     spans: Mapping[SplitName, Span]
 
@@ -124,12 +124,14 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
       JobFailed: if there are more classes than are supported.
     """
     remaining = {verdict.asset.name: verdict.classes for verdict in verdicts if verdict.accepted}
-    check_most(sum(remaining.values(), SeenClasses.zero(labels)).training, labels)
     rejects: dict[str, Reject] = {}
     while True:
         trained = SeenClasses.zero(labels).training
         for classes in remaining.values():
             trained = add_names(trained, classes.training)
+        for names, label in zip(trained, labels, strict=True):
+            if len(names) > MOST_CLASSES:
+                raise too_many_classes(f"label.column: {label.column!r}")
         more = {
             name: reject for name, classes in remaining.items() if (reject := _unseen(name, classes, trained, labels))
         }
@@ -147,8 +149,8 @@ def _unseen(asset: str, classes: SeenClasses, trained: Names, labels: Sequence[L
     return None
 
 
-def set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses) -> SeriesVerdict:
-    """A verdict, where `unseen` has rejects by name; `zero` and `nothing` are the statistics and classes of no rows."""
+def set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], nothing: SeenClasses) -> SeriesVerdict:
+    """A verdict, where `unseen` has rejects by name; `nothing` are the classes of no rows."""
     verdict = replace(verdict, classes=nothing)  # has been looked at, and a thousand names are much for a descriptor
     reject = unseen.get(verdict.asset.name)
-    return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))
+    return verdict if reject is None else replace(verdict, splits=frozenset(), rejects=(reject,))

@@ -5,66 +5,14 @@ rows and columns a file has.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.numbers import is_name, is_number, pack
-from beamfeed.transforms.sources.readers import (
-    BATCH_ROWS,
-    Group,
-    TextOptions,
-    iter_batches,
-    place_of_row,
-    read_schema,
-    require_columns,
-)
+from beamfeed.transforms.sources.columns.numbers import pack
+from beamfeed.transforms.sources.readers import BATCH_ROWS, Group, iter_batches, place_of_row, read_schema
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, Wide
-
-
-@dataclass(frozen=True)
-class _AsStored:
-    """What a file holds: an `Expected` of the columns that are there.
-
-    Attributes:
-      schema: of the rows that they become.
-      columns: that are times.
-    """
-
-    schema: SeriesSchema
-    columns: tuple[str, ...]
-
-    @property
-    def names(self) -> list[str]:
-        melted = _melted_names(self.schema)
-        return [*(name for name in self.schema.names if name not in melted), *self.columns]
-
-    @property
-    def optional(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def csv_types(self) -> dict[str, pa.DataType]:
-        return {**self.schema.csv_types, **dict.fromkeys(self.columns, pa.float32())}
-
-    @property
-    def text(self) -> TextOptions:
-        return self.schema.text
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Raises BadInput if a column is missing or of the wrong type."""
-        require_columns(path, self.names, schema.names)
-        for key in filter(None, (self.schema.asset, self.schema.split)):
-            if not is_name(schema.field(key).type):
-                raise BadInput(path, f"column {key}", f"is {schema.field(key).type}, text is needed")
-        for name in self.columns:
-            if not is_number(schema.field(name).type):
-                raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
-        for label in self.schema.labels:
-            if fault := label.fault(schema.field(label.column).type):
-                raise BadInput(path, f"column {label.column}", fault)
 
 
 def _melted_names(schema: SeriesSchema) -> frozenset[str]:
@@ -73,26 +21,23 @@ def _melted_names(schema: SeriesSchema) -> frozenset[str]:
     return frozenset(name for name in (schema.wide.time, schema.wide.value) if name)
 
 
-def iter_rows(
-    path: str, schema: SeriesSchema, names: Sequence[str], groups: Sequence[Group] | None = None,
-    last_rows: int | None = None,
-) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
+def iter_rows(path: str, schema: SeriesSchema, names: Sequence[str]) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """As `iter_batches`; of a file whose columns are times, the rows that it becomes, counted as such."""
     wide = schema.wide
     if wide is None:
-        yield from iter_batches(path, schema, names, groups, last_rows)
+        yield from iter_batches(path, schema, names)
         return
     stored = _as_stored(path, schema)
-    times = wide.times_of(path, stored.columns)
+    times = wide.times_of(path, stored.features)
     melted = _melted_names(schema)
     read_names = [name for name in names if name not in melted]
     if wide.value in names:
-        read_names += stored.columns
-    count = len(stored.columns)
+        read_names += stored.features
+    count = len(stored.features)
     step = max(1, BATCH_ROWS // count)
-    for group, row, batch in iter_batches(path, stored, read_names or list(stored.columns[:1]), groups, last_rows):
+    for group, row, batch in iter_batches(path, stored, read_names or list(stored.features[:1])):
         for at in range(0, batch.num_rows, step):
-            yield group, (row + at) * count, melt(batch.slice(at, step), stored.columns, names, wide, times)
+            yield group, (row + at) * count, melt(batch.slice(at, step), stored.features, names, wide, times)
 
 
 def melt(
@@ -128,10 +73,16 @@ def place_in_file(path: str, row: int, schema: SeriesSchema) -> str:
     if schema.wide is None:
         return place_of_row(path, row, schema)
     stored = _as_stored(path, schema)
-    return place_of_row(path, row // len(stored.columns), stored)
+    return place_of_row(path, row // len(stored.features), stored)
 
 
-def _as_stored(path: str, schema: SeriesSchema) -> _AsStored:
+def _as_stored(path: str, schema: SeriesSchema) -> SeriesSchema:
+    """What a file holds: its columns that are times are the features."""
     assert schema.wide is not None
-    names = read_schema(path, schema.text).names
-    return _AsStored(schema, tuple(schema.wide.columns_of(path, names)))
+    columns = tuple(schema.wide.columns_of(path, read_schema(path, schema.text).names))
+    inputs = schema.inputs
+    if inputs is not None:
+        melted = _melted_names(schema)
+        others = [(name, type_) for name, type_ in inputs.types if name not in melted]
+        inputs = replace(inputs, types=(*others, *((name, pa.float32()) for name in columns)))
+    return replace(schema, time=None, more_times=(), features=columns, lacking=False, wide=None, inputs=inputs)

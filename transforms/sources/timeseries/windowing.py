@@ -105,10 +105,6 @@ class Segments:
     def __len__(self) -> int:
         return len(self.first)
 
-    def windows(self, windowing: Windowing) -> int:
-        """How many windows they hold."""
-        return int(count_windows(self.rows, windowing.length, windowing.stride).sum())
-
 
 def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row ranges [start, end) of the runs: valid rows that follow each other without a gap.

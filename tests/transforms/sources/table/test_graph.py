@@ -17,6 +17,7 @@ from beamfeed.contract.config.features import DATE_PARTS, Numeric, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.sources import make_source
+from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.record_block import Ragged, Values
 from beamfeed.transforms.sources.table.analyze import load_transformer
 from beamfeed.transforms.sources.table.arrays import Arrays, log1p
@@ -24,7 +25,6 @@ from beamfeed.transforms.sources.table.encode import bucket_of, date_parts, hash
 from beamfeed.transforms.sources.table.graph import Tensors
 from beamfeed.transforms.sources.table.graph import words_of as tensor_words
 from beamfeed.transforms.sources.table.learned import LearnedTable
-from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature
 from beamfeed.transforms.sources.table.source import Table
 from beamfeed.transforms.sources.table.staged import read_runs

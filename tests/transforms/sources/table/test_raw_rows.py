@@ -35,7 +35,7 @@ def read_both(schema) -> RawRows | None:
         read.update({name: rows.column(name) for name in schema.raw.columns})
         return {}
 
-    rows = raw_rows_of(schema, [], keep)
+    rows = raw_rows_of(schema, keep)
     if rows is None:
         return None
     texts = {name: tf.constant(np.array(column.to_pylist(), object)) for name, column in rows.raw.items()}

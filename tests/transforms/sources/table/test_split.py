@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from beamfeed.contract.config.split import Split
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.table.rows import TableRows
-from beamfeed.transforms.sources.table.split import NONE, Stratifier, TimeCuts, split_rows
+from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
+from beamfeed.transforms.splits import NONE
 
 FRACTIONS = {"train": 0.6, "eval": 0.3, "test": 0.1}
 

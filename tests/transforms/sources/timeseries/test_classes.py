@@ -91,7 +91,7 @@ def test_numbers_are_no_classes_is_told_before_assets_are_blamed():
 
 
 def test_what_was_seen_is_dropped_once_it_was_looked_at():
-    found = set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
+    found = set_aside(verdict("a", training=["x"]), {}, SeenClasses.zero(AUTO))
     assert found.classes == SeenClasses.zero(AUTO)
     assert replace(found, classes=None).rejects == ()
 

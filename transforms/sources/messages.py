@@ -1,0 +1,32 @@
+"""Rows in a file of the job's own: a message of Arrow for each batch, so that each can be read without the others."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from beamfeed.contract import storage
+
+
+class MessageWriter:
+    """Writes batches of one schema into an open file."""
+
+    def __init__(self, target: Any):
+        self._target, self._started = target, False
+
+    def write(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        """Writes a batch; returns the byte that it begins at, and how many it takes."""
+        if not self._started:
+            self._target.write(rows.schema.serialize())
+            self._started = True
+        place, message = self._target.tell(), rows.serialize()
+        self._target.write(message)
+        return place, message.size
+
+
+def read_messages(path: str, places: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file that stand at some places, as `MessageWriter.write` gave them."""
+    with storage.open_input(path) as file:
+        schema = pa.ipc.read_schema(file)
+        for place, size in places:
+            yield pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(file.read_at(size, place))), schema)
