@@ -1,14 +1,19 @@
-"""What comparing two sides gives, as a table: a row for each column, the largest drift first."""
+"""A comparison: parts of a side -> what is found in each -> in all -> a table, the largest drift first."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import apache_beam as beam
 import pyarrow as pa
 
-from beamfeed.transforms.scoring.drift import Drift, Side, compare, with_missing
-from beamfeed.transforms.scoring.sides import SideSummary
-from beamfeed.transforms.scoring.stored import RawCounts
+from beamfeed.transforms.beam_driver import AddUp
+from beamfeed.transforms.export.parquet import KEY, write_batches
+from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.scoring import sides
+from beamfeed.transforms.scoring.drift import Drift, RawCounts, Side, compare, with_missing
+from beamfeed.transforms.scoring.sides import Part, SideSummary, nothing
 
 MOST_VALUES = 20  # of those that one side alone has
 _NEAR = 1e-5  # of a range: by so much an end of it may be off
@@ -34,6 +39,19 @@ SCHEMA = pa.schema(
 )
 
 
+def summarize(label: str, parts: beam.PCollection, side: sides.Side) -> beam.PCollection:
+    """PCollection of parts of a side -> PCollection of one SideSummary."""
+    found = parts | f"FindIn{label}" >> beam.Map(side.read)
+    return found | f"AddUp{label}" >> beam.CombineGlobally(AddUp(nothing(side)))
+
+
+def summarize_parts(
+    pipeline: beam.Pipeline, label: str, parts: Sequence[Part], side: sides.Side
+) -> tuple[beam.PCollection, None]:
+    """PCollection of one SideSummary of all parts; and None, as none of their rows are set aside."""
+    return summarize(label, pipeline | label >> beam.Create(parts, reshuffle=True), side), None
+
+
 def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts]]) -> list[Drift]:
     """The drift of all columns that both have.
 
@@ -47,7 +65,7 @@ def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Ma
         for drift in compare(before, now):
             counts = [side.get(drift.name) for side in raw]
             if drift.name in before.columns.numbers and counts[0] is not None and counts[1] is not None:
-                drift = with_missing(drift, (counts[0].rows, counts[1].rows), (counts[0].missing, counts[1].missing))
+                drift = with_missing(drift, (counts[0], counts[1]))
             drifts.append(drift)
     return drifts
 
@@ -62,15 +80,12 @@ def _pairs(reference: SideSummary, current: SideSummary) -> Iterator[tuple[Any, 
 
 
 def raw_counts_of(summary: SideSummary) -> dict[str, RawCounts]:
-    """By column the rows of new files with their missing values."""
+    """By column the rows of new files, and how many lack a value; nothing of another side."""
     moments = summary.raw
     if moments is None:
         return {}
     names = summary.summaries[0].columns.numbers
-    return {
-        name: RawCounts(moments.rows, moments.rows - moments.count[at], moments.low[at], moments.high[at])
-        for at, name in enumerate(names)
-    }
+    return {name: (moments.rows, moments.rows - moments.count[at]) for at, name in enumerate(names)}
 
 
 def changes(drift: Drift) -> list[str]:
@@ -165,3 +180,25 @@ def _known(value: float) -> float | None:
 
 def _sortable(value: float) -> float:
     return -1.0 if math.isnan(value) else value
+
+
+def finish(
+    _: None, reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts]],
+    threshold: float, alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
+) -> None:  # fmt: skip
+    """Writes the table of the comparison.
+
+    Args:
+      reference: what was, and
+      current: what is.
+      raw: of both, see `compare_sides`; of new files it is counted with them.
+      threshold: from which on a column drifts.
+      alone: columns that one side has alone, and which.
+      out: the file, local or gs://.
+      fleet: what was set aside of new files.
+    """
+    counted = [{**counts, **raw_counts_of(summary)} for counts, summary in zip(raw, (reference, current), strict=True)]
+    table = table_of(compare_sides(reference, current, counted), threshold, alone)
+    aside = {} if fleet is None else {"file": fleet.rejected_files, "row": fleet.rejected_rows}
+    table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})
+    write_batches(out, table.schema, table.to_batches())
