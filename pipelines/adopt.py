@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # it loads NumPy
 
 ADOPTING = lock.Use("--out", "adopting into")
 NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
-AUTO = "auto"
+
 Value = TypeVar("Value")
 
 
@@ -198,7 +198,7 @@ def pairs(option: str, texts: Sequence[str], read: Callable[[str, str], Value]) 
 
 
 def _classes(option: str, value: str) -> tuple[str, ...]:
-    if value == AUTO:
+    if value == "auto":
         return ()
     names = tuple(value.split(","))
     if len(names) < 2 or not all(names) or len(set(names)) < len(names):

@@ -297,7 +297,7 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets
-        | "Units" >> beam.FlatMapTuple(_pack_units, source)
+        | "Units" >> beam.FlatMapTuple(lambda _, members: _pack_units(members, source))
         | "SpreadUnits" >> beam.Reshuffle()
         | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
         | "GatherReports" >> GatherByName()
@@ -334,7 +334,7 @@ def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source)
     return bucket, Packed(source.in_fleet(asset, total["counted"]) for asset in assets)
 
 
-def _pack_units(_: int, assets: Iterable[Asset], source: Source) -> Iterator[Packed]:
+def _pack_units(assets: Iterable[Asset], source: Source) -> Iterator[Packed]:
     return pack_small(chain.from_iterable(map(source.units, assets)), source.size, SMALL_BYTES)
 
 

@@ -125,9 +125,8 @@ def _input(checked: Checked) -> list[str]:
         lines.append(_pair("time", f"{times.first} to {times.last}{step}"))
         longest = f", the longest {times.longest}" if times.pauses else ""
         lines.append(_pair("gaps", f"{times.pauses:,} longer than {times.pause}{longest}"))
-        lines.append(
-            _pair("order", f"{times.repeats:,} rows have the time of the row before, {times.decreases:,} are earlier")
-        )
+        repeats = f"{times.repeats:,} rows have the time of the row before"
+        lines.append(_pair("order", f"{repeats}, {times.decreases:,} are earlier"))
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 

@@ -97,9 +97,8 @@ def predict_dataset(
         look_for_devices()
     names = tuple(field.name for field in manifest.fields if field.role != "weight" and field.stored != "steps")
     if unread := [field.name for field in manifest.fields if field.role == "input" and field.name not in names]:
-        raise UserError(
-            f"dataset {manifest.name}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict"
-        )
+        dataset = f"dataset {manifest.name}"
+        raise UserError(f"{dataset}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict")
     export = Export(job.output.path, manifest, splits, "windows", names, "predictions", out)
     form = Predictions(Exported.at(RunLayout(job.train.workdir).saved_model))
 

@@ -54,11 +54,8 @@ def check_folder(output: str) -> None:
 
 def check_output(output: str) -> None:
     """Raises UserError if the folder holds something that is not a dataset."""
-    strangers = [
-        name
-        for name in storage.list_folder(output)
-        if name not in (MANIFEST, LOCK, RUNS) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
-    ]
+    others = [name for name in storage.list_folder(output) if name not in (MANIFEST, LOCK, RUNS)]
+    strangers = [name for name in others if not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))]
     if strangers:
         raise UserError(
             f"output.path: {output} holds something else ({', '.join(strangers[:3])}); choose another folder"

@@ -128,12 +128,10 @@ def first_rejects(path: str | None) -> list[Mapping[str, Any]]:
         return []
     with storage.open_input(path) as file:
         lines = file.read(REJECTS_BYTES).decode(errors="replace").splitlines()[:FIRST_REJECTS]
-    rejects = []
-    for line in lines:
-        try:
+    rejects: list[Mapping[str, Any]] = []
+    with suppress(ValueError):
+        for line in lines:
             rejects.append(json.loads(line))
-        except ValueError:
-            break
     return rejects
 
 
@@ -158,7 +156,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
         )
         missing = Command(words_on, command=f"beamfeed predict {again}")
         return [*sections, Chapter("Predictions", [missing])]
-    if is_older(storage.join(layout.predictions, DESCRIPTION), layout.complete):
+    if storage.stat(storage.join(layout.predictions, DESCRIPTION)).mtime < storage.stat(layout.complete).mtime:
         older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
         return [*sections, Chapter("Predictions", [older])]
     predictions = Predictions(layout.predictions, description)
@@ -170,10 +168,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     ]
     for answer in answers:
         sections += attempt("Best and worst", partial(best_and_worst, answer, predictions, sample, manifest, words))
-    error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
-    sections += attempt(
-        "The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else [])
-    )
+    sections += attempt("The latent space", lambda: latent_space(predictions, answers[0] if answers else None))
     scored = read_description(layout.scores)
     if scored is not None and scored.get("complete") and scored.get("model_crc32c") == description.get("model_crc32c"):
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
@@ -181,11 +176,6 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
         scored_by = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
         sections.append(Chapter("The oddest assets", [Command(scored_by, command=f"beamfeed score {again}")]))
     return sections
-
-
-def is_older(path: str, other: str) -> bool:
-    """Whether a file was written before another one."""
-    return storage.stat(path).mtime < storage.stat(other).mtime
 
 
 main = main_of(REPORT, run)

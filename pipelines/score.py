@@ -234,23 +234,19 @@ def judge(out: str, files: Sequence[str], by: Judge) -> dict[str, Any]:
 def runs_of_assets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each asset that follow each other, one run after the other."""
     waiting: list[pa.RecordBatch] = []
+    after: tuple[str, int] = ("", 0)  # those that wait: the asset and the number of the next row
     for batch in batches:
         names = batch.column("asset").dictionary_encode().indices.to_numpy()
         edges = np.flatnonzero((np.diff(names) != 0) | (np.diff(batch.column("row").to_numpy()) != 1)) + 1
         for first, end in pairwise([0, *edges.tolist(), batch.num_rows]):
-            part = batch.slice(first, end - first)
-            if waiting and not _goes_on(waiting[-1], part):
-                yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
+            asset, row = batch["asset"][first].as_py(), batch["row"][first].as_py()
+            if waiting and (asset, row) != after:
+                yield after[0], pa.Table.from_batches(waiting)
                 waiting = []
-            waiting.append(part)
+            waiting.append(batch.slice(first, end - first))
+            after = asset, row + end - first
     if waiting:
-        yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
-
-
-def _goes_on(before: pa.RecordBatch, after: pa.RecordBatch) -> bool:
-    """Whether the first row of one is that after the last row of the other."""
-    is_same = before["asset"][-1].as_py() == after["asset"][0].as_py()
-    return is_same and bool(before["row"][-1].as_py() + 1 == after["row"][0].as_py())
+        yield after[0], pa.Table.from_batches(waiting)
 
 
 def row_batches(
@@ -351,16 +347,10 @@ def say_verdict(judged: dict[str, Any]) -> None:
     for name in ("event_f1", "f1"):
         noun = "events" if name == "event_f1" else "rows"
         note(f"F1 of {noun}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
-    note(
-        f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}; "
-        f"{judged['unusual']:.1%} of rows are in events",
-        sys.stdout,
-    )
-    note(
-        f"F1 with whole events taken as found: {judged['best_adjusted_f1']:.3f} (of shuffled scores "
-        f"{judged['random_adjusted_f1']:.3f})",
-        sys.stdout,
-    )
+    areas = f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}"
+    note(f"{areas}; {judged['unusual']:.1%} of rows are in events", sys.stdout)
+    shuffled = f"(of shuffled scores {judged['random_adjusted_f1']:.3f})"
+    note(f"F1 with whole events taken as found: {judged['best_adjusted_f1']:.3f} {shuffled}", sys.stdout)
 
 
 main = main_of(SCORE, run)

@@ -13,7 +13,7 @@ from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct,
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Chapter, Facts, Picture, Pictures, Table, Words, number
-from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
+from beamfeed.transforms.reporting.tables import Predictions, matrix, numbers_of
 
 ROWS = 200_000  # of a split that curves are drawn of
 CLASSES = 20  # of a confusion matrix
@@ -69,19 +69,13 @@ class Answer:
     def classified(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The number of the true class, int64 `[rows]`, -1 where none is known; probabilities, `[rows, classes]`."""
         truth = pc.fill_null(pc.index_in(batch.column(self.target), value_set=pa.array(self.classes)), -1)
-        nested = len(self.columns) == 1 and len(self.classes) > 1
-        return np.asarray(truth, np.int64), lists(batch, self.columns[0]) if nested else matrix(batch, self.columns)
+        return np.asarray(truth, np.int64), np.concatenate([numbers_of(batch, name) for name in self.columns], axis=1)
 
     def numbers(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """What is true and what was answered, float64 `[rows, numbers]` each."""
-        answers = [_numbers(batch, column) for column in self.columns]
+        answers = [numbers_of(batch, column) for column in self.columns]
         answer = np.stack(answers, axis=-1).reshape(len(answers[0]), -1)  # as targets: row after row, all columns
-        return _numbers(batch, self.target), answer
-
-
-def _numbers(batch: Batch, column: str) -> np.ndarray:
-    nested = pa.types.is_nested(batch.schema.field(column).type)
-    return lists(batch, column) if nested else matrix(batch, [column])
+        return numbers_of(batch, self.target), answer
 
 
 def answers_of(task: Goal | Several, manifest: Manifest, schema: pa.Schema) -> list[Answer]:

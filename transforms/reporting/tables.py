@@ -111,9 +111,11 @@ def matrix(batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> np.ndarr
     return np.stack(parts, axis=1) if parts else np.empty((batch.num_rows, 0))
 
 
-def lists(batch: pa.RecordBatch | pa.Table, column: str) -> np.ndarray:
-    """A column of lists of one length, float64 `[rows, n]`."""
+def numbers_of(batch: pa.RecordBatch | pa.Table, column: str) -> np.ndarray:
+    """A column of numbers, or of lists of n numbers, float64 `[rows, n]`."""
     values = batch.column(column)
+    if not pa.types.is_nested(values.type):
+        return matrix(batch, [column])
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     return _float(values.flatten()).reshape(len(values), -1)
 

@@ -72,8 +72,9 @@ def training(run: Run) -> Chapter:
         rows: list[tuple[object, ...]] = [("the model", *(review.model[name] for name in names))]
         guesses = sorted(review.guesses.items(), key=lambda item: item[1].get(LOSS) or float("inf"))
         rows += [(name, *(measured.get(key) for key in names)) for name, measured in guesses]
-        if run.floor is not None and split in ("test", run.floor.best_split):
-            measured = _of_test(run.floor) if split == "test" else _of_best(run.floor)
+        floor = run.floor
+        if floor is not None and split in ("test", floor.best_split):
+            measured = {LOSS: floor.test_loss, **floor.test_metrics} if split == "test" else _of_best(floor)
             rows.append(("linear floor", *(measured.get(key) for key in names)))
         of = "" if review.windows == review.of else f" of {review.of:,}"
         head = (f"{review.windows:,}{of} windows", *map(plain, names))
@@ -88,10 +89,6 @@ def training(run: Run) -> Chapter:
 
 def _of_best(result: TrainResult) -> dict[str, float | None]:
     return {LOSS: result.best_loss, **result.metrics}
-
-
-def _of_test(result: TrainResult) -> dict[str, float | None]:
-    return {LOSS: result.test_loss, **result.test_metrics}
 
 
 def curves(run: Run) -> Pictures:

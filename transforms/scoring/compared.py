@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 
 from beamfeed.transforms.beam_driver import AddUp
@@ -101,9 +102,8 @@ def changes(drift: Drift) -> list[str]:
     if not math.isnan(reference.mean) and not math.isnan(current.mean):
         step = reference.std or abs(reference.mean) or 1.0
         if abs(current.mean - reference.mean) >= 0.1 * step:
-            deviations = (
-                f" ({(current.mean - reference.mean) / reference.std:+.2g} deviations)" if reference.std else ""
-            )
+            moved = (current.mean - reference.mean) / reference.std if reference.std else 0.0
+            deviations = f" ({moved:+.2g} deviations)" if reference.std else ""
             lines.append(f"mean {_figure(reference.mean, step)} -> {_figure(current.mean, step)}{deviations}")
         if reference.std and not 0.8 <= current.std / reference.std <= 1.25:
             lines.append(f"deviation {reference.std:.3g} -> {current.std:.3g}")
@@ -112,10 +112,8 @@ def changes(drift: Drift) -> list[str]:
     lines += _of_values(drift)
     span = max(reference.high - reference.low, abs(reference.high), abs(reference.low))
     if current.low < reference.low - _NEAR * span or current.high > reference.high + _NEAR * span:
-        ends = (
-            0.0 if abs(end) < _NEAR * span else end
-            for end in (reference.low, reference.high, current.low, current.high)
-        )
+        every = (reference.low, reference.high, current.low, current.high)
+        ends = (0.0 if abs(end) < _NEAR * span else end for end in every)
         lines.append("range {:.4g}..{:.4g} -> {:.4g}..{:.4g}".format(*ends))
     return lines
 
@@ -148,7 +146,9 @@ def table_of(drifts: Sequence[Drift], threshold: float, alone: Sequence[tuple[st
       threshold: from which on one drifts.
       alone: columns on one side, and on which.
     """
-    ordered = sorted(drifts, key=lambda drift: (not drift.over(threshold), -_sortable(drift.psi), drift.name))
+    ordered = sorted(
+        drifts, key=lambda drift: (not drift.over(threshold), -np.nan_to_num(drift.psi, nan=-1.0), drift.name)
+    )
     rows = [
         {
             "column": drift.name,
@@ -176,10 +176,6 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _known(value: float) -> float | None:
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _sortable(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
 
 
 def finish(

@@ -137,15 +137,16 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     """The drift of each column that both have, in the order of the reference."""
     sides = (reference, current)
     both = [name for name in reference.columns.names if name in current.columns.names]
-    same, drifts = [], {}
+    same: list[str] = []
+    drifts: dict[str, Drift] = {}
     for name in both:
-        kinds = tuple("numbers" if name in side.columns.numbers else "texts" for side in sides)
-        if kinds[0] == kinds[1]:
+        before, now = ("numbers" if name in side.columns.numbers else "texts" for side in sides)
+        if before == now:
             same.append(name)
         else:
-            described = (_side(side, name) for side in sides)
+            described = (_side(reference, name), _side(current, name))
             nothing = (np.empty(0), (), np.empty((2, 0)))
-            drifts[name] = Drift(name, math.nan, math.nan, math.nan, *described, *nothing, kinds=kinds)
+            drifts[name] = Drift(name, math.nan, math.nan, math.nan, *described, *nothing, kinds=(before, now))
 
     def group(name: str) -> tuple[int, int]:
         return reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER
@@ -190,7 +191,10 @@ def _compare_group(names: Sequence[str], reference: Summary, current: Summary, c
 def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: AssetDeals | None) -> Drift:
     sides = (reference, current)
     sampled = [side.sampled(name)[0] for side in sides]
-    edges, labels, new, gone, is_over = np.empty(0), (), (), (), False
+    edges, is_over = np.empty(0), False
+    labels: tuple[str, ...] = ()
+    new: tuple[tuple[str, float], ...] = ()
+    gone: tuple[tuple[str, float], ...] = ()
     if name in reference.columns.numbers:
         known = [values[~np.isnan(values)] for values in sampled]
         edges = edges_of(known[0])
@@ -206,7 +210,7 @@ def _compare(name: str, reference: Summary, current: Summary, columns: int, deal
         codes = [_placed(of_side, codes_of(labels)) for of_side in sampled]
         new, gone = _only(values[1], values[0], current, reference), _only(values[0], values[1], reference, current)
         distance = float(np.abs(np.subtract(*_shares(exact))).max())
-    shares, described = _shares(exact), [_side(side, name) for side in sides]
+    shares, described = _shares(exact), (_side(reference, name), _side(current, name))
     if is_over or not (reference.rows and current.rows):
         return Drift(name, math.nan, math.nan, math.nan, *described, edges, labels, shares)
     dealt = deal_rows(exact) if deals is None else deals.counts(codes, exact.shape[1])

@@ -115,7 +115,11 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
     """How the dataset at `output` stores its values. Loads TensorFlow, where the dataset has a transform graph."""
     layout = manifest.data_layout(output)
     features = _features(layout)
-    graph = _graph_of(layout)
+    graph = None
+    if storage.exists(layout.transform_fn + SAVED_MODEL):
+        from beamfeed.transforms.scoring.graph import Graph
+
+        graph = Graph(layout.transform_fn)
     fields, skipped = [], []
     terms: dict[str, tuple[str | None, ...]] = {}
     scales: dict[str, Scale] = {}
@@ -124,21 +128,20 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
             continue
         if not _is_plain(field):
             skipped.append(field.name)
-        elif field.sizes:
+            continue
+        fields.append(field)
+        if field.sizes:
             for name, size in zip(field.columns, field.sizes, strict=True):
                 if values := terms_of(layout, name, size, None, OTHER):
                     terms[name] = values
                 else:
                     skipped.append(name)
-            fields.append(field)
-        else:
-            fields.append(field)
-            if field.role == "input" and field.dtype == "float32" and graph is not None:
-                scale = _scale(layout, graph, field, features)
-                if scale is None:
-                    skipped.append(fields.pop().name)
-                else:
-                    scales[field.name] = scale
+        elif field.role == "input" and field.dtype == "float32" and graph is not None:
+            scale = _scale(layout, graph, field, features)
+            if scale is None:
+                skipped.append(fields.pop().name)
+            else:
+                scales[field.name] = scale
     raw = {
         name: (entry["count"] + entry["missing"], entry["missing"])
         for name, entry in features.items()
@@ -164,15 +167,6 @@ def _features(layout: DataLayout) -> dict[str, Any]:
         return {}
 
 
-def _graph_of(layout: DataLayout) -> "Graph | None":
-    """The transform graph; None where the dataset has none."""
-    if not storage.exists(layout.transform_fn + SAVED_MODEL):
-        return None
-    from beamfeed.transforms.scoring.graph import Graph
-
-    return Graph(layout.transform_fn)
-
-
 def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[str, Any]) -> Scale | None:
     """How a field was scaled; None if that is not found.
 
@@ -185,14 +179,11 @@ def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[s
         return Scale(np.stack([-zero * divisor, divisor]).astype(np.float32), np.zeros(field.width, bool))
     names = [name for name in field.columns if "mean" in features.get(name, {})]
     count = len(names)
-    constants = [
-        constant
-        for constant in graph.constants
-        if constant.dtype == np.float32 and constant.shape in ((2, count), (3, count))
-    ]
-    if len(constants) != 1 or names != field.columns[:count]:
+    numbers = [constant for constant in graph.constants if constant.dtype == np.float32]
+    scales = [rows for rows in numbers if rows.shape in ((2, count), (3, count))]
+    if len(scales) != 1 or names != field.columns[:count]:
         return None
-    (rows,) = constants
+    (rows,) = scales
     flags = [constant for constant in graph.constants if constant.dtype == bool and constant.shape == (count,)]
     logs = flags[0] if flags else np.zeros(count, bool)
     path = layout.transform_fn + ASSETS + SCALE_FILE
