@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import TextIO
 
 VARIABLE = "BEAMFEED_VERBOSITY"
@@ -30,6 +31,18 @@ def is_verbose() -> bool:
 def log_level() -> int:
     """Of the messages that are shown."""
     return logging.ERROR if is_quiet() else logging.INFO if is_verbose() else logging.WARNING
+
+
+@contextmanager
+def logging_from(level: int, name: str | None = None) -> Iterator[None]:
+    """Nothing under a level is logged while the block runs: by the logger of this name, or by all."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def set_up_logging() -> None:

@@ -25,7 +25,7 @@ from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.recent import training_manifest
-from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
@@ -313,11 +313,7 @@ def _find_replaceable(job: Job) -> tuple[Manifest | None, str | None]:
 def _begun(train: Train, data: str) -> tuple[int, int] | None:
     """The step and the epoch of the newest checkpoint, where the folder holds this training run, unfinished."""
     names = RunLayout(train.workdir)
-    try:
-        run = json.loads(storage.read_text(names.run))
-    except (OSError, ValueError):
-        return None
-    same = isinstance(run, dict) and run.get("fingerprint") == run_fingerprint(train, data)
+    same = read_run(train.workdir).get("fingerprint") == run_fingerprint(train, data)
     return find_progress(names.checkpoints) if same else None
 
 

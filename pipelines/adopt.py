@@ -6,31 +6,35 @@ Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
 """
 
 import argparse
-import logging
+import math
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.layout import lock_path
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, UserError, near_miss
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ADOPT
-from beamfeed.contract.storage import lock
+from beamfeed.contract.storage import is_remote, lock
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.adopt_options import request_of
-from beamfeed.pipelines.preprocess import open_pipeline, run_program
+from beamfeed.pipelines.preprocess import beam_options, main_of, opened, run_program
+from beamfeed.transforms.adopt.request import Request
+from beamfeed.transforms.adopt.request import Value as Default
 
-if TYPE_CHECKING:  # they load Beam
-    from beamfeed.transforms.adopt.files import Candidates
-    from beamfeed.transforms.adopt.request import Request
+if TYPE_CHECKING:  # it loads NumPy
     from beamfeed.transforms.tfds.read import Described
 
 ADOPTING = lock.Use("--out", "adopting into")
+NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
+
+Value = TypeVar("Value")
 
 
 def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
@@ -42,30 +46,24 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     if args.job is not None and not args.force and storage.exists(args.job):
         raise UserError(f"--job {args.job}: is there already; --force replaces it")
     with heavy_imports():
-        from apache_beam.options.pipeline_options import PipelineOptions
-
-        from beamfeed.pipelines.options import check_options, usage_as_mistake
-        from beamfeed.pipelines.runner import name_runner
+        from beamfeed.pipelines.runner import is_dataflow
         from beamfeed.transforms.adopt.report import describe_adoption, rejected
-        from beamfeed.transforms.adopt.request import Request
         from beamfeed.transforms.suggest.adopted import NO_TARGET
         from beamfeed.transforms.tfds.read import Described, describe
 
-    with usage_as_mistake():
-        options = PipelineOptions(args.beam_options)
-    check_options(args.beam_options, passes_on=name_runner(options))
+    if is_dataflow(beam_options(args.beam_options)):
+        raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
     described = describe(os.path.expanduser(args.folder)) or Described()
-    request = Request(**request_of(args, described.name))
+    request = request_of(args, described.name)
     if args.job is not None and not (request.targets or described.has_target):
         raise UserError(NO_TARGET)
-    manifest, is_new = adopt(request, described, options, ending, log)
+    manifest, is_new = adopt(request, described, args.beam_options, ending, log)
     if not is_new:
         note(f"{request.out} is complete: the same files, and the same was asked for. Nothing to do.")
-    written = None
     if args.job is not None:
-        written = write_job(args.job, manifest, request.out)
+        write_job(args.job, manifest, request.out)
     if args.json:
-        details = {"rejects": rejected(manifest, request.out), "job": written}
+        details = {"rejects": rejected(manifest, request.out), "job": args.job}
         emit_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **details)
     elif not args.quiet:
         print("\n".join(describe_adoption(manifest, request.out)))
@@ -73,15 +71,17 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
 
 
 def adopt(
-    request: "Request", described: "Described", options: Any, ending: Ending, log: FailureLog
+    request: Request, described: "Described", options: Sequence[str], ending: Ending, log: FailureLog
 ) -> tuple[Manifest, bool]:
-    """The manifest of a folder, and whether it was written now."""
+    """The manifest of a folder, and whether it was written now: by reading all shards, each a unit of work."""
+    import apache_beam as beam
+
     from beamfeed.contract.dataset.published import read_complete
-    from beamfeed.transforms.adopt.conclude import fingerprint_of
+    from beamfeed.transforms.adopt.conclude import conclude, fingerprint_of
     from beamfeed.transforms.adopt.fields import check_names
     from beamfeed.transforms.adopt.files import list_shards
-    from beamfeed.transforms.adopt.publish import find_adopted
-    from beamfeed.transforms.adopt.scan import first_names
+    from beamfeed.transforms.adopt.publish import find_adopted, publish
+    from beamfeed.transforms.adopt.scan import first_names, scan_or_reject
 
     find_adopted(request.out)
     candidates = list_shards(request.folder)
@@ -90,48 +90,26 @@ def adopt(
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
         return complete, False
-    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as lease, ending.undoing(lease.give_back):
-        scan_all(request, candidates, described, fingerprint, options, ending, log)
+    with (
+        lock.hold(lock_path(request.out), ending.end, ADOPTING) as lease,
+        ending.undoing(lease.give_back),
+        opened(options, ending, log) as pipeline,
+    ):
+        shards = pipeline | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
+        scans = shards | "Scan" >> beam.Map(scan_or_reject, request.watched)
+
+        def publish_all(_: None, scanned: list[Any]) -> None:
+            publish(conclude(request, candidates, scanned, described, fingerprint), request.out)
+
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.Map(publish_all, beam.pvalue.AsList(scans))
     manifest = read_manifest(request.out)
     if manifest.fingerprint != fingerprint:
         raise JobFailed(f"the job ended, but {request.out} holds no manifest of it; can the workers write there?")
     return manifest, True
 
 
-def scan_all(
-    request: "Request", candidates: "Candidates", described: "Described", fingerprint: str, options: Any,
-    ending: Ending, log: FailureLog,
-) -> None:  # fmt: skip
-    """Reads all shards, a shard for each unit of work, and publishes."""
-    import apache_beam as beam
-
-    from beamfeed.pipelines.runner import choose_runner, is_dataflow, wait_for
-    from beamfeed.transforms.adopt.conclude import conclude
-    from beamfeed.transforms.adopt.publish import publish
-    from beamfeed.transforms.adopt.scan import scan_or_reject
-
-    runner = choose_runner(options, "auto")
-    if is_dataflow(options):
-        raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
-    with open_pipeline(runner, options, ending) as pipeline:
-        scans = (
-            pipeline
-            | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
-            | "Scan" >> beam.Map(scan_or_reject, request.watched)
-        )
-
-        def publish_all(_: None, scanned: list[Any]) -> None:
-            publish(conclude(request, candidates, scanned, described, fingerprint), request.out)
-
-        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.Map(publish_all, beam.pvalue.AsList(scans))
-        with log.listening(logging.WARNING):
-            result = pipeline.run()
-            with ending.undoing(result.cancel):
-                wait_for(result, options)
-
-
-def write_job(path: str, manifest: Manifest, out: str) -> str:
-    """Writes a job file that trains on the dataset; returns its path.
+def write_job(path: str, manifest: Manifest, out: str) -> None:
+    """Writes a job file that trains on the dataset.
 
     Raises:
       UserError: if there is nothing to train for, or the file cannot be written.
@@ -140,7 +118,7 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
     from beamfeed.transforms.adopt.scan import image_sizes
     from beamfeed.transforms.suggest.adopted import job_text
 
-    folder = out if storage.is_remote(out) else os.path.abspath(out)
+    folder = out if is_remote(out) else os.path.abspath(out)
     images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]
     shards = manifest.shard_paths(out, "train")
     sizes = {field.name: image_sizes(shards, field.in_records) for field in images}
@@ -149,14 +127,120 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
         storage.write_text(path, text)
     except OSError as error:
         raise UserError(f"--job {path}: cannot be written: {error.strerror or error}") from None
-    return path
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Adopts a folder and returns the exit code."""
-    log = FailureLog()
-    return ADOPT.run(lambda args: run(args, ending or Ending(), log), argv, log)
+def request_of(args: argparse.Namespace, known_as: str) -> Request:
+    """What a command line asks for.
 
+    Args:
+      args: parsed.
+      known_as: the name that the folder's own files give the dataset.
+
+    Raises:
+      UserError: for the first option that cannot be understood.
+    """
+    folder = out = os.path.expanduser(args.folder)
+    if args.out is not None and (out := os.path.expanduser(args.out)) != folder:
+        folder = folder if is_remote(folder) else os.path.abspath(folder)  # the manifest names it
+    roles = {"targets": args.target, "keys": args.key, "inputs": args.input, "weights": args.weight}
+    used: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            option = f"--{role.removesuffix('s')}"
+            if used.setdefault(name, option) != option:
+                raise UserError(f"{option} {name}: is given with {used[name]}, too; a feature has one role")
+    classes = pairs("--classes", args.classes, _classes)
+    for name in classes:
+        if args.target and name not in args.target:
+            raise UserError(f"--classes {name}: is no --target{near_miss(name, args.target)}; classes are for targets")
+    roles["targets"] = [*args.target, *classes]
+    return Request(
+        folder,
+        out,
+        _name(args.name, known_as, folder),
+        **{role: tuple(dict.fromkeys(names)) for role, names in roles.items()},
+        classes=classes,
+        defaults=pairs("--default", args.default, _number_or_text),
+        shapes=pairs("--shape", args.shape, _shape),
+        splits=_splits(args.split),
+    )
+
+
+def pairs(option: str, texts: Sequence[str], read: Callable[[str, str], Value]) -> dict[str, Value]:
+    """`NAME=VALUE`, each name once.
+
+    Raises:
+      UserError: if one is written otherwise, or a name comes twice.
+    """
+    values: dict[str, Value] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"{option} {text}: needs NAME=VALUE")
+        if name in values:
+            raise UserError(f"{option} {text}: {name} is given twice")
+        values[name] = read(f"{option} {text}", value)
+    return values
+
+
+def _classes(option: str, value: str) -> tuple[str, ...]:
+    if value == "auto":
+        return ()
+    names = tuple(value.split(","))
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise UserError(f"{option}: needs auto, or names that differ: --classes label=no,yes")
+    return names
+
+
+def _number_or_text(option: str, value: str) -> Default:
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if not math.isfinite(number):
+            raise UserError(f"{option}: is not a finite number")
+        return number
+    return value
+
+
+def _shape(option: str, value: str) -> tuple[int | None, ...]:
+    parts = value.split(",")
+    if not all(part == "any" or (part.isdecimal() and int(part) > 0) for part in parts) or "any" in parts[1:]:
+        raise UserError(f"{option}: needs whole numbers above 0, of which the first may be any: 28,28 or any,4")
+    return tuple(None if part == "any" else int(part) for part in parts)
+
+
+def _splits(texts: Sequence[str]) -> dict[SplitName, str | float]:
+    splits = pairs("--split", texts, _files_of_split)
+    if len({type(value) for value in splits.values()}) > 1:
+        raise UserError("--split: give either fractions of the files or globs of their paths, not both")
+    return cast(dict[SplitName, str | float], splits)
+
+
+def _files_of_split(option: str, value: str) -> float | str:
+    name = option.removeprefix("--split ").partition("=")[0]
+    if name not in SPLITS:
+        raise UserError(f"{option}: there is no such split{near_miss(name, SPLITS)} (there are {', '.join(SPLITS)})")
+    try:
+        fraction = float(value)
+    except ValueError:
+        return value
+    if not 0 <= fraction <= 1:
+        raise UserError(f"{option}: a fraction is from 0 to 1; a glob of files is text")
+    return fraction
+
+
+def _name(named: str | None, known_as: str, folder: str) -> str:
+    if named is not None:
+        if NAMES.search(named) or not named[:1].isalnum():
+            raise UserError(f"--name {named}: must be letters, digits, _ . and -, with a letter or a digit first")
+        return named
+    derived = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
+    return NAMES.sub("_", derived).lstrip("_.-") or "adopted"
+
+
+main = main_of(ADOPT, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

@@ -51,7 +51,7 @@ from beamfeed.transforms.sources.checking import (
     ValidateUnit,
     adding,
 )
-from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread, Verdict
 from beamfeed.transforms.taken_over import each_shard
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
@@ -296,7 +296,7 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets
-        | "Units" >> beam.FlatMapTuple(lambda _, members: pack_small(_units(source, members), source.size, SMALL_BYTES))
+        | "Units" >> beam.FlatMapTuple(lambda _, members: _pack_units(members, source))
         | "SpreadUnits" >> beam.Reshuffle()
         | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
         | "GatherReports" >> GatherByName()
@@ -333,9 +333,8 @@ def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source)
     return bucket, Packed(source.in_fleet(asset, total["counted"]) for asset in assets)
 
 
-def _units(source: Source, assets: Iterable[Asset]) -> Iterator[Unit]:
-    for asset in assets:
-        yield from source.units(asset)
+def _pack_units(assets: Iterable[Asset], source: Source) -> Iterator[Packed]:
+    return pack_small(chain.from_iterable(map(source.units, assets)), source.size, SMALL_BYTES)
 
 
 def _report_total(total: Counter[str], progress: Progress) -> Counter[str]:
@@ -413,9 +412,8 @@ class SplitsOfAsset(beam.DoFn):
                 lost = KnownAsset(
                     name, rejected_rows=empty.known.rejected_rows, set_aside=True
                 )  # its rows do not count
-                yield beam.pvalue.TaggedOutput(
-                    KNOWN, (name, replace(empty.known, splits=splits) if is_accepted else lost)
-                )
+                known = replace(empty.known, splits=splits) if is_accepted else lost
+                yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

@@ -37,7 +37,7 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
 
 def to_json(checked: Checked) -> dict[str, Any]:
     """The whole report, for programs."""
-    overview, manifest = checked.rehearsal.overview, checked.manifest
+    overview, manifest, rows = checked.rehearsal.overview, checked.manifest, checked.rows
     report: dict[str, Any] = {
         "job": checked.job.name,
         "works": not checked.problems,
@@ -51,21 +51,15 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "left_out": list(overview.left_out),
         "missing": {column.name: column.missing for column in overview.missing},
         "rows": {
-            "all": checked.rows.rows,
-            "splits": dict(checked.rows.splits),
-            "set_aside": checked.rows.set_aside,
-            "left_out": checked.rows.left_out,
+            "all": rows.rows,
+            "splits": dict(rows.splits),
+            "set_aside": rows.set_aside,
+            "left_out": rows.left_out,
         },
         "training_rows_read": overview.training_rows,
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
-            {
-                "asset": reject.asset,
-                "file": reject.file,
-                "place": reject.place,
-                "reason": reject.reason,
-                "of_row": reject.of_row,
-            }
+            {key: getattr(reject, key) for key in ("asset", "file", "place", "reason", "of_row")}
             for reject in checked.rehearsal.rejects
         ],
         "notes": list(checked.rehearsal.notes),
@@ -131,9 +125,8 @@ def _input(checked: Checked) -> list[str]:
         lines.append(_pair("time", f"{times.first} to {times.last}{step}"))
         longest = f", the longest {times.longest}" if times.pauses else ""
         lines.append(_pair("gaps", f"{times.pauses:,} longer than {times.pause}{longest}"))
-        lines.append(
-            _pair("order", f"{times.repeats:,} rows have the time of the row before, {times.decreases:,} are earlier")
-        )
+        repeats = f"{times.repeats:,} rows have the time of the row before"
+        lines.append(_pair("order", f"{repeats}, {times.decreases:,} are earlier"))
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 

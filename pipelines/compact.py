@@ -24,8 +24,7 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import COMPACT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 COMPACTING = lock.Use("output.path", "compacting")
 
@@ -40,7 +39,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     output = job.output.path
     check_grown(job)
     with lock.hold(lock_path(output), ending.end, COMPACTING) as lease, ending.undoing(lease.give_back):
-        before, lines = compact(job, check_grown(job), args.beam_options, ending, log)
+        before = check_grown(job)
+        lines = compact(job, before, args.beam_options, ending, log)
     after = read_manifest(output)
     if args.json:
         counts = {name: len(info.shards) for name, info in after.splits.items()}
@@ -61,16 +61,13 @@ def check_grown(job: Job) -> Manifest:
     if not job.output.grow:
         raise UserError("output.grow: compact merges the shards of a dataset that grows, and it is not set")
     if find_grown(job) is None:
-        raise UserError(
-            f"output.path: {job.output.path} is not a dataset of this job as it is now; preprocess it first"
-        )
+        path = job.output.path
+        raise UserError(f"output.path: {path} is not a dataset of this job as it is now; preprocess it first")
     return manifest
 
 
-def compact(
-    job: Job, manifest: Manifest, beam_options: Sequence[str], ending: Ending, log: FailureLog
-) -> tuple[Manifest, list[str]]:
-    """Compacts the dataset; gives it as it was, and what was done, a line each.
+def compact(job: Job, manifest: Manifest, beam_options: Sequence[str], ending: Ending, log: FailureLog) -> list[str]:
+    """Compacts the dataset; gives what was done, a line each.
 
     Raises:
       UserError, JobFailed
@@ -87,7 +84,7 @@ def compact(
     if steps.copies:
         with _tidied(compaction.layout), opened(beam_options, ending, log) as pipeline:
             _ = pipeline | steps
-    return manifest, describe(manifest, read_manifest(job.output.path), compaction)
+    return describe(manifest, read_manifest(job.output.path), compaction)
 
 
 @contextmanager
@@ -103,11 +100,7 @@ def _tidied(layout: DataLayout) -> Iterator[None]:
                 storage.remove_tree(layout.root)
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Compacts a dataset and returns the exit code."""
-    log = FailureLog()
-    return COMPACT.run(lambda args: run(args, ending or Ending(), log), argv, log)
-
+main = main_of(COMPACT, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

@@ -8,11 +8,13 @@ Exit codes: 0 no drift, 1 the job failed, 2 a mistake of the user's, 3 drift.
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,11 +33,16 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import COMPARE
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.compare_text import to_lines
-from beamfeed.pipelines.export_folder import opened, read_description, removed_after
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.export_folder import read_description, read_predictions, removed_after
+from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 _LONG = ("edges", "labels", "reference_shares", "current_shares", "new", "gone")  # columns that --json leaves out
+
+LIST_PART = re.compile(r"(.+)\[\d+\]")  # latent[3]
+_PARTS = 3  # of a list that are named
+_CHANGES = 3  # of a column are told; the table has all
+_WIDEST = 40
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,14 @@ class ComparedSide:
       side: that is read.
       add_steps: adds steps to a pipeline; gives a PCollection of one SideSummary, and one of one Fleet, where rows may
         be set aside.
-      raw: by column, the rows as files had them; None where `add_steps` counts them.
+      raw: by column, the rows as files had them; none where `add_steps` counts them.
       skipped: what is not compared.
     """
 
     place: str
     side: Any
     add_steps: Callable[[Any], tuple[Any, Any]]
-    raw: Mapping[str, Any] | None
+    raw: Mapping[str, Any] = field(default_factory=dict)
     skipped: Sequence[str] = ()
 
 
@@ -75,7 +82,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         import apache_beam as beam
         import pyarrow.parquet as pq
 
-        from beamfeed.transforms.scoring.compare_steps import finish
+        from beamfeed.transforms.scoring.compared import finish
 
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-compare-"))
@@ -120,17 +127,16 @@ def _alone(reference: ComparedSide, current: ComparedSide, *, lists_them: bool) 
     Raises:
       UserError: if both have none in common.
     """
-    names = [[name for columns in compared.side.columns for name in columns.names] for compared in (reference, current)]
-    if not {*names[0]} & {*names[1]}:
-        of = "; ".join(f"{compared.place} has {', '.join(some[:5]) or 'none'}" for compared, some in
-                       zip((reference, current), names, strict=True))  # fmt: skip
+    before, now = ([name for columns in compared.side.columns for name in columns.names]
+                   for compared in (reference, current))  # fmt: skip
+    if not {*before} & {*now}:
+        of = "; ".join(f"{compared.place} has {', '.join(some[:5]) or 'none'}"
+                       for compared, some in ((reference, before), (current, now)))  # fmt: skip
         raise UserError(f"no column is in both: {of}")
     if not lists_them:
         return []
-    return [
-        *((name, "only in the reference") for name in names[0] if name not in names[1]),
-        *((name, "only in the current data") for name in names[1] if name not in names[0]),
-    ]
+    alone = [(name, "only in the reference") for name in before if name not in now]
+    return alone + [(name, "only in the current data") for name in now if name not in before]
 
 
 def _named(place: str, argument: str) -> ComparedSide:
@@ -140,15 +146,14 @@ def _named(place: str, argument: str) -> ComparedSide:
       UserError: if it is neither.
     """
     place = place.rstrip("/") or "/"
-    description = read_description(place)
-    if description is not None:
-        return _predictions(place, argument, description)
+    if read_description(place) is not None:
+        return _predictions(place, argument)
     manifest = find_manifest(place)
     if manifest is None:
         raise UserError(f"{argument}: {place} is neither a dataset (no manifest.json) nor a folder of predictions")
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.scoring.compare_steps import SummarizeParts
+        from beamfeed.transforms.scoring.compared import summarize_parts
         from beamfeed.transforms.scoring.sides import DatasetSide
         from beamfeed.transforms.scoring.stored import read_stored
 
@@ -156,28 +161,22 @@ def _named(place: str, argument: str) -> ComparedSide:
     side = DatasetSide(manifest, stored)
     splits = tuple(split for split, info in manifest.splits.items() if info.windows)
     parts = Export(place, manifest, splits, "windows", (), "", "").shards()
-    return ComparedSide(place, side, _of_parts(argument, SummarizeParts(side, parts)), stored.raw, stored.skipped)
+    add_steps = partial(summarize_parts, label=argument, parts=parts, side=side)
+    return ComparedSide(place, side, add_steps, stored.raw, stored.skipped)
 
 
-def _of_parts(label: str, summarize_parts: Any) -> Callable[[Any], tuple[Any, None]]:
-    return lambda pipeline: (pipeline | label >> summarize_parts, None)
-
-
-def _predictions(place: str, argument: str, description: Mapping[str, Any]) -> ComparedSide:
-    if description.get("to") != "predictions" or not description.get("complete"):
-        raise UserError(f"{place}: holds no complete predictions; `beamfeed predict` writes them")
-    files = [storage.join(place, name) for name in description["files"]]
-    if not files:
+def _predictions(place: str, argument: str) -> ComparedSide:
+    description = read_predictions(place, f"{place}:")
+    if not description["files"]:
         raise UserError(f"{place}: holds no prediction")
     with heavy_imports():
-        import pyarrow.parquet as pq
-
-        from beamfeed.transforms.scoring.compare_steps import SummarizeParts
+        from beamfeed.transforms.reporting.tables import Predictions
+        from beamfeed.transforms.scoring.compared import summarize_parts
         from beamfeed.transforms.scoring.sides import PredictionsSide
 
-    with storage.open_input(files[0]) as file:
-        side = PredictionsSide(pq.read_schema(file))
-    return ComparedSide(place, side, _of_parts(argument, SummarizeParts(side, files)), {})
+    predictions = Predictions(place, description)
+    side = PredictionsSide(predictions.schema())
+    return ComparedSide(place, side, partial(summarize_parts, label=argument, parts=predictions.files(), side=side))
 
 
 def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working: str, stack: ExitStack) -> ComparedSide:
@@ -193,7 +192,7 @@ def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working:
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.transforms.predictions.job import job_of_files
         from beamfeed.transforms.predictions.steps import WORKING, FileLayout
-        from beamfeed.transforms.scoring.compare_steps import SummarizeShards
+        from beamfeed.transforms.scoring.compared import summarize
         from beamfeed.transforms.scoring.sides import FilesSide
         from beamfeed.transforms.sources import make_source
     check_prepared(job, manifest)
@@ -212,11 +211,11 @@ def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working:
         listed = source.listed(files, layout.scratch)
         write_listing(layout, listed)
         checked = PreprocessPipeline(source, layout, "", len(files), Progress(None)).check(pipeline)
-        return checked.shards | "Files" >> SummarizeShards(side), checked.fleet
+        return summarize("Files", checked.shards, side), checked.fleet
 
     names = [name for columns in reference.side.columns[:1] for name in columns.names]
     skipped = [name for name in names if name not in side.columns[0].names]
-    return ComparedSide(", ".join(args.files), side, add_steps, None, skipped)
+    return ComparedSide(", ".join(args.files), side, add_steps, skipped=skipped)
 
 
 def _tell(args: argparse.Namespace, table: Any, reference: ComparedSide, current: ComparedSide) -> int:
@@ -232,20 +231,12 @@ def _tell(args: argparse.Namespace, table: Any, reference: ComparedSide, current
             raise UserError(f"{compared.place}: has no row to compare")
     drifted = [row["column"] for row in rows if row["drift"]]
     skipped = sorted({*reference.skipped, *current.skipped})
+    code = DRIFT if drifted else 0
     if args.json:
         columns = [{name: value for name, value in row.items() if name not in _LONG} for row in rows]
-        places = {"reference": reference.place, "current": current.place}
-        emit_event(
-            "compare",
-            **places,
-            rows=sizes,
-            set_aside=aside,
-            threshold=args.threshold,
-            drifted=drifted,
-            skipped=skipped,
-            columns=columns,
-        )
-        return DRIFT if drifted else 0
+        found = {"rows": sizes, "set_aside": aside, "threshold": args.threshold, "drifted": drifted, "skipped": skipped}
+        emit_event("compare", reference=reference.place, current=current.place, **found, columns=columns)
+        return code
     for compared, (name, count) in zip((reference, current), sizes.items(), strict=True):
         note(f"{name:9}  {compared.place}: {counted(count, 'row')}", sys.stdout)
     if counts := [counted(count, noun) for noun, count in aside.items() if count]:
@@ -256,14 +247,53 @@ def _tell(args: argparse.Namespace, table: Any, reference: ComparedSide, current
         note(f"not compared: {', '.join(skipped)}", sys.stdout)
     if args.out:
         note(f"{args.out}: all columns", sys.stdout)
-    return DRIFT if drifted else 0
+    return code
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Compares and returns the exit code."""
-    log = FailureLog()
-    return COMPARE.run(lambda args: run(args, ending or Ending(), log), argv, log)
+def to_lines(rows: Sequence[Row], show: int, threshold: float) -> list[str]:
+    """The columns that drift most, one a line, and in a last line how many there are."""
+    joined = join_lists(rows)
+    compared = [row for row in joined if row["psi"] is not None or row["drift"]]
+    shown = [*joined[:show], *(row for row in joined[show:] if row["psi"] is None and row["changes"])]
+    width = min(_WIDEST, max((len(row["column"]) for row in shown), default=6))
+    lines = [f"{'':5}  {'psi':>6}  {'noise':>6}  {'column':{width}}  what changed"] if shown else []
+    for row in shown:
+        numbers = (f"{'-':>6}" if row[name] is None else f"{row[name]:6.3f}" for name in ("psi", "noise"))
+        mark = "DRIFT" if row["drift"] else ""
+        lines.append(
+            "  ".join(
+                [f"{mark:5}", *numbers, f"{row['column']:{width}}", "; ".join(row["changes"][:_CHANGES])]
+            ).rstrip()
+        )
+    if len(joined) > len(shown):
+        lines.append(f"{'':5}  and {counted(len(joined) - len(shown), 'column')} that drift less")
+    over = sum(row["drift"] for row in joined)
+    lines.append(f"{over} of {counted(len(compared), 'column')} drifted: a psi from {threshold:g} on, and above noise")
+    return lines
 
+
+def join_lists(rows: Sequence[Row]) -> list[Row]:
+    """Rows in order, where the numbers of a list, such as a latent vector, are one row at the place of the largest."""
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        match = LIST_PART.fullmatch(row["column"])
+        families.setdefault(match[1] if match else row["column"], []).append(row)
+    return [_join(name, members) for name, members in families.items()]
+
+
+def _join(name: str, members: Sequence[Row]) -> Row:
+    first = members[0]
+    compared = [row for row in members if row["psi"] is not None]
+    if len(members) == 1 or not compared:
+        return {**first, "column": name if len(members) > 1 else first["column"]}
+    over = [row for row in compared if row["drift"]]
+    parts = ", ".join(f"{row['column'][len(name) :]} {row['psi']:.2f}" for row in (over or compared)[:_PARTS])
+    mean = sum(row["psi"] for row in compared) / len(compared)
+    text = f"{len(over)} of {len(members)} drifted ({parts}); mean psi {mean:.2f}"
+    return {**first, "column": name, "changes": [text]}
+
+
+main = main_of(COMPARE, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

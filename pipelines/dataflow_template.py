@@ -136,4 +136,4 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
 
 
 if __name__ == "__main__":
-    preprocess.run_program(lambda ending: main(ending=ending))
+    preprocess.run_program(main)

@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.config.split import SPLITS
@@ -20,8 +19,8 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import EXPORT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened, write_once
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.export_folder import write_once
+from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 if TYPE_CHECKING:  # it loads Beam and TensorFlow
     from beamfeed.transforms.export.base import Export
@@ -62,11 +61,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         with opened(args.beam_options, ending, log) as pipeline:
             export_dataset(pipeline, export, form)
 
-    description, was_complete = write_once(
-        export.out, describe(export, form), write, EXPORTING, ending, force=args.force
-    )
-    if was_complete:
-        note(f"{args.out} is complete: the same export of the same dataset. Nothing to do.")
+    content, things = describe(export, form), "export of the same dataset"
+    description = write_once(export.out, content, write, EXPORTING, ending, things, force=args.force)
     if args.json:
         emit_event("export", path=args.out, **description)
         return
@@ -90,11 +86,7 @@ def check(export: "Export") -> None:
         raise UserError(f"--split: dataset {export.manifest.name} holds nothing in {', '.join(export.splits)}")
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Exports a dataset and returns the exit code."""
-    log = FailureLog()
-    return EXPORT.run(lambda args: run(args, ending or Ending(), log), argv, log)
-
+main = main_of(EXPORT, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

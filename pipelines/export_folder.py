@@ -4,9 +4,8 @@
 """
 
 import json
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,17 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.contract.failure_log import FailureLog
-from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
-from beamfeed.pipelines.preprocess import log_level, open_pipeline
+from beamfeed.contract.verbosity import note
 
 LOCK = "_lock.json"  # only while it is written
 Content = Mapping[str, Any]
 
 
 def write_once(
-    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, *, force: bool,
+    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, things: str, *, force: bool,
     resumed: str | None = "",
-) -> tuple[dict[str, Any], bool]:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     """Writes a folder, unless it is there already; what did not end is written anew, but for what can be resumed.
 
     Args:
@@ -36,12 +33,13 @@ def write_once(
       write: writes it.
       use: of the lock, for messages.
       ending: of the program.
+      things: what is written, as it is told where they are there already.
       force: whether something else that was written so is replaced.
       resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content;
         None if that is all.
 
     Returns:
-      its description, and whether it was complete before.
+      its description.
 
     Raises:
       UserError: if the folder holds something else.
@@ -50,24 +48,24 @@ def write_once(
     _check(out)
     with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
         if (description := _find(out, content)) is not None:
-            return description, True
+            note(f"{out} is complete: the same {things}. Nothing to do.")
+            return description
         _make_room(out, content, force=force, resumed=resumed)
         write()
         if (description := _find(out, content)) is None:
             raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
-        return description, False
+        return description
 
 
 def _find(out: str, content: Content) -> dict[str, Any] | None:
     """The description of the folder, if it is complete and of this content."""
     description = read_description(out)
-    if (
-        description is None
-        or not description.get("complete")
-        or {key: description.get(key) for key in content} != content
-    ):
-        return None
-    return description if storage.exists(storage.join(out, SUCCESS)) else None
+    is_it = description is not None and bool(description.get("complete")) and _is_of(description, content)
+    return description if is_it and storage.exists(storage.join(out, SUCCESS)) else None
+
+
+def _is_of(description: Content, content: Content) -> bool:
+    return {key: description.get(key) for key in content} == content
 
 
 def read_description(out: str) -> dict[str, Any] | None:
@@ -77,6 +75,18 @@ def read_description(out: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return description if isinstance(description, dict) and "to" in description else None
+
+
+def read_predictions(folder: str, place: str) -> dict[str, Any]:
+    """The description of predictions in a folder, which `place` names in messages.
+
+    Raises:
+      UserError: if they are not there, or not whole.
+    """
+    description = read_description(folder)
+    if description is None or description["to"] != "predictions" or not description.get("complete"):
+        raise UserError(f"{place} holds no complete predictions; `beamfeed predict` writes them")
+    return description
 
 
 def _check(out: str) -> None:
@@ -95,9 +105,7 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) 
       UserError: if it holds another one, or what is left of another one can be resumed, and there is no `force`.
     """
     description, names = read_description(out), storage.list_folder(out)
-    same = (
-        description is not None and {key: description.get(key) for key in content} == content
-    )  # it ended before _SUCCESS
+    same = description is not None and _is_of(description, content)  # it ended before _SUCCESS
     counts = description is not None and (description.get("complete") or resumed in names)
     if description is not None and counts and not same and not force:
         another = f"{description['to']} of {description.get('name')}"
@@ -121,28 +129,3 @@ def removed_after(folder: str) -> Iterator[None]:
         yield
     finally:
         storage.remove_tree(folder)
-
-
-@contextmanager
-def opened(beam_options: Sequence[str], ending: Ending, log: FailureLog) -> Iterator[Any]:
-    """A pipeline to add steps to, which runs until its end when this is left.
-
-    Raises:
-      UserError: if an option of Beam is wrong.
-      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
-    """
-    with heavy_imports():
-        from beamfeed.pipelines.options import check_options, read_options
-        from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
-    options = read_options(beam_options)
-    check_options(beam_options, passes_on=name_runner(options))
-    asks_for_one = any(option.startswith("--direct_num_workers") for option in beam_options)  # which is Beam's default
-    runner = choose_runner(options, 1 if asks_for_one else "auto")
-    level = logging.WARNING if is_local(options) else logging.INFO  # asked now: a runner may clear its name
-    with open_pipeline(runner, options, ending) as pipeline:
-        with log_level(logging.ERROR):  # Beam remarks on type hints
-            yield pipeline
-        with log.listening(level):
-            result = pipeline.run()
-            with ending.undoing(result.cancel):
-                wait_for(result, options)

@@ -1,6 +1,5 @@
 """What a job will do, and whether it can: found out from its files, before anything is written."""
 
-import json
 import os
 import shutil
 import sys
@@ -14,14 +13,14 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import describe_batch, fit_training
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.growth import fingerprint_of
-from beamfeed.contract.dataset.layout import DataLayout, RunLayout
+from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.recent import training_manifest
+from beamfeed.contract.dataset.result import read_run
 from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
@@ -98,12 +97,9 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         rehearsal = rehearse(look.source, look.files, scratch, fingerprint, layout.folder, complete=look.whole)
-    exact = look.whole
-    manifest = (
-        rehearsal.manifest
-        if exact or rehearsal.manifest is None
-        else scaled(rehearsal.manifest, rehearsal.assets, look.stands)
-    )
+    exact, manifest = look.whole, rehearsal.manifest
+    if manifest is not None and not exact:
+        manifest = scaled(manifest, rehearsal.assets, look.stands)
     rows = estimate_rows(rehearsal.assets, look.stands)
     if not exact and job.split.by == "asset" and not look.mixed and job.source.max_assets is None:
         names = sorted({source.asset_of_path(file.path, job) or "" for file in files})
@@ -174,20 +170,13 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
             )
         if fitted is not job:
             warnings.append(f"smoke test: {describe_batch(fitted, job)}")
-        if _holds_another(fitted.train, manifest.fingerprint):
+        run = read_run(fitted.train.workdir)
+        if run and run.get("fingerprint") != run_fingerprint(fitted.train, manifest.fingerprint):
             problem = f"train.workdir: {job.train.workdir} holds another training run"
             warnings.append(f"{problem}: choose another folder, or start again with --restart")
     if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
         warnings.append(f"eval has no {manifest.noun}, so the train split decides which weights are best")
     return warnings
-
-
-def _holds_another(train: Train, data: str) -> bool:
-    try:
-        content = json.loads(storage.read_text(RunLayout(train.workdir).run))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("fingerprint") != run_fingerprint(train, data)
 
 
 def check_place(folder: str, key: str, size: int = 0) -> None:

@@ -15,6 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beamfeed.contract.arguments import add_options
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.options import PREPROCESS
+from beamfeed.contract.verbosity import logging_from
 
 OWN = ("--job", "--set", "--replace", "--refit")
 View = TypeVar("View", bound=PipelineOptions)
@@ -70,7 +71,7 @@ def check_options(argv: Sequence[str], *, passes_on: bool) -> None:
       UserError: if unknown option, or its value is of another kind.
     """
     parsers: list[argparse.ArgumentParser] = []
-    with usage_as_mistake(), _without_warnings():
+    with usage_as_mistake(), logging_from(logging.ERROR, pipeline_options.__name__):
         PipelineOptions(list(argv)).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
     options = [name for action in parser._actions for name in action.option_strings]
@@ -85,14 +86,3 @@ def check_options(argv: Sequence[str], *, passes_on: bool) -> None:
             has_value = False
         else:
             raise UserError(f"{argument!r}: is not an option; a job file is given as --job {argument}")
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    logger = logging.getLogger(pipeline_options.__name__)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

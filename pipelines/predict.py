@@ -6,9 +6,7 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 """
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
@@ -19,7 +17,7 @@ from beamfeed.contract.dataset.fingerprint import check_prepared, data_fingerpri
 from beamfeed.contract.dataset.layout import REJECTS, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.raw_values import read_raw_values
-from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
@@ -29,8 +27,8 @@ from beamfeed.contract.options import PREDICT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened, removed_after, write_once
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.export_folder import removed_after, write_once
+from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 PREDICTING = lock.Use("--out", "predicting to")
 
@@ -40,11 +38,7 @@ def check_trained(job: TrainingJob, manifest: Manifest) -> None:
     workdir = job.train.workdir
     if read_result(workdir) is None:
         raise UserError(f"train.workdir: {workdir} holds no trained model; train first")
-    try:
-        data = json.loads(storage.read_text(RunLayout(workdir).run)).get("data")
-    except (OSError, ValueError):
-        data = None
-    if data != manifest.fingerprint:
+    if read_run(workdir).get("data") != manifest.fingerprint:
         raise UserError(
             f"train.workdir: the model in {workdir} was trained on another dataset than is at {job.output.path}; "
             "train again with --restart"
@@ -67,9 +61,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
             raise UserError(f"{option}: is for {'the dataset' if args.files else '--files'} alone")
     out = (args.out or RunLayout(job.train.workdir).predictions).rstrip("/") or "/"
     predict = predict_files if args.files else predict_dataset
-    description, was_complete = predict(job, manifest, args, out, ending, log)
-    if was_complete:
-        note(f"{out} is complete: the same predictions. Nothing to do.")
+    description = predict(job, manifest, args, out, ending, log)
     if args.json:
         emit_event("predict", path=out, **description)
         return
@@ -89,17 +81,15 @@ def describe(description: dict[str, Any], out: str) -> None:
 
 def predict_dataset(
     job: TrainingJob, manifest: Manifest, args: argparse.Namespace, out: str, ending: Ending, log: FailureLog
-) -> tuple[dict[str, Any], bool]:
+) -> dict[str, Any]:
     """Predicts the windows of the dataset."""
-    splits = tuple(
-        split for split in SPLITS if split in (args.split or SPLITS) and manifest.splits.get(split, None) is not None
-    )
-    splits = tuple(split for split in splits if manifest.splits[split].windows)
+    wanted = [split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits]
+    splits = tuple(split for split in wanted if manifest.splits[split].windows)
     if not splits:
         raise UserError(f"--split: dataset {manifest.name} holds nothing in {', '.join(args.split)}")
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.steps import describe as content_of
+        from beamfeed.transforms.export.steps import describe as describe_export
         from beamfeed.transforms.export.steps import export_dataset
         from beamfeed.transforms.predictions.model import Exported, look_for_devices
         from beamfeed.transforms.predictions.steps import Predictions
@@ -107,9 +97,8 @@ def predict_dataset(
         look_for_devices()
     names = tuple(field.name for field in manifest.fields if field.role != "weight" and field.stored != "steps")
     if unread := [field.name for field in manifest.fields if field.role == "input" and field.name not in names]:
-        raise UserError(
-            f"dataset {manifest.name}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict"
-        )
+        dataset = f"dataset {manifest.name}"
+        raise UserError(f"{dataset}: {unread[0]!r} is a feature list of SequenceExamples, not read by predict")
     export = Export(job.output.path, manifest, splits, "windows", names, "predictions", out)
     form = Predictions(Exported.at(RunLayout(job.train.workdir).saved_model))
 
@@ -117,12 +106,13 @@ def predict_dataset(
         with opened(args.beam_options, ending, log) as pipeline:
             export_dataset(pipeline, export, form)
 
-    return write_once(out, content_of(export, form), write, PREDICTING, ending, force=args.force, resumed=None)
+    content = describe_export(export, form)
+    return write_once(out, content, write, PREDICTING, ending, "predictions", force=args.force, resumed=None)
 
 
 def predict_files(
     job: TrainingJob, manifest: Manifest, args: argparse.Namespace, out: str, ending: Ending, log: FailureLog
-) -> tuple[dict[str, Any], bool]:
+) -> dict[str, Any]:
     """Predicts the rows or windows of new files."""
     with heavy_imports():
         import apache_beam as beam
@@ -145,14 +135,9 @@ def predict_files(
     source = source.keeping(names, files)
     model = Exported.at(RunLayout(job.train.workdir).saved_model)
     content: dict[str, Any] = {
-        "to": "predictions",
-        "name": job.name,
-        "fingerprint": data_fingerprint(reading, files),
-        "dataset": manifest.fingerprint,
-        "model": model.folder,
-        "model_crc32c": model.crc32c,
-        "keep": names,
-    }
+        "to": "predictions", "name": job.name, "fingerprint": data_fingerprint(reading, files),
+        "dataset": manifest.fingerprint, "model": model.folder, "model_crc32c": model.crc32c, "keep": names,
+    }  # fmt: skip
     fields = Fields.of(manifest.fields, reading.frame, targets=False)
     predictions = FilePredictions(source, fields, model, out, content)
 
@@ -175,14 +160,10 @@ def predict_files(
                 beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda file: (file.name, file.counts.total()))),
             )
 
-    return write_once(out, content, write, PREDICTING, ending, force=args.force, resumed=None)
+    return write_once(out, content, write, PREDICTING, ending, "predictions", force=args.force, resumed=None)
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Predicts and returns the exit code."""
-    log = FailureLog()
-    return PREDICT.run(lambda args: run(args, ending or Ending(), log), argv, log)
-
+main = main_of(PREDICT, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

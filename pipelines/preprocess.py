@@ -32,9 +32,10 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import PREPROCESS
+from beamfeed.contract.program import Program
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
-from beamfeed.contract.verbosity import note
+from beamfeed.contract.verbosity import logging_from, note
 from beamfeed.transforms.growth import Growth, Learned, find_growth, prepare_all, why_not_added
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
@@ -42,6 +43,7 @@ from beamfeed.transforms.tracing import Tracing
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
+Main = Callable[..., int]  # of the command line and an Ending, both those of the process unless given
 
 
 def check_folder(output: str) -> None:
@@ -52,23 +54,12 @@ def check_folder(output: str) -> None:
 
 def check_output(output: str) -> None:
     """Raises UserError if the folder holds something that is not a dataset."""
-    strangers = [
-        name
-        for name in storage.list_folder(output)
-        if name not in (MANIFEST, LOCK, RUNS) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
-    ]
+    others = [name for name in storage.list_folder(output) if name not in (MANIFEST, LOCK, RUNS)]
+    strangers = [name for name in others if not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))]
     if strangers:
         raise UserError(
             f"output.path: {output} holds something else ({', '.join(strangers[:3])}); choose another folder"
         )
-
-
-def is_done(job: Job, fingerprint: str) -> bool:
-    """Whether the dataset is published already; see `conclude`."""
-    manifest = read_complete(job.output.path, fingerprint)
-    if manifest is not None:
-        conclude(job, manifest)
-    return manifest is not None
 
 
 def conclude(job: Job, manifest: Manifest) -> None:
@@ -93,7 +84,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     """
     own = own_options(argv)
     if not own.job:
-        _options(argv)  # may know why
+        beam_options(argv)  # may know why
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
     job = load_job(own.job, own.set)
     files = job.source.list_files()
@@ -105,7 +96,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     traces = kind_of(job).has_graph and not own_functions(job.features)
     known = None if refit else find_grown(job)  # whose graph is taken over
     with closing(Tracing(complete is None and known is None and traces)) as tracing:
-        options = _options(argv)
+        options = beam_options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
             from beamfeed.pipelines.runner import is_local
@@ -124,24 +115,24 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
             ending.undoing(tracing.close),
         ):
             fingerprint = fingerprint if refit else fingerprint_of(job, files)  # after a run that has just ended
-            if not is_done(job, fingerprint):
-                check_whose()  # that may have been one of another job
-                growth, new = find_growth(job, files, refit=refit)
-                layout = data_layout(job, fingerprint)
-                if why := why_not_added(growth, layout):  # found by a run that nobody waited for
-                    growth, new = prepare_all(growth, why), files
-                fingerprint = fingerprint_with(job, files, growth.gone, growth.grows)
-                with ExitStack() as packages, ending.undoing(packages.close):
-                    packages.enter_context(own_packages(job, options, local=is_local(options)))
+            complete = read_complete(job.output.path, fingerprint)
+            if complete is not None:
+                return conclude(job, complete)
+            check_whose()  # that may have been one of another job
+            growth, new = find_growth(job, files, refit=refit)
+            layout = data_layout(job, fingerprint)
+            with ExitStack() as packages, ending.undoing(packages.close):
+                packages.enter_context(own_packages(job, options, local=is_local(options)))
+                while True:
+                    if why := why_not_added(growth, layout):  # found by this run, or by one that nobody waited for
+                        growth, new = prepare_all(growth, why), files
+                    fingerprint = fingerprint_with(job, files, growth.gone, growth.grows)
                     try:
-                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
+                        return preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
                     except Exception:
-                        if not (why := why_not_added(growth, layout)):
+                        if not why_not_added(growth, layout):
                             raise
                         log.clear()
-                        growth, new = prepare_all(growth, why), files
-                        fingerprint = fingerprint_with(job, files, growth.gone, growth.grows)
-                        preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
 
 
 def own_options(argv: Sequence[str]) -> argparse.Namespace:
@@ -154,7 +145,7 @@ def own_options(argv: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args([])
 
 
-def _options(argv: Sequence[str]) -> Any:
+def beam_options(argv: Sequence[str]) -> Any:
     """All options, with the runner's own name.
 
     Raises:
@@ -195,14 +186,7 @@ def preprocess(
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
-        from beamfeed.pipelines.runner import (
-            are_many_small,
-            choose_runner,
-            in_this_process,
-            is_dataflow,
-            is_local,
-            wait_for,
-        )
+        from beamfeed.pipelines.runner import are_many_small, choose_runner, in_this_process, is_dataflow, is_local
         from beamfeed.transforms.sources import make_source
         from beamfeed.transforms.sources.checking import adding
 
@@ -242,18 +226,15 @@ def preprocess(
             write_files(job, listing, growth.gone, layout, chosen, before)
         if growth.adds:
             storage.write_text(layout.base, storage.read_text(growth.added_to))
-        with log_level(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
+        with logging_from(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
         if traces and not in_this_process(options):
             tracing.wait()
         if not waits:
-            with log_level(logging.INFO):
+            with logging_from(logging.INFO):
                 pipeline.run()
             return
-        with log.listening(logging.WARNING if local else logging.INFO):
-            result = pipeline.run()
-            with ending.undoing(result.cancel):
-                wait_for(result, options)
+        run_to_end(pipeline, options, ending, log, local=local)
     if not local and read_complete(job.output.path, fingerprint) is None:
         raise JobFailed(
             f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
@@ -284,6 +265,45 @@ def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
         close()
 
 
+def run_to_end(pipeline: Any, options: Any, ending: Ending, log: FailureLog, *, local: bool) -> None:
+    """Runs a pipeline, in this process or, where it is not `local`, on a cluster, until it has ended.
+
+    Raises:
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
+    from beamfeed.pipelines.runner import wait_for
+
+    with log.listening(logging.WARNING if local else logging.INFO):
+        result = pipeline.run()
+        with ending.undoing(result.cancel):
+            wait_for(result, options)
+
+
+@contextmanager
+def opened(argv: Sequence[str], ending: Ending, log: FailureLog) -> Iterator[Any]:
+    """A pipeline to add steps to, which runs until its end when this is left.
+
+    Args:
+      argv: options of Beam.
+      ending: of the process.
+      log: that hears what is logged.
+
+    Raises:
+      UserError: if an option of Beam is wrong.
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
+    options = beam_options(argv)
+    from beamfeed.pipelines.runner import choose_runner, is_local
+
+    asks_for_one = any(option.startswith("--direct_num_workers") for option in argv)  # which is Beam's default
+    runner = choose_runner(options, 1 if asks_for_one else "auto")
+    local = is_local(options)  # asked now: a runner may clear its name
+    with open_pipeline(runner, options, ending) as pipeline:
+        with logging_from(logging.ERROR):  # Beam remarks on type hints
+            yield pipeline
+        run_to_end(pipeline, options, ending, log, local=local)
+
+
 @contextmanager
 def _tidied(layout: DataLayout, tracing: Tracing) -> Iterator[None]:
     """Leaves no temporary files of a job that fails."""
@@ -294,18 +314,6 @@ def _tidied(layout: DataLayout, tracing: Tracing) -> Iterator[None]:
             tracing.close()  # it writes there
             storage.remove_tree(layout.temporary)
         raise
-
-
-@contextmanager
-def log_level(level: int) -> Iterator[None]:
-    """Nothing under a level is logged while it is open."""
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(level)
-    try:
-        yield
-    finally:
-        root.setLevel(before)
 
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
@@ -321,14 +329,29 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     return 0
 
 
-def run_program(call: Callable[[Ending], int]) -> None:
+def main_of(program: Program, work: Callable[[argparse.Namespace, Ending, FailureLog], int | None]) -> Main:
+    """The main function of a program: runs or refuses a command line, and returns the exit code.
+
+    Args:
+      program: whose command line it is.
+      work: of the parsed command line; returns an exit code, or None for 0.
+    """
+
+    def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+        log = FailureLog()
+        return program.run(lambda args: work(args, ending or Ending(), log), argv, log)
+
+    return main
+
+
+def run_program(main: Main) -> None:
     """Runs the main function of a program, and ends the process with the exit code that it returns."""
     streams.take_over()
     ending = Ending()
     ending.watch_signals()
-    code = streams.flushed(call(ending))
+    code = streams.flushed(main(ending=ending))
     leave(code)  # all is written
 
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

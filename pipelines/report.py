@@ -10,7 +10,7 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,9 +23,8 @@ from beamfeed.contract.dataset.findings import drifts, findings
 from beamfeed.contract.dataset.layout import DESCRIPTION, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows
-from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.dataset.review import read_review
-from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
@@ -33,7 +32,7 @@ from beamfeed.contract.options import REPORT
 from beamfeed.contract.text import size_text
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import read_description
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.preprocess import main_of, run_program
 
 with heavy_imports():
     from beamfeed.transforms.reporting.answers import answers_of, answers_section
@@ -53,7 +52,7 @@ with heavy_imports():
 FIRST_REJECTS, REJECTS_BYTES = 40, 1 << 20
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace, *_: object) -> None:
     """Reports.
 
     Raises:
@@ -94,11 +93,7 @@ def run_of(job: TrainingJob, manifest: Manifest, args: argparse.Namespace) -> tu
     again = named(args)
     if result is None:
         return None, f"{layout.workdir} holds no trained model: beamfeed train {again}"
-    try:
-        data = json.loads(storage.read_text(layout.run)).get("data")
-    except (OSError, ValueError):
-        data = None
-    if data != manifest.fingerprint:
+    if read_run(layout.workdir).get("data") != manifest.fingerprint:
         return None, f"The model in {layout.workdir} was trained on another dataset: beamfeed train {again} --restart"
     review = read_review(layout.workdir, result.fingerprint)
     floor = read_result(layout.floor) if job.train.floor else None
@@ -133,12 +128,10 @@ def first_rejects(path: str | None) -> list[Mapping[str, Any]]:
         return []
     with storage.open_input(path) as file:
         lines = file.read(REJECTS_BYTES).decode(errors="replace").splitlines()[:FIRST_REJECTS]
-    rejects = []
-    for line in lines:
-        try:
+    rejects: list[Mapping[str, Any]] = []
+    with suppress(ValueError):
+        for line in lines:
             rejects.append(json.loads(line))
-        except ValueError:
-            break
     return rejects
 
 
@@ -163,7 +156,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
         )
         missing = Command(words_on, command=f"beamfeed predict {again}")
         return [*sections, Chapter("Predictions", [missing])]
-    if is_older(storage.join(layout.predictions, DESCRIPTION), layout.complete):
+    if storage.stat(storage.join(layout.predictions, DESCRIPTION)).mtime < storage.stat(layout.complete).mtime:
         older = Command("The predictions are older than the model:", command=f"beamfeed predict {again} --force")
         return [*sections, Chapter("Predictions", [older])]
     predictions = Predictions(layout.predictions, description)
@@ -175,10 +168,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     ]
     for answer in answers:
         sections += attempt("Best and worst", partial(best_and_worst, answer, predictions, sample, manifest, words))
-    error = (answers[0].error_name.partition(",")[0], answers[0].error) if answers else None
-    sections += attempt(
-        "The latent space", lambda: latent_space(predictions, error, answers[0].needs if answers else [])
-    )
+    sections += attempt("The latent space", lambda: latent_space(predictions, answers[0] if answers else None))
     scored = read_description(layout.scores)
     if scored is not None and scored.get("complete") and scored.get("model_crc32c") == description.get("model_crc32c"):
         sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
@@ -188,15 +178,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     return sections
 
 
-def is_older(path: str, other: str) -> bool:
-    """Whether a file was written before another one."""
-    return storage.stat(path).mtime < storage.stat(other).mtime
-
-
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Reports and returns the exit code."""
-    return REPORT.run(run, argv)
-
+main = main_of(REPORT, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

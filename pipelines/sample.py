@@ -22,11 +22,6 @@ class TooLarge(UserError):
     """The files of a single asset are far more than may be read for a look."""
 
 
-def most_of_a_file(files: int, most: int) -> int:
-    """How many bytes are read of a file that can be read in part, where there are so many."""
-    return most // min(LEAST_FILES, max(1, files))
-
-
 def choose_files(
     files: Sequence[FileStat], asset_of: Callable[[str], str | None], most: int | None = SAMPLE_BYTES, *,
     stratum_of: Callable[[str], str] = lambda path: "", most_of_each: int | None = None,
@@ -121,7 +116,7 @@ class Look:
     share: float | None = None
 
 
-def choose(source: Source, files: Sequence[FileStat], most: int | None = SAMPLE_BYTES) -> Look:
+def choose(source: Source, files: Sequence[FileStat], most: int | None) -> Look:
     """What is read to see what a job will do.
 
     Args:
@@ -138,15 +133,14 @@ def choose(source: Source, files: Sequence[FileStat], most: int | None = SAMPLE_
         return Look(source, files, share == 1, stands=Stands(other_rows=1 / share, other_assets=1 / share), share=share)
     if most is None or sum(file.size for file in files) <= most:
         return Look(source, files, whole=True)
-    most_each = most_of_a_file(len(files), most)
+    most_each = most // min(LEAST_FILES, len(files))  # bytes of a file that can be read in part
     excerpt = source.excerpt(most_each)
 
     def asset_of(path: str) -> str | None:
         return source.asset_of_path(path, source.job)
 
-    read = choose_files(
-        files, asset_of, most, stratum_of=source.stratum, most_of_each=None if excerpt is None else most_each
-    )
+    of_each = None if excerpt is None else most_each
+    read = choose_files(files, asset_of, most, stratum_of=source.stratum, most_of_each=of_each)
     stands = weigh(files, read, asset_of, source.stratum)
     mixed = any(asset_of(file.path) is None for file in files)
     if mixed:
@@ -212,9 +206,8 @@ def estimate_rows(assets: Mapping[str, AssetRows], stands: Stands) -> RowEstimat
     }
     set_aside = round(stands.for_rows(assets, lambda asset: asset.set_aside))
     rows = round(stands.for_rows(assets, lambda asset: asset.rows))
-    if stands.dealt is not None or stands.unread:  # splits of assets that were not read are not in the sums
-        return RowEstimate(rows, {}, set_aside)
-    return RowEstimate(rows, splits, set_aside)
+    unknown = stands.dealt is not None or stands.unread  # splits of assets that were not read are not in the sums
+    return RowEstimate(rows, {} if unknown else splits, set_aside)
 
 
 def scaled(manifest: Manifest, assets: Mapping[str, AssetRows], stands: Stands) -> Manifest:
@@ -232,9 +225,8 @@ def scaled(manifest: Manifest, assets: Mapping[str, AssetRows], stands: Stands) 
         windows = stands.for_rows(assets, lambda asset, name=name: asset.windows.get(name, 0))  # type: ignore[misc]
         n_assets = stands.for_assets(assets, lambda asset, name=name: bool(asset.windows.get(name)))  # type: ignore[misc]
         if stands.dealt is not None:  # chance deals out the assets, also those that were not found
-            windows = stands.for_rows(assets, lambda asset: sum(asset.windows.values())) * float(
-                getattr(stands.dealt, name)
-            )
+            windows = stands.for_rows(assets, lambda asset: sum(asset.windows.values()))
+            windows *= float(getattr(stands.dealt, name))
         elif name in stands.unread:
             n_assets, size = stands.unread[name]
             windows = read * size / max(1, stands.bytes)

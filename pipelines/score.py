@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,10 @@ from beamfeed.contract.options import SCORE
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import read_description, write_once
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.export_folder import read_predictions, write_once
+from beamfeed.pipelines.preprocess import main_of, run_program
 from beamfeed.transforms.export.parquet import write_batches
+from beamfeed.transforms.reporting.tables import Predictions, matrix
 from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
 from beamfeed.transforms.scoring.asset import ScoredRows, Windows, score_rows, tails_of
 from beamfeed.transforms.scoring.events import read_events
@@ -47,42 +48,6 @@ MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as 
 ERROR = "error_"  # begins the columns of errors of each column
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
 SHOWN = 3  # columns that are named for an interval
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions in a folder.
-
-    Attributes:
-      folder: where they are.
-      description: what `_export.json` says of them.
-    """
-
-    folder: str
-    description: dict[str, Any]
-
-    @classmethod
-    def at(cls, folder: str, option: str) -> "Predictions":
-        """Those in a folder.
-
-        Raises:
-          UserError: if they are not there, or not whole.
-        """
-        description = read_description(folder)
-        if description is None or description.get("to") != "predictions" or not description.get("complete"):
-            raise UserError(f"{option}: {folder} holds no complete predictions; `beamfeed predict` writes them")
-        return cls(folder, description)
-
-    def files(self, split: str | None = None) -> list[str]:
-        """Their paths; with `split`, of a dataset's, those of it."""
-        names = [name for name in self.description["files"] if split is None or name.startswith(f"{split}/")]
-        return [storage.join(self.folder, name) for name in names]
-
-    def schema(self) -> pa.Schema:
-        """Their columns; none where there are no predictions."""
-        for batch in read_batches(self.files()[:1], None):
-            return batch.schema
-        return pa.schema([])
 
 
 @dataclass
@@ -114,11 +79,9 @@ class Scoring:
         """
         tails = tails_of(matrix(own, self.measures), self.fleet)
         if len(windows):
-            yield from score_rows(self._windows(windows), tails, self.length, self.args.rows, self.args.smooth)
-
-    def _windows(self, table: pa.Table) -> Windows:
-        starts = table["start"].to_numpy()
-        return Windows(starts, ticks(table["time"]), ticks(table["until"]), matrix(table, self.measures))
+            starts, times, ends = windows["start"].to_numpy(), ticks(windows["time"]), ticks(windows["until"])
+            some = Windows(starts, times, ends, matrix(windows, self.measures))
+            yield from score_rows(some, tails, self.length, self.args.rows, self.args.smooth)
 
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
         """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
@@ -127,11 +90,7 @@ class Scoring:
         for first, end in intervals(over, self.args.least, self.args.gap).tolist():
             flagged[first:end] = True
             peak = first + int(rows.scores[first:end, 0].argmax())
-            by = [
-                name
-                for name, value in zip(self.measures, rows.scores[peak, 1:], strict=True)
-                if value >= self.threshold
-            ]
+            by = [self.measures[at] for at in np.flatnonzero(rows.scores[peak, 1:] >= self.threshold)]
             self.flagged.append(
                 {
                     "asset": asset, "begin": rows.time[first], "end": rows.time[end - 1], "rows": end - first,
@@ -142,9 +101,13 @@ class Scoring:
         return flagged
 
 
-def matrix(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """float64 `[n, columns]`."""
-    return np.stack([table[name].to_numpy().astype(np.float64) for name in columns], axis=1)
+def predictions_in(folder: str, option: str) -> Predictions:
+    """Those in a folder.
+
+    Raises:
+      UserError: if they are not there, or not whole.
+    """
+    return Predictions(folder, read_predictions(folder, f"{option}: {folder}"))
 
 
 def ticks(times: pa.ChunkedArray) -> np.ndarray:
@@ -171,7 +134,7 @@ def sampled(batches: Iterable[np.ndarray], total: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def run(args: argparse.Namespace, ending: Ending) -> None:
+def run(args: argparse.Namespace, ending: Ending, _: object) -> None:
     """Scores.
 
     Raises:
@@ -179,8 +142,8 @@ def run(args: argparse.Namespace, ending: Ending) -> None:
     """
     job = load_as(TrainingJob, args.job, args.set)
     layout = RunLayout(job.train.workdir)
-    usual = Predictions.at(layout.predictions, "predictions of the dataset")
-    target = Predictions.at(args.predictions.rstrip("/"), "--predictions") if args.predictions else usual
+    usual = predictions_in(layout.predictions, "predictions of the dataset")
+    target = predictions_in(args.predictions.rstrip("/"), "--predictions") if args.predictions else usual
     schema = usual.schema()
     lacking = [name for name in ("asset", "start", "time", "until", "score") if name not in schema.names]
     if lacking:
@@ -196,11 +159,11 @@ def run(args: argparse.Namespace, ending: Ending) -> None:
     measures = [name for name in MEASURES if name in schema.names]
     scoring = Scoring(measures, job.windows.length, args)
     events = read_events(args.events, schema.field("time").type, "--events") if args.events else None
-    description, was_complete = write_once(
-        out, content, lambda: score(scoring, usual, target, out, content, schema), SCORING, ending, force=args.force
-    )
-    if was_complete:
-        note(f"{out} is complete: the same scores. Nothing to do.")
+
+    def write() -> None:
+        score(scoring, usual, target, out, content, schema)
+
+    description = write_once(out, content, write, SCORING, ending, "scores", force=args.force)
     if events is not None:
         description["judged"] = judge(out, description["files"], Judge(events, job.windows.length))
         storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
@@ -216,7 +179,7 @@ def score(
     """Learns what is usual, and writes the scores of rows and the flagged intervals."""
     columns = ["asset", "start", "time", "until", *scoring.measures]
     train, total = usual.files("train"), usual.description["items"]["train"]
-    measured = sampled((matrix_of(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
+    measured = sampled((matrix(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
     scoring.fleet = [Tail.of(measured[:, part]) for part in range(len(scoring.measures))]
     rows = sum(target.description["items"].values())
     with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
@@ -243,10 +206,8 @@ def score(
             batches = row_batches(scoring, windows.read(bucket), own_of, kind)
             first = next(batches, None)
             if first is not None:
-                written = Counted([first], batches)
-                write_batches(storage.join(out, name), first.schema, written)
+                count += write_batches(storage.join(out, name), first.schema, chain([first], batches))
                 files.append(name)
-                count += written.rows
     table = interval_table(scoring, target, usual, kind)
     write_batches(storage.join(out, "intervals.parquet"), table.schema, table.to_batches())
     with storage.open_output(storage.join(out, "intervals.csv")) as file:
@@ -273,41 +234,19 @@ def judge(out: str, files: Sequence[str], by: Judge) -> dict[str, Any]:
 def runs_of_assets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each asset that follow each other, one run after the other."""
     waiting: list[pa.RecordBatch] = []
+    after: tuple[str, int] = ("", 0)  # those that wait: the asset and the number of the next row
     for batch in batches:
         names = batch.column("asset").dictionary_encode().indices.to_numpy()
         edges = np.flatnonzero((np.diff(names) != 0) | (np.diff(batch.column("row").to_numpy()) != 1)) + 1
         for first, end in pairwise([0, *edges.tolist(), batch.num_rows]):
-            part = batch.slice(first, end - first)
-            if waiting and not _goes_on(waiting[-1], part):
-                yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
+            asset, row = batch["asset"][first].as_py(), batch["row"][first].as_py()
+            if waiting and (asset, row) != after:
+                yield after[0], pa.Table.from_batches(waiting)
                 waiting = []
-            waiting.append(part)
+            waiting.append(batch.slice(first, end - first))
+            after = asset, row + end - first
     if waiting:
-        yield waiting[0]["asset"][0].as_py(), pa.Table.from_batches(waiting)
-
-
-def _goes_on(before: pa.RecordBatch, after: pa.RecordBatch) -> bool:
-    """Whether the first row of one is that after the last row of the other."""
-    is_same = before["asset"][-1].as_py() == after["asset"][0].as_py()
-    return is_same and bool(before["row"][-1].as_py() + 1 == after["row"][0].as_py())
-
-
-class Counted:
-    """Batches, counted on the way."""
-
-    def __init__(self, first: list[pa.RecordBatch], others: Iterator[pa.RecordBatch]):
-        self.rows, self._first, self._others = 0, first, others
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batches in (self._first, self._others):
-            for batch in batches:
-                self.rows += batch.num_rows
-                yield batch
-
-
-def matrix_of(batch: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """As `matrix`."""
-    return matrix(pa.Table.from_batches([batch]), columns)
+        yield after[0], pa.Table.from_batches(waiting)
 
 
 def row_batches(
@@ -334,9 +273,9 @@ def interval_table(scoring: Scoring, target: Predictions, usual: Predictions, ki
     """The flagged intervals, the most unusual first, each with the columns whose errors rose most."""
     flagged = sorted(scoring.flagged, key=lambda interval: -interval["peak"])
     columns = [name for name in target.schema().names if name.startswith(ERROR)]
-    shares = (
-        contributions(flagged, columns, target, usual, scoring.length) if columns and flagged else [""] * len(flagged)
-    )
+    shares = [""] * len(flagged)
+    if columns and flagged:
+        shares = contributions(flagged, columns, target, usual, scoring.length)
     return pa.table(
         {
             "asset": pa.array([interval["asset"] for interval in flagged], pa.string()),
@@ -356,7 +295,7 @@ def contributions(
     """Of each interval, the columns with the largest share of what errors are above those of training."""
     sums, count = np.zeros(len(columns)), 0
     for batch in read_batches(usual.files("train"), columns):
-        sums, count = sums + matrix_of(batch, columns).sum(axis=0), count + batch.num_rows
+        sums, count = sums + matrix(batch, columns).sum(axis=0), count + batch.num_rows
     usual_errors = sums / max(1, count)
     errors, windows = np.zeros((len(flagged), len(columns))), np.zeros(len(flagged))
     by_asset: dict[str, list[int]] = {}
@@ -367,7 +306,7 @@ def contributions(
         rows = batch.filter(pc.is_in(batch.column("asset"), named))
         if not rows.num_rows:
             continue
-        starts, values = rows.column("start").to_numpy(), matrix_of(rows, columns)
+        starts, values = rows.column("start").to_numpy(), matrix(rows, columns)
         encoded = rows.column("asset").dictionary_encode()
         for code, name in enumerate(encoded.dictionary.to_pylist()):
             mine = encoded.indices.to_numpy() == code
@@ -408,22 +347,13 @@ def say_verdict(judged: dict[str, Any]) -> None:
     for name in ("event_f1", "f1"):
         noun = "events" if name == "event_f1" else "rows"
         note(f"F1 of {noun}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
-    note(
-        f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}; "
-        f"{judged['unusual']:.1%} of rows are in events",
-        sys.stdout,
-    )
-    note(
-        f"F1 with whole events taken as found: {judged['best_adjusted_f1']:.3f} (of shuffled scores "
-        f"{judged['random_adjusted_f1']:.3f})",
-        sys.stdout,
-    )
+    areas = f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}"
+    note(f"{areas}; {judged['unusual']:.1%} of rows are in events", sys.stdout)
+    shuffled = f"(of shuffled scores {judged['random_adjusted_f1']:.3f})"
+    note(f"F1 with whole events taken as found: {judged['best_adjusted_f1']:.3f} {shuffled}", sys.stdout)
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Scores and returns the exit code."""
-    return SCORE.run(lambda args: run(args, ending or Ending()), argv)
-
+main = main_of(SCORE, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
@@ -27,8 +26,8 @@ from beamfeed.contract.options import TRAIN_EACH
 from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import opened, write_once
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.export_folder import write_once
+from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 TRAINING = lock.Use("--out", "training to")
 
@@ -52,13 +51,9 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     if partitions(manifest, args.by) is None:
         key_field(manifest, args.by)
     content: dict[str, Any] = {
-        "to": "models",
-        "name": manifest.name,
-        "by": args.by,
-        "kept": not args.no_models,
-        "dataset": manifest.fingerprint,
-        "model": model_fingerprint(job.train, manifest.fingerprint),
-    }
+        "to": "models", "name": manifest.name, "by": args.by, "kept": not args.no_models,
+        "dataset": manifest.fingerprint, "model": model_fingerprint(job.train, manifest.fingerprint),
+    }  # fmt: skip
     if job.train.init is not None:  # its weights count, too
         content["init"] = storage.stat(initial_model(job.train.init)).mtime
     each = TrainEach(job, manifest, args.by, out, not args.no_models, content)
@@ -70,25 +65,17 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         finally:
             storage.remove_tree(each.layout.unpacked)
 
-    description, was_complete = write_once(out, content, write, TRAINING, ending, force=args.force, resumed=MODELS)
-    if was_complete:
-        note(f"{out} is complete: the same models. Nothing to do.")
+    description = write_once(out, content, write, TRAINING, ending, "models", force=args.force, resumed=MODELS)
     if args.json:
         emit_event("train-each", path=out, **description)
         return
-    note(
-        f"{counted(description['items']['groups'], 'model')} trained, a row for each in {each.layout.results}",
-        sys.stdout,
-    )
+    trained = counted(description["items"]["groups"], "model")
+    note(f"{trained} trained, a row for each in {each.layout.results}", sys.stdout)
     if rejected := description["counts"]["rejected_groups"]:
         note(f"set aside: {counted(rejected, 'group')}, see {storage.join(out, REJECTS)}", sys.stdout)
 
 
-def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-    """Trains and returns the exit code."""
-    log = FailureLog()
-    return TRAIN_EACH.run(lambda args: run(args, ending or Ending(), log), argv, log)
-
+main = main_of(TRAIN_EACH, run)
 
 if __name__ == "__main__":
-    run_program(lambda ending: main(ending=ending))
+    run_program(main)

@@ -1,4 +1,4 @@
-"""A fleet with a trained autoencoder and what it says, for what comes after training."""
+"""A fleet with a trained autoencoder and what it says, and a table with a classifier, for what comes after training."""
 
 from pathlib import Path
 
@@ -10,6 +10,18 @@ from beamfeed.pipelines.predict import main as predict
 from beamfeed.trainer.main import main as train
 from tests.exports import in_same_process
 from tests.fleets import Fleet
+from tests.tables import Lake, make_table
+
+EPOCH = {"epochs": 1, "feed": {"batch_size": 16}, "review": {"baselines": "none"}}
+
+
+def trained(job: dict, folder: Path) -> Path:
+    """The job file, when its model is there."""
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    with in_same_process():
+        assert train(["--job", str(path)]) == 0
+    return path
 
 
 def make_series(rows: int, seed: int) -> pa.Table:
@@ -30,10 +42,7 @@ def make_predicted_fleet(folder: Path) -> Fleet:
         "review": {"baselines": "none"},
     }  # fmt: skip
     assert fleet.preprocess() == 0
-    (fleet.folder / "job.yaml").write_text(yaml.safe_dump(fleet.job))
-    job = str(fleet.folder / "job.yaml")
-    with in_same_process():
-        assert train(["--job", job]) == 0
+    job = str(trained(fleet.job, fleet.folder))
     assert predict(["--job", job]) == 0
     new = fleet.folder / "new"
     new.mkdir()
@@ -44,3 +53,19 @@ def make_predicted_fleet(folder: Path) -> Fleet:
         table.to_parquet(new / f"{name}.parquet", index=False)
     assert predict(["--job", job, "--files", str(new), "--out", str(fleet.folder / "predicted")]) == 0
     return fleet
+
+
+def make_trained_lake(folder: Path) -> Lake:
+    """A classifier of rows of a table, and its dataset."""
+    lake = Lake(folder)
+    for day in range(3):
+        lake.write(f"day={day}/rows.parquet", make_table(150, day))
+    del lake.job["features"]["note"]  # which this model takes none of
+    lake.job["train"] = EPOCH | {
+        "model": {"name": "tabular", "units": [8]},
+        "task": {"name": "classify"},
+        "workdir": str(lake.folder / "model"),
+    }
+    assert lake.preprocess() == 0
+    trained(lake.job, lake.folder)
+    return lake

@@ -183,6 +183,13 @@ class Field(BaseModel):
         return width
 
     @property
+    def names(self) -> list[str]:
+        """Of its numbers, or of its one text: those of its columns, or its own with the place of each."""
+        if self.columns:
+            return self.columns
+        return [self.name] if self.width == 1 else [f"{self.name}[{at}]" for at in range(self.width)]
+
+    @property
     def bytes(self) -> int | None:
         """Of one value in memory; None where that differs from value to value."""
         return None if self.is_ragged or self.dtype == "bytes" else BYTES[self.dtype] * self.width

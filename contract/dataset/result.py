@@ -1,6 +1,7 @@
 """The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
-from typing import Literal
+import json
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +48,15 @@ def read_result(workdir: str) -> TrainResult | None:
         return TrainResult.model_validate_json(storage.read_text(RunLayout(workdir).complete))
     except (OSError, ValueError):
         return None
+
+
+def read_run(workdir: str) -> dict[str, Any]:
+    """What `workdir` says of the training run in it, such as its `fingerprint`; nothing where there is none."""
+    try:
+        run = json.loads(storage.read_text(RunLayout(workdir).run))
+    except (OSError, ValueError):
+        return {}
+    return run if isinstance(run, dict) else {}
 
 
 def write_result(workdir: str, result: TrainResult) -> None:

@@ -16,7 +16,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.dataset.result import TrainResult, read_result, read_run
 from beamfeed.contract.options import OF_DATASET
 from beamfeed.launcher.backends.local.backend import share_cores
 from beamfeed.launcher.processes import Process, Running, last_line, start_process
@@ -103,8 +103,8 @@ class Going:
 
     def watched(self) -> Watched | None:
         """What decides, as soon as the trainer has said so."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            watched = json.loads(storage.read_text(RunLayout(self.train.workdir).run))["watched"]
+        with suppress(KeyError, TypeError):
+            watched = read_run(self.train.workdir)["watched"]
             return Watched(watched["metric"], watched["mode"] == "max")
         return None
 

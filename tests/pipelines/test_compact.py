@@ -68,12 +68,12 @@ def assert_equal_epochs(one, other):
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, compression):
-    lake = lake_of(tmp_path, 4, output={"compression": compression})
+    lake = lake_of(tmp_path, 3, output={"compression": compression})
     before = find_manifest(str(lake.output))
     epochs = {split: epoch_of(lake.output, split) for split in SPLITS}
     capfd.readouterr()
     assert command(["compact", str(tmp_path / "job.yaml")]) == 0
-    assert "train: 4 shards are 1 now" in capfd.readouterr().out
+    assert "train: 3 shards are 1 now" in capfd.readouterr().out
     after = find_manifest(str(lake.output))
     assert {len(info.shards) for info in after.splits.values()} == {1}
     kept = {"data", "previous", "older", "base", "splits"}
@@ -88,15 +88,17 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
         return
     assert lake.preprocess() == 0
     assert find_manifest(str(lake.output)) == after  # complete, with the same files
-    for day in (4, 5):
+    if compression == "gzip":  # what comes now reads none of these shards' records
+        return
+    for day in (3, 4):
         lake.write(f"{day}.parquet", make_lake(300, seed=day))
         assert lake.preprocess() == 0
     grown = find_manifest(str(lake.output))
-    assert [one.files for one in grown.increments] == [1] * 6
+    assert [one.files for one in grown.increments] == [1] * 5
     assert verify(grown, str(lake.output)) == []
     whole = {path.name for path in lake.output.iterdir() if (path / "schema.pbtxt").exists()}
     assert whole == {grown.data, grown.base[0]}
-    os.utime(lake.files / "5.parquet", ns=(1, 1))
+    os.utime(lake.files / "4.parquet", ns=(1, 1))
     assert lake.preprocess() == 0  # the last run is done again, on what was compacted
     again = find_manifest(str(lake.output))
     assert verify(again, str(lake.output)) == []

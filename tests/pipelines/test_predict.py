@@ -10,28 +10,15 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-import yaml
 
 from beamfeed.pipelines.predict import main
-from beamfeed.trainer.main import main as train
 from beamfeed.transforms.predictions import model
 from tests.albums import Album
 from tests.arrays import Pile
-from tests.exports import in_same_process
 from tests.fleets import Fleet, make_table
+from tests.predicted import EPOCH, trained
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
-
-EPOCH = {"epochs": 1, "feed": {"batch_size": 16}, "review": {"baselines": "none"}}
-
-
-def trained(job: dict, folder: Path) -> Path:
-    """The job file, when its model is there."""
-    path = folder / "job.yaml"
-    path.write_text(yaml.safe_dump(job))
-    with in_same_process():
-        assert train(["--job", str(path)]) == 0
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +42,9 @@ def fleet(tmp_path_factory) -> Fleet:
     return fleet
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory) -> Lake:
-    lake = Lake(tmp_path_factory.mktemp("lake"))
-    for day in range(3):
-        lake.write(f"day={day}/rows.parquet", make_rows(150, day))
-    del lake.job["features"]["note"]  # which this model takes none of
-    lake.job["train"] = EPOCH | {
-        "model": {"name": "tabular", "units": [8]},
-        "task": {"name": "classify"},
-        "workdir": str(lake.folder / "model"),
-    }
-    assert lake.preprocess() == 0
-    trained(lake.job, lake.folder)
-    return lake
+@pytest.fixture
+def lake(trained_lake: Lake) -> Lake:
+    return trained_lake
 
 
 def predict(folder: Path, out: Path, *options: object) -> pa.Table:

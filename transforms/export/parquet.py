@@ -31,8 +31,8 @@ class Parquet(Format):
 
 def write_batches(
     path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[bytes, bytes]] = dict
-) -> None:
-    """Writes a Parquet file of some batches, which appears when it is whole.
+) -> int:
+    """Writes a Parquet file of some batches, which appears when it is whole; returns how many rows it has.
 
     Args:
       path: of the file.
@@ -48,16 +48,18 @@ def write_batches(
         pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=words) as writer,
     ):
         waiting: list[pa.RecordBatch] = []
-        size = 0
+        size = rows = 0
         for batch in batches:
             waiting.append(batch)
             size += batch.nbytes
+            rows += batch.num_rows
             if size >= GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(waiting, schema))
                 waiting, size = [], 0
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
         writer.add_key_value_metadata(facts())
+    return rows
 
 
 def _words_of(name: str, kind: pa.DataType) -> list[str]:

@@ -13,7 +13,7 @@ from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct,
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Chapter, Facts, Picture, Pictures, Table, Words, number
-from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
+from beamfeed.transforms.reporting.tables import Predictions, matrix, numbers_of
 
 ROWS = 200_000  # of a split that curves are drawn of
 CLASSES = 20  # of a confusion matrix
@@ -69,19 +69,13 @@ class Answer:
     def classified(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The number of the true class, int64 `[rows]`, -1 where none is known; probabilities, `[rows, classes]`."""
         truth = pc.fill_null(pc.index_in(batch.column(self.target), value_set=pa.array(self.classes)), -1)
-        nested = len(self.columns) == 1 and len(self.classes) > 1
-        return np.asarray(truth, np.int64), lists(batch, self.columns[0]) if nested else matrix(batch, self.columns)
+        return np.asarray(truth, np.int64), np.concatenate([numbers_of(batch, name) for name in self.columns], axis=1)
 
     def numbers(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """What is true and what was answered, float64 `[rows, numbers]` each."""
-        answers = [_numbers(batch, column) for column in self.columns]
+        answers = [numbers_of(batch, column) for column in self.columns]
         answer = np.stack(answers, axis=-1).reshape(len(answers[0]), -1)  # as targets: row after row, all columns
-        return _numbers(batch, self.target), answer
-
-
-def _numbers(batch: Batch, column: str) -> np.ndarray:
-    nested = pa.types.is_nested(batch.schema.field(column).type)
-    return lists(batch, column) if nested else matrix(batch, [column])
+        return numbers_of(batch, self.target), answer
 
 
 def answers_of(task: Goal | Several, manifest: Manifest, schema: pa.Schema) -> list[Answer]:
@@ -134,9 +128,8 @@ def answers_section(answer: Answer, predictions: Predictions) -> Chapter | None:
         truth, values = answer.numbers(table)
         if truth.shape != values.shape or not len(truth):
             return None
-        section.parts += (
-            _forecasts(truth, values, answer) if isinstance(answer.goal, Forecast) else _regression(truth, values)
-        )
+        ahead = isinstance(answer.goal, Forecast)
+        section.parts += _forecasts(truth, values, answer) if ahead else _regression(truth, values)
     return section
 
 
@@ -149,10 +142,8 @@ def _classes(answer: Answer, truth: np.ndarray, probabilities: np.ndarray, guess
     for at in numbers:
         is_it = truth == at
         if is_it.any() and not is_it.all() and (len(names) > 2 or at == 1):
-            ranked[at] = (
-                roc_auc_score(is_it, probabilities[:, at]),
-                average_precision_score(is_it, probabilities[:, at]),
-            )
+            of_class = probabilities[:, at]
+            ranked[at] = roc_auc_score(is_it, of_class), average_precision_score(is_it, of_class)
     curves = sorted(ranked, key=lambda at: -count[at])[:CURVES]
     facts = [("accuracy", f"{(truth == guess).mean():.2%}", ""),
              ("always the commonest", f"{count.max() / len(truth):.2%}", "what that reaches")]  # fmt: skip
@@ -166,8 +157,7 @@ def _classes(answer: Answer, truth: np.ndarray, probabilities: np.ndarray, guess
     head = ("class", "windows", "precision", "recall", "F1", "ROC AUC", "average precision")
     pictures = [_confusion(names, truth, guess)]
     if curves:
-        pictures += [_roc(names, truth, probabilities, curves), _precision(names, truth, probabilities, curves),
-                     _calibration(names, truth, probabilities, curves)]  # fmt: skip
+        pictures += _ranking(names, truth, probabilities, curves)
     return [Facts(facts), Pictures(pictures), Table(head, rows)]
 
 
@@ -222,36 +212,33 @@ def _curves(
     return draw(how, caption, height=3.0)
 
 
-def _roc(names: Sequence[str], truth: np.ndarray, probabilities: np.ndarray, curves: Sequence[int]) -> Picture:
-    from sklearn.metrics import roc_curve
-
-    return _curves(
-        names, curves, lambda at: roc_curve(truth == at, probabilities[:, at])[:2],
-        "ROC", "false alarms", "found", diagonal=True,
-    )  # fmt: skip
-
-
-def _precision(names: Sequence[str], truth: np.ndarray, probabilities: np.ndarray, curves: Sequence[int]) -> Picture:
-    from sklearn.metrics import precision_recall_curve
-
-    def points(at: int) -> tuple[np.ndarray, np.ndarray]:
-        precision, recall, _ = precision_recall_curve(truth == at, probabilities[:, at])
-        return recall, precision
-
-    return _curves(names, curves, points, "Precision and recall", "found (recall)", "right (precision)", diagonal=False)
-
-
-def _calibration(names: Sequence[str], truth: np.ndarray, probabilities: np.ndarray, curves: Sequence[int]) -> Picture:
+def _ranking(
+    names: Sequence[str], truth: np.ndarray, probabilities: np.ndarray, curves: Sequence[int]
+) -> list[Picture]:
+    """How well the probabilities of some classes rank windows, and how far they can be taken at their word."""
     from sklearn.calibration import calibration_curve
+    from sklearn.metrics import precision_recall_curve, roc_curve
 
-    def points(at: int) -> tuple[np.ndarray, np.ndarray]:
-        share, predicted = calibration_curve(
-            truth == at, np.clip(probabilities[:, at], 0, 1), n_bins=BINS, strategy="quantile"
-        )
+    def roc(at: int) -> tuple[np.ndarray, np.ndarray]:
+        false_alarms, found, _ = roc_curve(truth == at, probabilities[:, at])
+        return false_alarms, found
+
+    def precision(at: int) -> tuple[np.ndarray, np.ndarray]:
+        right, found, _ = precision_recall_curve(truth == at, probabilities[:, at])
+        return found, right
+
+    def calibration(at: int) -> tuple[np.ndarray, np.ndarray]:
+        clipped = np.clip(probabilities[:, at], 0, 1)
+        share, predicted = calibration_curve(truth == at, clipped, n_bins=BINS, strategy="quantile")
         return predicted, share
 
-    caption = "Calibration: of windows with this probability, how many are of the class"
-    return _curves(names, curves, points, caption, "probability", "share", diagonal=True, mark="o")
+    calibrated = "Calibration: of windows with this probability, how many are of the class"
+    recalled = "Precision and recall"
+    return [
+        _curves(names, curves, roc, "ROC", "false alarms", "found", diagonal=True),
+        _curves(names, curves, precision, recalled, "found (recall)", "right (precision)", diagonal=False),
+        _curves(names, curves, calibration, calibrated, "probability", "share", diagonal=True, mark="o"),
+    ]
 
 
 def _regression(truth: np.ndarray, values: np.ndarray) -> list[Any]:

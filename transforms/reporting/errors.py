@@ -11,7 +11,7 @@ from beamfeed.transforms.reporting.answers import Answer
 from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
-from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
+from beamfeed.transforms.reporting.samples import Wording, has_images, place_of, show, shown_columns, side_by_side
 from beamfeed.transforms.reporting.tables import Extreme, Predictions
 
 SHOWN, IMAGES, COMPARED = 3, 12, 5  # windows that are shown, of each end: of series, of images, of rows
@@ -40,19 +40,18 @@ def best_and_worst(
     if not any(len(errors) for errors in spread.values()):
         return None
     title = f"Best and worst{f' of {answer.name}' if answer.name else ''}"
-    section = Chapter(
-        title, [Pictures([draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")])]
-    )
+    spread_picture = draw(lambda axes: _spread(axes, spread, answer.error_name), "Errors by split")
+    section = Chapter(title, [Pictures([spread_picture])])
     try:
         for which, extremes in (("largest", worst), ("smallest", best)):
             rows = apart(extremes, -(-manifest.windows.length // manifest.windows.stride))[:LISTED]
-            windows = sample.windows(split, [(place.shard, place.number) for _, place, _ in rows])
+            windows = sample.windows(split, [place for _, place, _ in rows])
             listed = [
                 (place_of(window, manifest), error, _parts(part_errors, parts))
                 for window, (error, _, part_errors) in zip(windows, rows, strict=True)
             ]
             shown = shown_columns(windows, manifest)
-            most = IMAGES if manifest.windows.length == 1 and any(map(is_image, manifest.fields)) else SHOWN
+            most = IMAGES if has_images(manifest) else SHOWN
             drawn = [
                 show(window, manifest, f"error {error:.4g}, {name}" + (f"\nmost in {why}" if why else ""), shown)
                 for window, (name, error, why) in zip(windows[:most], listed, strict=False)
@@ -64,9 +63,8 @@ def best_and_worst(
                 captions = [f"error {error:.4g}, {name}" for name, error, _ in listed[:COMPARED]]
                 section.parts.append(side_by_side(windows[:COMPARED], captions, manifest, words, ""))
             head = (manifest.noun, answer.error_name, *(["most in"] if parts else []))
-            section.parts.append(
-                Table(head, [row[: len(head)] for row in listed], f"The {len(listed)} {which}", folded=True)
-            )
+            rows_told = [row[: len(head)] for row in listed]
+            section.parts.append(Table(head, rows_told, f"The {len(listed)} {which}", folded=True))
     except (UserError, JobFailed) as error:
         section.parts.append(Words(f"They cannot be shown: {error}"))
     return section
@@ -76,8 +74,8 @@ def apart(rows: list[Extreme], least: int) -> list[Extreme]:
     """Those that are at least so many windows away from each one before, so that they share no rows."""
     chosen: list[Extreme] = []
     for row in rows:
-        place = row[1]
-        if all(place.shard != other.shard or abs(place.number - other.number) >= least for _, other, _ in chosen):
+        shard, number = row[1]
+        if all(shard != other or abs(number - its_number) >= least for _, (other, its_number), _ in chosen):
             chosen.append(row)
         if len(chosen) == LISTED:
             break

@@ -15,6 +15,7 @@ from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, ed
 from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.scoring.drift import Drift, compare
+from beamfeed.transforms.scoring.sides import KeyNames, Places, extended
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -48,14 +49,11 @@ def features_of(manifest: Manifest) -> list[Feature]:
     for field in manifest.fields:
         if field.role != "input" or field.stored == "steps" or field.dtype == "bytes":
             continue
-        width = field.width
-        if field.is_ragged or (field.sizes and not field.columns) or (not field.columns and width > PARTS):
+        if field.is_ragged or (not field.columns and (field.sizes or field.width > PARTS)):
             of = "length" if field.sizes else "mean of each"  # numbers of words have no mean
             features.append(Feature(f"{field.name}, {of}", field, None, False))
-            continue
-        width = len(field.columns) or width
-        names = field.columns or ([field.name] if width == 1 else [f"{field.name}[{at}]" for at in range(width)])
-        features += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(names)]
+        else:
+            features += [Feature(name, field, at, bool(field.sizes)) for at, name in enumerate(field.names)]
     return features
 
 
@@ -89,43 +87,26 @@ def summaries(
     per_row = [feature for feature in features if feature.field.per == "row"]
     numbers = [feature for feature in per_row if not feature.is_category]
     texts = [feature for feature in per_row if feature.is_category]
-    assets = next((field for field in manifest.fields if field.name == "asset" and field.per == "record"), None)
+    keys = KeyNames.of(manifest)
     columns = Columns(
-        tuple(feature.name for feature in numbers), tuple(feature.name for feature in texts), assets is not None
+        tuple(feature.name for feature in numbers), tuple(feature.name for feature in texts), keys.asset is not None
     )
     by_split: dict[SplitName, Summary] = {}
     drawn: dict[str, dict[str, list[np.ndarray]]] = {feature.name: {} for feature in features}
     for split in [split for split, info in manifest.splits.items() if info.windows]:
-        summary, rows_before = Summary.zero(columns), 0
+        summary, places = Summary.zero(columns), Places("row", manifest.windows, keys, "")
         for block in sample.blocks(split):
             values = {feature.name: values_of(block, feature) for feature in features}
             for name, of_feature in values.items():
                 drawn[name].setdefault(split, []).append(of_feature)
-            rows = len(next((values[feature.name] for feature in per_row), np.empty(0)))
-            if not rows:
-                continue
-            places, positions = _places(block, assets is not None, rows, rows_before)
-            summary = summary.extend(
-                np.stack([values[feature.name] for feature in numbers], axis=1)
-                if numbers
-                else np.empty((rows, 0), np.float32),
-                {feature.name: pa.array(values[feature.name].astype(np.int64)).cast(pa.string()) for feature in texts},
-                places,
-                positions,
-            )
-            rows_before += rows
+            if per_row:
+                named, positions, once = places.of(block)
+                empty = [np.empty((len(positions), 0), np.float32)]
+                together = np.concatenate([*empty, *(values[feature.name][:, None] for feature in numbers)], axis=1)
+                words = {name: pa.array(values[name].astype(np.int64)).cast(pa.string()) for name in columns.texts}
+                summary = extended(summary, together, words, named, positions, once)
         by_split[split] = summary
     return by_split, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
-
-
-def _places(block: RecordBlock, by_asset: bool, rows: int, before: int) -> tuple[pa.Array, np.ndarray]:
-    """Whose each row is, and its position there."""
-    if not by_asset or "start" not in block.values or rows != int(block.rows.sum()):
-        return pa.repeat("", rows), before + np.arange(rows)
-    of = np.repeat(np.arange(len(block)), block.rows)
-    positions = np.asarray(block.values["start"])[of] + np.arange(rows) - np.repeat(block.first, block.rows)
-    assets: Any = block.values["asset"]
-    return assets.cast(pa.string()).take(pa.array(of)), positions.astype(np.int64)
 
 
 def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Chapter | None:
@@ -147,12 +128,11 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     of_splits, values = summaries(sample, features)
     if not of_splits:
         return None
+    splits = [split for split in of_splits if split != "train"]
     drifts: dict[str, dict[str, Drift]] = {}
-    if "train" in of_splits:
-        for split, summary in of_splits.items():
-            if split != "train":
-                for drift in compare(of_splits["train"], summary):
-                    drifts.setdefault(drift.name, {})[split] = drift
+    for split in splits if "train" in of_splits else ():
+        for drift in compare(of_splits["train"], of_splits[split]):
+            drifts.setdefault(drift.name, {})[split] = drift
 
     def far(name: str) -> float:
         return max((excess(drift) for drift in drifts.get(name, {}).values()), default=0.0)
@@ -177,17 +157,13 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
                 + (f", and {len(alarms) - 12:,} more." if len(alarms) > 12 else ".")
             )
         )
-    section.parts.append(
-        Pictures(
-            [_picture(feature, values[feature.name], drifts.get(feature.name, {}), scales, names) for feature in shown]
-        )
-    )
-    splits = [split for split in of_splits if split != "train"]
+    pictures = [
+        _picture(feature, values[feature.name], drifts.get(feature.name, {}), scales, names) for feature in shown
+    ]
+    section.parts.append(Pictures(pictures))
     if drifts:
-        head = (
-            "feature",
-            *(f"{word} {split}" for split in splits for word in ("PSI", "chance", "KS", "mean moved by")),
-        )
+        words = ("PSI", "chance", "KS", "mean moved by")
+        head = ("feature", *(f"{word} {split}" for split in splits for word in words))
         table = [
             (feature.name, *(cell for split in splits for cell in _cells(drifts[feature.name][split])))
             for feature in ordered

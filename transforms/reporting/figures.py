@@ -10,8 +10,7 @@ import numpy as np
 
 from beamfeed.transforms.reporting.page import Picture, harmless
 
-WIDTH, HEIGHT = 3.6, 2.3  # inches of a plain one, 72 dots each: a telephone's width
-WIDE = 9.4
+WIDTH, HEIGHT = 3.6, 2.3  # inches, 72 dots each: a telephone's width
 DPI = 180  # of points that are many
 # Okabe and Ito: told apart by most who do not see all colours.
 COLORS = {"train": "#0072B2", "eval": "#E69F00", "test": "#009E73"}
@@ -29,17 +28,13 @@ STYLE = {
 }  # fmt: skip
 
 
-def draw(
-    how: Callable[[Any], None], caption: str = "", *, wide: bool = False, height: float = HEIGHT, width: float = WIDTH
-) -> Picture:
+def draw(how: Callable[[Any], None], caption: str = "", *, height: float = HEIGHT) -> Picture:
     """A picture of one set of axes.
 
     Args:
       how: draws on matplotlib's axes.
       caption: of the picture.
-      wide: whether it takes the whole width.
       height: in inches.
-      width: likewise; a wide one has its own.
     """
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     from matplotlib import rc_context
@@ -47,11 +42,11 @@ def draw(
 
     with rc_context(cast(Any, STYLE)), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of glyphs, which the reader's fonts have, and of dates
-        figure = Figure(figsize=(WIDE if wide else width, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         how(figure.subplots())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
-    return Picture(buffer.getvalue(), caption, wide=wide)
+    return Picture(buffer.getvalue(), caption)
 
 
 def above(axes: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from beamfeed.contract.dataset.facts import Facts
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.text import size_text
+from beamfeed.contract.text import counted, size_text
 from beamfeed.transforms.reporting import page
 from beamfeed.transforms.reporting.page import Chapter, Items, Table, Words
 
@@ -17,13 +17,8 @@ def overview(manifest: Manifest, facts: Facts) -> page.Facts:
     counts = manifest.counts
     windows = sum(split.windows for split in manifest.splits.values())
     size = sum(split.bytes for split in manifest.splits.values())
-    aside = [
-        f"{count:,} {noun}{'s' * (count > 1)}"
-        for noun, count in (
-            ("asset", counts.rejected_assets), ("file", counts.rejected_files), ("row", counts.rejected_rows)
-        )
-        if count
-    ]  # fmt: skip
+    rejected = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
+    aside = [counted(count, noun) for noun, count in rejected.items() if count]
     missing = sum(facts.missing.values())
     numbers = [
         ("files", f"{counts.files:,}", ""),
@@ -124,22 +119,14 @@ def came_out(manifest: Manifest, drifts: Sequence[str]) -> Chapter:
     for name in {name: None for split in manifest.splits.values() for name in split.targets}:
         classes = manifest.field(name).classes
         targets = {split: manifest.splits[split].targets.get(name) for split in splits}
-        counts = {
-            split: target.counts for split, target in targets.items() if target is not None and any(target.counts)
-        }
+        counts = {split: target.counts for split, target in targets.items() if target and any(target.counts)}
         if classes and counts:
             order = sorted(range(len(classes)), key=lambda at: -sum(of_split[at] for of_split in counts.values()))
             shares = [
-                (
-                    classes[at],
-                    *(
-                        cell
-                        for of_split in counts.values()
-                        for cell in (of_split[at], f"{of_split[at] / sum(of_split):.2%}")
-                    ),
-                )
+                (classes[at], *(cell for of_split in counts.values()
+                                for cell in (of_split[at], f"{of_split[at] / sum(of_split):.2%}")))
                 for at in order
-            ]
+            ]  # fmt: skip
             shown = (name, *(cell for split in counts for cell in (split, "share")))
             section.parts.append(Table(shown, shares, f"Classes of {name}"))
         else:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.transforms.reporting.answers import Answer
 from beamfeed.transforms.reporting.figures import MANY, draw, short
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Words
-from beamfeed.transforms.reporting.tables import Predictions, lists, matrix
+from beamfeed.transforms.reporting.tables import Predictions, numbers_of
 
 LATENT = "latent"
 POINTS = 3000
@@ -28,41 +29,37 @@ def in_two(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.pad(points, ((0, 0), (0, lacking))), np.pad(explained, (0, lacking))
 
 
-def latent_space(predictions: Predictions, error: tuple[str, Any] | None, columns: list[str]) -> Chapter | None:
+def latent_space(predictions: Predictions, answer: Answer | None) -> Chapter | None:
     """The section; None where the model has no encoder.
 
     Args:
       predictions: of the model.
-      error: what it is called, and of rows float64 `[rows]`; None where none is known.
-      columns: that it needs.
+      answer: whose errors are shown; None where none are known.
     """
     schema = predictions.schema()
     if LATENT not in schema.names:
         return None
     keys = [name for name in ("asset", "time") if name in schema.names]
+    columns = list(dict.fromkeys([LATENT, *keys, *(answer.needs if answer else ())]))
     total = sum(predictions.description["items"].values())
     tables = [
-        predictions.some(split, list(dict.fromkeys([LATENT, *keys, *columns])),
-                         max(200, POINTS * predictions.description["items"][split] // total))
+        predictions.some(split, columns, max(200, POINTS * predictions.description["items"][split] // total))
         for split in predictions.splits
-    ]  # fmt: skip
+    ]
     table = pa.concat_tables(tables)
-    vectors = lists(table, LATENT) if pa.types.is_nested(table.schema.field(LATENT).type) else matrix(table, [LATENT])
+    vectors = numbers_of(table, LATENT)
     whole = np.isfinite(vectors).all(axis=1)
     if whole.sum() < 3:
         return None
     points, explained = in_two(vectors[whole])
-    section = Chapter("The latent space")
-    section.parts.append(
-        Words(
-            f"{len(points):,} of {total:,} windows by the first two principal components of the {vectors.shape[1]} "
-            f"numbers that the encoder makes of each; they hold {explained[0]:.0%} and {explained[1]:.0%} of the "
-            "variance."
-        )
+    words = (
+        f"{len(points):,} of {total:,} windows by the first two principal components of the {vectors.shape[1]} numbers "
+        f"that the encoder makes of each; they hold {explained[0]:.0%} and {explained[1]:.0%} of the variance."
     )
     split = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[whole]
     pictures = []
-    errors = None if error is None else np.concatenate([error[1](table) for table in tables])[whole]
+    errors = None if answer is None else np.concatenate([answer.error(table) for table in tables])[whole]
+    error_name = "" if answer is None else answer.error_name.partition(",")[0]
     if "asset" in keys:
         names = table["asset"].combine_chunks().dictionary_encode()
         of, count = np.asarray(names.indices)[whole], len(names.dictionary)
@@ -72,21 +69,19 @@ def latent_space(predictions: Predictions, error: tuple[str, Any] | None, column
         rank = np.empty(count, int)
         rank[order] = np.arange(count)
         shown = [names.dictionary[int(at)].as_py() for at in order[:ASSETS]]
-        most = "with the most windows" if error is None else f"with the largest {error[0]} on average"
+        most = f"with the largest {error_name} on average" if answer else "with the most windows"
         more = f"; the {ASSETS} of {count:,} {most}" if count > ASSETS else ""
         pictures.append(draw(lambda axes: _by_name(axes, points, rank[of], shown), f"by asset{more}", height=3.2))
     if "time" in keys:
-        pictures.append(draw(lambda axes: _by_value(axes, points, *_times(table["time"], whole)), "by time",
-                             height=3.2))  # fmt: skip
-    if error is not None and errors is not None:
-        pictures.append(
-            draw(lambda axes: _by_value(axes, points, np.log10(np.maximum(errors, 1e-12)), None, "log10"),
-                 f"by {error[0]}, to a logarithmic scale", height=3.2)
-        )  # fmt: skip
+        times = _times(table["time"], whole)
+        pictures.append(draw(lambda axes: _by_value(axes, points, *times), "by time", height=3.2))
+    if errors is not None:
+        logs = np.log10(np.maximum(errors, 1e-12))
+        caption = f"by {error_name}, to a logarithmic scale"
+        pictures.append(draw(lambda axes: _by_value(axes, points, logs, None, "log10"), caption, height=3.2))
     if len(pictures) < 3:
         pictures.append(draw(lambda axes: _by_name(axes, points, split, predictions.splits), "by split", height=3.2))
-    section.parts.append(Pictures(pictures))
-    return section
+    return Chapter("The latent space", [Words(words), Pictures(pictures)])
 
 
 def _times(column: Any, whole: np.ndarray) -> tuple[np.ndarray, list[str] | None]:

@@ -3,7 +3,7 @@
 import base64
 import html
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MOST_BYTES = 5_000_000  # of a page
@@ -24,19 +24,17 @@ class Picture:
       image: of SVG or PNG.
       caption: plain text.
       kind: of the file, as MIME has it.
-      wide: whether it takes the whole width.
       small: whether it is one of many thumbnails.
     """
 
     image: bytes
     caption: str = ""
     kind: str = "image/svg+xml"
-    wide: bool = False
     small: bool = False
 
     def html(self) -> str:
         """The element."""
-        size = "wide" if self.wide else "small" if self.small else "plain"
+        size = "small" if self.small else "plain"
         address = f"data:{self.kind};base64,{base64.b64encode(self.image).decode()}"
         caption = f"<figcaption>{text(self.caption, 4 * LETTERS)}</figcaption>" if self.caption else ""
         return f'<figure class="{size}"><img alt="{text(self.caption)}" src="{address}">{caption}</figure>'
@@ -246,8 +244,7 @@ def page(title: str, about: str, sections: Sequence[Chapter], most: int = MOST_B
     return whole
 
 
-def _render(title: str, about: str, sections: Iterable[Chapter]) -> str:
-    sections = list(sections)
+def _render(title: str, about: str, sections: Sequence[Chapter]) -> str:
     links = "".join(f'<a href="#{section.anchor}">{text(section.title)}</a>' for section in sections)
     body = "".join(section.html() for section in sections)
     return (
@@ -287,7 +284,7 @@ code { background: var(--card); border: 1px solid var(--line); border-radius: 4p
 .grid:has(figure.small) { grid-template-columns: repeat(auto-fill, minmax(6.5rem, 1fr)); }
 figure { margin: 0; padding: .5rem; background: #fff; color: #1d2530; border: 1px solid var(--line);
   border-radius: 8px; min-width: 0; }
-figure.wide { grid-column: 1 / -1; }
+
 figure.small { padding: .3rem; }
 figure.small img { width: 100%; image-rendering: auto; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }

@@ -22,7 +22,6 @@ from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 SHARDS, PACKED_SHARDS = 24, 4  # of a split that are looked into; what is packed must be read from its beginning
 BLOCKS = 160  # of a split
 BYTES = 16 << 20  # of a split
-COLUMNS = ("shard", "bytes", "records", "windows")  # of the index of blocks
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,9 @@ class Sample:
         """Where the blocks of a split are, in order, int64 `[blocks, 6]`: the attributes of `Place`."""
         if split not in self._places:
             table = read_blocks(self.dataset, self.manifest, split)
-            shard, size, records, windows = (table[name].to_numpy() for name in COLUMNS)
+            shard, size, records, windows = (
+                table[name].to_numpy() for name in ("shard", "bytes", "records", "windows")
+            )
             first, first_window = (_begins(shard, values) for values in (size, windows))
             self._places[split] = np.stack([shard, first, size, records, first_window, windows], axis=1)
         return self._places[split]
@@ -191,8 +192,6 @@ def _value_of(items: Items, name: str, number: int) -> np.ndarray | list[bytes]:
     else:
         width = len(values) // items.count
         values = values[number * width : (number + 1) * width]
-    return values if isinstance(values, np.ndarray) else _strings(values)
-
-
-def _strings(values: pa.Array) -> list[bytes]:
+    if isinstance(values, np.ndarray):
+        return values
     return [value or b"" for value in values.cast(pa.binary()).to_pylist()]

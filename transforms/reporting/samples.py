@@ -42,10 +42,7 @@ def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wor
     section = Chapter("Samples")
     if raw is not None:
         section.parts += _raw(raw)
-    has_images = manifest.windows.length == 1 and any(
-        is_image(field) for field in manifest.fields if field.role == "input"
-    )
-    count = IMAGES if has_images else SHOWN
+    count = IMAGES if has_images(manifest) else SHOWN
     for split in [split for split, info in manifest.splits.items() if info.windows]:
         windows: list[Window] = []
         rng = np.random.default_rng(0)
@@ -111,14 +108,10 @@ class Wording:
         flat: Any = value if isinstance(value, list) else np.asarray(value).ravel()
         if name in self.names:
             terms = self.names[name]
-            terms_used = [
-                terms[int(number)] if 0 <= int(number) < len(terms) else "?" for number in np.trim_zeros(flat, "b")
-            ]
-            return (
-                " ".join(terms_used[:LONG]) + " …" * (len(terms_used) > LONG)
-                if len(flat) > 1
-                else "".join(terms_used) or terms[0]
-            )
+            used = [terms[int(number)] if 0 <= int(number) < len(terms) else "?" for number in np.trim_zeros(flat, "b")]
+            if len(flat) > 1:
+                return " ".join(used[:LONG]) + " …" * (len(used) > LONG)
+            return "".join(used) or terms[0]
         offset, divisor = self.scales.get(name, (0.0, 1.0))
         shown = [entry.decode(errors="replace") if isinstance(entry, bytes) else f"{entry * divisor + offset:.5g}"
                  for entry in flat[:12]]  # fmt: skip
@@ -192,6 +185,11 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
     return ((known - known.min()) / max(float(np.ptp(known)), 1e-30) * 255).astype(np.uint8)
 
 
+def has_images(manifest: Manifest) -> bool:
+    """Whether a window of a dataset is looked at as an image."""
+    return manifest.windows.length == 1 and any(is_image(field) for field in manifest.fields if field.role == "input")
+
+
 def is_image(field: Field) -> bool:
     """Whether a field holds images, or numbers in two dimensions that can be looked at as such."""
     if is_encoded(field) or is_raw_image(field):
@@ -209,9 +207,7 @@ def _lines(value: Any, field: Field) -> list[tuple[str, np.ndarray]]:
     if np.ndim(value) <= len(field.shape):  # of one row
         return []
     values = np.abs(value) if np.iscomplexobj(value) else np.asarray(value, float)
-    columns = values.reshape(len(values), -1).T
-    names = field.columns or [f"{field.name}[{at}]" if len(columns) > 1 else field.name for at in range(len(columns))]
-    return list(zip(names, columns, strict=True))
+    return list(zip(field.names, values.reshape(len(values), -1).T, strict=True))
 
 
 def _numbers(value: Any, field: Field) -> list[tuple[str, Any]]:
@@ -230,11 +226,8 @@ def _draw_lines(axes: Any, lines: Sequence[tuple[str, np.ndarray]]) -> None:
 
 def _raw(raw: RawRows) -> list[Any]:
     """Rows of the files, and texts in them."""
-    columns: Mapping[str, list[Any]] = {
-        name: [_plain(cell) for cell in values.to_pylist()]
-        for name, values in raw.raw.items()
-        if len(values) == len(raw.places)
-    }
+    columns = {name: [_plain(cell) for cell in values.to_pylist()]
+               for name, values in raw.raw.items() if len(values) == len(raw.places)}  # fmt: skip
     texts = {name for name, values in columns.items() if max((len(str(cell)) for cell in values), default=0) > WORDS}
     quotes = [(f"{name}, {place}", value) for name in columns if name in texts
               for place, value in zip(raw.places[:SHOWN], columns[name], strict=False)]  # fmt: skip

@@ -1,7 +1,7 @@
 """What gives numbers of a dataset back in the units of the files, as far as that is known."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.transforms.reporting.features import Scales
-from beamfeed.transforms.sources.table.learned import vocabulary_file
+from beamfeed.transforms.scoring.stored import terms_of
 
 LEAST_ROWS = 3  # that tell how a column was scaled
 EXACT = 1e-4  # of the scaled values, that a line through them may miss
@@ -34,18 +34,19 @@ def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None,
     scale = job.prepare.scale
     if scale.per != "fleet" or scale.flags != "scale" or scale.how not in ("standard", "minmax", "none"):
         return {}
-    by_column = {}
-    for name, entry in (stats.get("features") or {}).items():
-        if scale.how == "none":
-            by_column[name] = (0.0, 1.0)
-        elif all(isinstance(entry.get(key), int | float) for key in ("mean", "std", "min", "max")):
-            offset, divisor = (
-                (entry["mean"], entry["std"])
-                if scale.how == "standard"
-                else (entry["min"], entry["max"] - entry["min"])
-            )
-            by_column[name] = (float(offset), float(divisor) or 1.0)
-    return {name: by_column[name] for name in manifest.features if name in by_column}
+    features = stats.get("features") or {}
+    if scale.how == "none":
+        return {name: (0.0, 1.0) for name in manifest.features if name in features}
+    lines = {name: _lines(features[name]).get(scale.how) for name in manifest.features if name in features}
+    return {name: (line[0], line[1] or 1.0) for name, line in lines.items() if line is not None}
+
+
+def _lines(stats: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Offset and divisor of a column by how it may be scaled, from what statistics tell of it; none of no numbers."""
+    if not all(isinstance(stats.get(key), int | float) for key in ("mean", "std", "min", "max")):
+        return {}
+    mean, std, low, high = (float(stats[key]) for key in ("mean", "std", "min", "max"))
+    return {"standard": (mean, std), "minmax": (low, high - low)}
 
 
 def _of_rows(manifest: Manifest, raw: RawRows, features: Mapping[str, Any]) -> Scales:
@@ -69,12 +70,10 @@ def _of_rows(manifest: Manifest, raw: RawRows, features: Mapping[str, Any]) -> S
 def known_line(scaled: np.ndarray, values: np.ndarray, stats: Mapping[str, Any]) -> tuple[float, float] | None:
     """The same by what statistics tell: mean and deviation, or least and most; None where neither fits."""
     known = np.isfinite(values) & np.isfinite(scaled)
-    if not known.any() or not all(isinstance(stats.get(key), int | float) for key in ("mean", "std", "min", "max")):
-        return None
-    for offset, divisor in ((stats["mean"], stats["std"]), (stats["min"], stats["max"] - stats["min"])):
+    for offset, divisor in _lines(stats).values() if known.any() else ():
         missed = np.abs(scaled[known] * divisor + offset - values[known]).max()
         if divisor > 0 and missed <= EXACT * divisor + EXACT * abs(offset):
-            return float(offset), float(divisor)
+            return offset, divisor
     return None
 
 
@@ -96,19 +95,15 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, list[str]]:
+def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, Sequence[str]]:
     """Of columns of categories what their numbers stand for, where the transform graph keeps their names as a file."""
-    folder = storage.join(manifest.data_layout(dataset).transform_fn, "assets")
-    by_column = {}
-    for field in manifest.fields:
-        for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
-            try:
-                lines = storage.read_text(storage.join(folder, vocabulary_file(name))).removesuffix("\n").split("\n")
-            except (OSError, ValueError):
-                continue
-            if len(lines) <= size:  # 0 is no value, and before the terms come those for what was not seen
-                by_column[name] = [NOTHING, *[UNSEEN] * (size - len(lines)), *lines[1:]]
-    return by_column
+    layout = manifest.data_layout(dataset)
+    by_column = {
+        name: terms_of(layout, name, size, NOTHING, UNSEEN)
+        for field in manifest.fields
+        for name, size in zip(field.columns or [field.name], field.sizes, strict=False)
+    }
+    return {name: terms for name, terms in by_column.items() if terms}
 
 
 def read_stats(dataset: str, manifest: Manifest) -> dict[str, Any]:

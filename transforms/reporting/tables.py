@@ -1,7 +1,7 @@
 """What a model says, read back: some rows of its predictions, and those with the largest and smallest errors."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,27 +13,18 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import SHARD_PREFIX
 from beamfeed.contract.splits import SPLITS
+from beamfeed.transforms.scoring.spool import read_batches
 
-BATCH = 65_536
 MOST_FILES = 256  # that a sample is taken of
 NUMBER = re.compile(rf"(?:^|/){SHARD_PREFIX}-(\d+)-of-\d+[^/]*$")
 
 
-@dataclass(frozen=True)
-class Place:
-    """Which window a row is of: the shard of its split, and its number in there."""
-
-    split: SplitName
-    shard: int
-    number: int
-
-
-Extreme = tuple[float, Place, np.ndarray]  # an error, whose, and what is kept of the row
+Extreme = tuple[float, tuple[int, int], np.ndarray]  # an error, whose: a shard and a number there, and what is kept
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions for a dataset.
+    """Predictions in a folder, for a dataset or for new files.
 
     Attributes:
       folder: where they are.
@@ -48,44 +39,34 @@ class Predictions:
         """Those with a row."""
         return [split for split in SPLITS if self.description["items"].get(split)]
 
-    def files(self, split: SplitName) -> list[str]:
-        """The names of the files of a split, below the folder."""
-        return sorted(name for name in self.description["files"] if name.startswith(f"{split}/"))
+    def files(self, split: SplitName | None = None) -> list[str]:
+        """The paths of the files, or of those of a dataset's split."""
+        names = sorted(name for name in self.description["files"] if split is None or name.startswith(f"{split}/"))
+        return [storage.join(self.folder, name) for name in names]
 
     def schema(self) -> pa.Schema:
-        """The columns."""
-        name = next(name for split in self.splits for name in self.files(split))
-        with storage.open_input(storage.join(self.folder, name)) as file:
-            return pq.read_schema(file)
+        """The columns; none where there are no predictions."""
+        for path in self.files():
+            with storage.open_input(path) as file:
+                return pq.read_schema(file)
+        return pa.schema([])
 
-    def batches(
-        self, split: SplitName, names: Sequence[str], columns: Sequence[str]
-    ) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """The rows of some files of a split: the shard they are of, the number of the first of them, and they."""
-        for name in names:
-            matched = NUMBER.search(name)
-            shard, before = int(matched[1]) if matched else -1, 0
-            with storage.open_input(storage.join(self.folder, name)) as file:
-                for batch in pq.ParquetFile(file).iter_batches(BATCH, columns=list(columns)):
-                    yield shard, before, batch
-                    before += batch.num_rows
-
-    def some(self, split: SplitName, columns: Sequence[str], most: int, seed: int = 0) -> pa.Table:
+    def some(self, split: SplitName, columns: Sequence[str], most: int) -> pa.Table:
         """About `most` rows of a split at the most, chosen by chance, from at most MOST_FILES of its files."""
-        rng = np.random.default_rng(seed)
-        names = self.files(split)
-        chosen = [names[at] for at in sorted(rng.permutation(len(names))[:MOST_FILES])]
-        share = min(1.0, most / max(1, self.description["items"][split]) * len(names) / max(1, len(chosen)))
+        rng = np.random.default_rng(0)
+        paths = self.files(split)
+        chosen = [paths[at] for at in sorted(rng.permutation(len(paths))[:MOST_FILES])]
+        share = min(1.0, most / max(1, self.description["items"][split]) * len(paths) / max(1, len(chosen)))
         parts = [
             batch if share == 1 else batch.filter(pa.array(rng.random(batch.num_rows) < share))
-            for _, _, batch in self.batches(split, chosen, columns)
+            for batch in read_batches(chosen, columns)
         ]
         return pa.Table.from_batches(parts).combine_chunks()
 
     def extremes(
         self, split: SplitName, columns: Sequence[str], error: Callable[[pa.RecordBatch], np.ndarray], count: int,
         details: Sequence[str] = (),
-    ) -> tuple[list["Extreme"], list["Extreme"], np.ndarray]:  # fmt: skip
+    ) -> tuple[list[Extreme], list[Extreme], np.ndarray]:  # fmt: skip
         """The rows with the largest errors, the largest first, and with the smallest; and errors, some thousands.
 
         Args:
@@ -98,7 +79,7 @@ class Predictions:
         highest = np.empty(0, [("error", "f8"), ("shard", "i8"), ("number", "i8"), ("details", "f4", (len(details),))])
         lowest, sampled, rng = highest.copy(), np.empty(0), np.random.default_rng(0)
         share = min(1.0, 20_000 / max(1, self.description["items"][split]))
-        for shard, before, batch in self.batches(split, self.files(split), [*columns, *details]):
+        for shard, before, batch in _numbered(self.files(split), [*columns, *details]):
             errors = error(batch)
             rows = np.empty(len(errors), highest.dtype)
             rows["error"], rows["shard"], rows["number"] = errors, shard, before + np.arange(len(errors))
@@ -108,10 +89,20 @@ class Predictions:
             lowest = np.sort(np.concatenate([lowest, rows]), order="error")[:count]
             sampled = np.concatenate([sampled, rows["error"][rng.random(len(rows)) < share]])
         worst, best = (
-            [(float(row["error"]), Place(split, int(row["shard"]), int(row["number"])), row["details"]) for row in rows]
+            [(float(row["error"]), (int(row["shard"]), int(row["number"])), row["details"]) for row in rows]
             for rows in (highest[::-1], lowest)
         )
         return worst, best, sampled
+
+
+def _numbered(paths: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """The rows of some files, of each a shard: its number, that of the first of the rows, and they."""
+    for path in paths:
+        matched = NUMBER.search(path)
+        shard, before = int(matched[1]) if matched else -1, 0
+        for batch in read_batches([path], columns):
+            yield shard, before, batch
+            before += batch.num_rows
 
 
 def matrix(batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> np.ndarray:
@@ -120,13 +111,14 @@ def matrix(batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> np.ndarr
     return np.stack(parts, axis=1) if parts else np.empty((batch.num_rows, 0))
 
 
-def lists(batch: pa.RecordBatch | pa.Table, column: str) -> np.ndarray:
-    """A column of lists of one length, float64 `[rows, n]`."""
+def numbers_of(batch: pa.RecordBatch | pa.Table, column: str) -> np.ndarray:
+    """A column of numbers, or of lists of n numbers, float64 `[rows, n]`."""
     values = batch.column(column)
+    if not pa.types.is_nested(values.type):
+        return matrix(batch, [column])
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     return _float(values.flatten()).reshape(len(values), -1)
 
 
 def _float(column: pa.Array) -> np.ndarray:
-    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy(),
-                      np.float64)  # fmt: skip
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)

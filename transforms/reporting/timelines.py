@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from beamfeed.contract import storage
 from beamfeed.transforms.reporting.figures import COLORS, MARKED, QUIET, draw
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
+from beamfeed.transforms.scoring.spool import read_batches
 
 ASSETS = 8
 POINTS = 600  # of a line
 GAP, PARTS = 10, 40  # a pause is as many steps from row to row, and no less than such a part of the whole
 INTERVALS = 25
-BATCH = 65_536
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,10 @@ class Scores:
         for name in self.description["files"]:
             if not name.startswith("rows/"):
                 continue
-            with storage.open_input(storage.join(self.folder, name)) as file:
-                for batch in pq.ParquetFile(file).iter_batches(BATCH, columns=["asset", "time", "score"]):
-                    for asset in pc.unique(batch.column("asset").filter(pc.is_in(batch.column("asset"), named))):
-                        own = batch.filter(pc.equal(batch.column("asset"), asset))
-                        lines[asset.as_py()].add(
-                            _numbers(own.column("time")), own.column("score").to_numpy(zero_copy_only=False)
-                        )
+            for batch in read_batches([storage.join(self.folder, name)], ["asset", "time", "score"]):
+                for asset in pc.unique(batch["asset"].filter(pc.is_in(batch["asset"], named))):
+                    own = batch.filter(pc.equal(batch["asset"], asset))
+                    lines[asset.as_py()].add(_numbers(own["time"]), own["score"].to_numpy(zero_copy_only=False))
         return {asset: line for asset, line in lines.items() if line.rows}
 
 
@@ -104,21 +101,11 @@ def timelines(scores: Scores) -> Chapter:
     if not len(table):
         return section
     oddest = list(dict.fromkeys(table["asset"].to_pylist()))[:ASSETS]
-    rows: list[tuple[object, ...]] = [
-        (
-            interval["asset"],
-            when(interval["begin"]),
-            when(interval["end"]),
-            interval["rows"],
-            interval["peak"],
-            interval["by"],
-            interval["columns"],
-        )
-        for interval in table.slice(0, INTERVALS).to_pylist()
-    ]
-    head: tuple[str, ...] = ("asset", "begin", "end", "rows", "peak", "by", "columns whose errors rose most")
-    if not any(row[-1] for row in rows):  # of many columns none is told
-        head, rows = head[:-1], [row[:-1] for row in rows]
+    names = ["asset", "begin", "end", "rows", "peak", "by"]
+    if any(table["columns"][:INTERVALS].to_pylist()):  # of many columns none is told
+        names.append("columns")
+    rows = [[when(interval[name]) for name in names] for interval in table.slice(0, INTERVALS).to_pylist()]
+    head = ["columns whose errors rose most" if name == "columns" else name for name in names]
     more = f"The {INTERVALS} most unusual intervals" if len(table) > INTERVALS else "Flagged intervals"
     section.parts.append(Table(head, rows, more))
     pictures = []

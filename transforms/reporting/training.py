@@ -6,6 +6,7 @@ from typing import Any
 
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Review
+from beamfeed.contract.text import counted
 from beamfeed.transforms.reporting import page
 from beamfeed.transforms.reporting.figures import COLORS, LINES, MARKED, QUIET, draw
 from beamfeed.transforms.reporting.page import Chapter, Items, Picture, Pictures, Table, Words
@@ -50,7 +51,7 @@ def overview(run: Run) -> page.Facts:
             *((f"{of} {plain(name)}", "-" if value is None else page.number(value), "")
               for name, value in list(metrics.items())[:4]),
             ("epochs", f"{result.epochs:,}", f"{result.steps:,} steps" + ", stopped early" * result.stopped_early),
-            ("took", f"{result.seconds:,.1f} s", f"{result.workers} worker{'s' * (result.workers > 1)}"),
+            ("took", f"{result.seconds:,.1f} s", counted(result.workers, "worker")),
         ]
     )  # fmt: skip
 
@@ -68,14 +69,13 @@ def training(run: Run) -> Chapter:
     section.parts.append(curves(run))
     for split, review in run.review.splits.items() if run.review else ():
         names = list(review.model)
-        reached = {"linear floor": run.floor} if run.floor else {}
         rows: list[tuple[object, ...]] = [("the model", *(review.model[name] for name in names))]
         guesses = sorted(review.guesses.items(), key=lambda item: item[1].get(LOSS) or float("inf"))
         rows += [(name, *(measured.get(key) for key in names)) for name, measured in guesses]
-        for name, floor in reached.items():
-            measured = {LOSS: floor.test_loss, **floor.test_metrics} if split == "test" else (
-                {LOSS: floor.best_loss, **floor.metrics} if split == floor.best_split else {})  # fmt: skip
-            rows += [(name, *(measured.get(key) for key in names))] if measured else []
+        floor = run.floor
+        if floor is not None and split in ("test", floor.best_split):
+            measured = {LOSS: floor.test_loss, **floor.test_metrics} if split == "test" else _of_best(floor)
+            rows.append(("linear floor", *(measured.get(key) for key in names)))
         of = "" if review.windows == review.of else f" of {review.of:,}"
         head = (f"{review.windows:,}{of} windows", *map(plain, names))
         section.parts.append(Table(head, rows, f"The model beside what costs nothing, on {split}"))
@@ -85,6 +85,10 @@ def training(run: Run) -> Chapter:
             of_all = f"Assets with the largest loss on {split}, of {review.assets:,}"
             section.parts.append(Table(("asset", "windows", "mean loss", "worst window"), worst, of_all))
     return section
+
+
+def _of_best(result: TrainResult) -> dict[str, float | None]:
+    return {LOSS: result.best_loss, **result.metrics}
 
 
 def curves(run: Run) -> Pictures:
@@ -102,7 +106,7 @@ def curves(run: Run) -> Pictures:
 def _curve(run: Run, name: str, lines: Sequence[Mapping[str, Any]]) -> Picture:
     over = "epoch" if len({line["epoch"] for line in lines}) == len(lines) else "step"
     thin = lines[:: max(1, len(lines) // MOST_POINTS)]
-    reached = {} if run.floor is None else {LOSS: run.floor.best_loss, **run.floor.metrics}
+    reached = {} if run.floor is None else _of_best(run.floor)
 
     def how(axes: Any) -> None:
         for key, split in ((name, "train"), (f"eval_{name}", "eval")):

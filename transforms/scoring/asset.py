@@ -26,12 +26,6 @@ class Windows:
     until: np.ndarray
     measures: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def some(self, part: slice) -> "Windows":
-        return Windows(self.start[part], self.time[part], self.until[part], self.measures[part])
-
 
 @dataclass(frozen=True)
 class ScoredRows:
@@ -72,12 +66,12 @@ def score_rows(windows: Windows, tails: Sequence[Tail], length: int, how: How, s
       smooth: rows whose mean a row gets.
     """
     for run in runs_of(windows.start, length):
-        some = windows.some(run)
-        rarities = np.stack([tail.rarity(some.measures[:, part]) for part, tail in enumerate(tails)], axis=1)
+        start, measures = windows.start[run], windows.measures[run]
+        rarities = np.stack([tail.rarity(measures[:, part]) for part, tail in enumerate(tails)], axis=1)
         largest = np.nanmax(rarities, axis=1, keepdims=True)
-        values = smoothed(rows_of_run(some.start, length, np.concatenate([largest, rarities], axis=1), how), smooth)
-        position = np.concatenate([some.start, some.start + length - 1])
-        times = np.concatenate([some.time, some.until])
+        values = smoothed(rows_of_run(start, length, np.concatenate([largest, rarities], axis=1), how), smooth)
+        position = np.concatenate([start, start + length - 1])
+        times = np.concatenate([windows.time[run], windows.until[run]])
         order = np.argsort(position, kind="stable")
-        rows = some.start[0] + np.arange(len(values))
-        yield ScoredRows(int(some.start[0]), np.interp(rows, position[order], times[order]), values)
+        rows = start[0] + np.arange(len(values))
+        yield ScoredRows(int(start[0]), np.interp(rows, position[order], times[order]), values)

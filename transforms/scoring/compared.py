@@ -1,14 +1,20 @@
-"""What comparing two sides gives, as a table: a row for each column, the largest drift first."""
+"""A comparison: parts of a side -> what is found in each -> in all -> a table, the largest drift first."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 
-from beamfeed.transforms.scoring.drift import Drift, Side, compare, with_missing
-from beamfeed.transforms.scoring.sides import SideSummary
-from beamfeed.transforms.scoring.stored import RawCounts
+from beamfeed.transforms.beam_driver import AddUp
+from beamfeed.transforms.export.parquet import KEY, write_batches
+from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.scoring import sides
+from beamfeed.transforms.scoring.drift import Drift, RawCounts, Side, compare, with_missing
+from beamfeed.transforms.scoring.sides import Part, SideSummary, nothing
 
 MOST_VALUES = 20  # of those that one side alone has
 _NEAR = 1e-5  # of a range: by so much an end of it may be off
@@ -34,6 +40,19 @@ SCHEMA = pa.schema(
 )
 
 
+def summarize(label: str, parts: beam.PCollection, side: sides.Side) -> beam.PCollection:
+    """PCollection of parts of a side -> PCollection of one SideSummary."""
+    found = parts | f"FindIn{label}" >> beam.Map(side.read)
+    return found | f"AddUp{label}" >> beam.CombineGlobally(AddUp(nothing(side)))
+
+
+def summarize_parts(
+    pipeline: beam.Pipeline, label: str, parts: Sequence[Part], side: sides.Side
+) -> tuple[beam.PCollection, None]:
+    """PCollection of one SideSummary of all parts; and None, as none of their rows are set aside."""
+    return summarize(label, pipeline | label >> beam.Create(parts, reshuffle=True), side), None
+
+
 def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts]]) -> list[Drift]:
     """The drift of all columns that both have.
 
@@ -47,7 +66,7 @@ def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Ma
         for drift in compare(before, now):
             counts = [side.get(drift.name) for side in raw]
             if drift.name in before.columns.numbers and counts[0] is not None and counts[1] is not None:
-                drift = with_missing(drift, (counts[0].rows, counts[1].rows), (counts[0].missing, counts[1].missing))
+                drift = with_missing(drift, (counts[0], counts[1]))
             drifts.append(drift)
     return drifts
 
@@ -62,15 +81,12 @@ def _pairs(reference: SideSummary, current: SideSummary) -> Iterator[tuple[Any, 
 
 
 def raw_counts_of(summary: SideSummary) -> dict[str, RawCounts]:
-    """By column the rows of new files with their missing values."""
+    """By column the rows of new files, and how many lack a value; nothing of another side."""
     moments = summary.raw
     if moments is None:
         return {}
     names = summary.summaries[0].columns.numbers
-    return {
-        name: RawCounts(moments.rows, moments.rows - moments.count[at], moments.low[at], moments.high[at])
-        for at, name in enumerate(names)
-    }
+    return {name: (moments.rows, moments.rows - moments.count[at]) for at, name in enumerate(names)}
 
 
 def changes(drift: Drift) -> list[str]:
@@ -86,9 +102,8 @@ def changes(drift: Drift) -> list[str]:
     if not math.isnan(reference.mean) and not math.isnan(current.mean):
         step = reference.std or abs(reference.mean) or 1.0
         if abs(current.mean - reference.mean) >= 0.1 * step:
-            deviations = (
-                f" ({(current.mean - reference.mean) / reference.std:+.2g} deviations)" if reference.std else ""
-            )
+            moved = (current.mean - reference.mean) / reference.std if reference.std else 0.0
+            deviations = f" ({moved:+.2g} deviations)" if reference.std else ""
             lines.append(f"mean {_figure(reference.mean, step)} -> {_figure(current.mean, step)}{deviations}")
         if reference.std and not 0.8 <= current.std / reference.std <= 1.25:
             lines.append(f"deviation {reference.std:.3g} -> {current.std:.3g}")
@@ -97,10 +112,8 @@ def changes(drift: Drift) -> list[str]:
     lines += _of_values(drift)
     span = max(reference.high - reference.low, abs(reference.high), abs(reference.low))
     if current.low < reference.low - _NEAR * span or current.high > reference.high + _NEAR * span:
-        ends = (
-            0.0 if abs(end) < _NEAR * span else end
-            for end in (reference.low, reference.high, current.low, current.high)
-        )
+        every = (reference.low, reference.high, current.low, current.high)
+        ends = (0.0 if abs(end) < _NEAR * span else end for end in every)
         lines.append("range {:.4g}..{:.4g} -> {:.4g}..{:.4g}".format(*ends))
     return lines
 
@@ -133,7 +146,9 @@ def table_of(drifts: Sequence[Drift], threshold: float, alone: Sequence[tuple[st
       threshold: from which on one drifts.
       alone: columns on one side, and on which.
     """
-    ordered = sorted(drifts, key=lambda drift: (not drift.over(threshold), -_sortable(drift.psi), drift.name))
+    ordered = sorted(
+        drifts, key=lambda drift: (not drift.over(threshold), -np.nan_to_num(drift.psi, nan=-1.0), drift.name)
+    )
     rows = [
         {
             "column": drift.name,
@@ -163,5 +178,23 @@ def _known(value: float) -> float | None:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _sortable(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
+def finish(
+    _: None, reference: SideSummary, current: SideSummary, raw: Sequence[Mapping[str, RawCounts]],
+    threshold: float, alone: Sequence[tuple[str, str]], out: str, fleet: Fleet | None = None,
+) -> None:  # fmt: skip
+    """Writes the table of the comparison.
+
+    Args:
+      reference: what was, and
+      current: what is.
+      raw: of both, see `compare_sides`; of new files it is counted with them.
+      threshold: from which on a column drifts.
+      alone: columns that one side has alone, and which.
+      out: the file, local or gs://.
+      fleet: what was set aside of new files.
+    """
+    counted = [{**counts, **raw_counts_of(summary)} for counts, summary in zip(raw, (reference, current), strict=True)]
+    table = table_of(compare_sides(reference, current, counted), threshold, alone)
+    aside = {} if fleet is None else {"file": fleet.counts.rejected_files, "row": fleet.counts.rejected_rows}
+    table = table.replace_schema_metadata({KEY: json.dumps(aside).encode()})
+    write_batches(out, table.schema, table.to_batches())

@@ -47,17 +47,15 @@ class AssetDeals:
           one: of one side, float32 `[n, 2]`: of each row a number of its asset, and its position there.
           other: likewise.
         """
-        names, units = zip(*(np.unique(_runs(places), return_inverse=True) for places in (one, other)), strict=True)
+        runs = (np.unique(_runs(places), return_inverse=True, return_counts=True) for places in (one, other))
+        names, units, sizes = zip(*runs, strict=True)
         assets = [name // _MOST_RUNS for name in names]
         shared = np.intersect1d(assets[0], assets[1])
         strata = np.concatenate([np.where(np.isin(side, shared), side, -1) for side in assets])
         strata = np.unique(strata, return_inverse=True)[1]
         side = np.repeat([0, 1], [len(some) for some in names])
-        rows = np.concatenate(
-            [np.bincount(of_rows, minlength=len(name)) for of_rows, name in zip(units, names, strict=True)]
-        )
         sums, counts = np.zeros((2, strata.max(initial=-1) + 1)), np.zeros((2, strata.max(initial=-1) + 1))
-        np.add.at(sums, (side, strata), rows)
+        np.add.at(sums, (side, strata), np.concatenate(sizes))
         np.add.at(counts, (side, strata), 1)
         mean = sums / np.maximum(1, counts)
         factors = mean[:, strata] / np.maximum(1e-9, mean[side, strata])

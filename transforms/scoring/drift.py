@@ -22,6 +22,7 @@ from beamfeed.contract.options import DRIFT as THRESHOLD
 from beamfeed.transforms.scoring.deals import AssetDeals, deal_rows
 from beamfeed.transforms.scoring.summary import OTHER, TOGETHER, Summary, codes_of
 
+RawCounts = tuple[int, int]  # of a column, rows as files had them, and of these those without a value
 BINS = 10
 ATOM = 0.05  # a value that so many rows have is a bin of its own
 FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
@@ -134,10 +135,18 @@ def _tolerance(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
 
 def compare(reference: Summary, current: Summary) -> list[Drift]:
     """The drift of each column that both have, in the order of the reference."""
+    sides = (reference, current)
     both = [name for name in reference.columns.names if name in current.columns.names]
-    kinds = {name: (_kind(reference, name), _kind(current, name)) for name in both}
-    same = [name for name in both if len({*kinds[name]}) == 1]
-    drifts = {name: _of_kinds(name, reference, current, kinds[name]) for name in both if name not in same}
+    same: list[str] = []
+    drifts: dict[str, Drift] = {}
+    for name in both:
+        before, now = ("numbers" if name in side.columns.numbers else "texts" for side in sides)
+        if before == now:
+            same.append(name)
+        else:
+            described = (_side(reference, name), _side(current, name))
+            nothing = (np.empty(0), (), np.empty((2, 0)))
+            drifts[name] = Drift(name, math.nan, math.nan, math.nan, *described, *nothing, kinds=(before, now))
 
     def group(name: str) -> tuple[int, int]:
         return reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER
@@ -147,38 +156,27 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     return [drifts[name] for name in both]
 
 
-def with_missing(drift: Drift, rows: tuple[int, int], missing: tuple[int, int]) -> Drift:
+def with_missing(drift: Drift, raw: Sequence[RawCounts]) -> Drift:
     """The drift of a column whose missing values were filled in, where it is known how many there were.
 
     It counts where they alone are more drift than the values.
 
     Args:
       drift: of the values.
-      rows: of both sides, as their files had them.
-      missing: of these, those without a value.
+      raw: of both sides.
     """
-    counts = np.array([[lacking, count - lacking] for count, lacking in zip(rows, missing, strict=True)], np.int64)
+    counts = np.array([[missing, rows - missing] for rows, missing in raw], np.int64)
     if not counts.sum(axis=1).all():
         return drift
-    sides = [
-        replace(side, missing=lacking / count)
-        for side, count, lacking in zip((drift.reference, drift.current), rows, missing, strict=True)
-    ]
-    result = replace(drift, reference=sides[0], current=sides[1])
+    reference, current = (
+        replace(side, missing=missing / rows)
+        for side, (rows, missing) in zip((drift.reference, drift.current), raw, strict=True)
+    )
+    result = replace(drift, reference=reference, current=current)
     alone = float(psi(counts))
     if math.isnan(drift.psi) or alone <= drift.psi:
         return result
     return replace(result, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
-
-
-def _kind(summary: Summary, name: str) -> str:
-    return "numbers" if name in summary.columns.numbers else "texts"
-
-
-def _of_kinds(name: str, reference: Summary, current: Summary, kinds: tuple[str, str]) -> Drift:
-    """That of a column with numbers on one side and texts on the other."""
-    sides = _side(reference, name), _side(current, name)
-    return Drift(name, math.nan, math.nan, math.nan, *sides, np.empty(0), (), np.empty((2, 0)), kinds=kinds)
 
 
 def _compare_group(names: Sequence[str], reference: Summary, current: Summary, columns: int) -> Iterator[Drift]:
@@ -191,39 +189,38 @@ def _compare_group(names: Sequence[str], reference: Summary, current: Summary, c
 
 
 def _compare(name: str, reference: Summary, current: Summary, columns: int, deals: AssetDeals | None) -> Drift:
-    one, other = (side.sampled(name)[0] for side in (reference, current))
-    is_number = name in reference.columns.numbers
-    edges = np.empty(0)
+    sides = (reference, current)
+    sampled = [side.sampled(name)[0] for side in sides]
+    edges, is_over = np.empty(0), False
     labels: tuple[str, ...] = ()
     new: tuple[tuple[str, float], ...] = ()
     gone: tuple[tuple[str, float], ...] = ()
-    if is_number:
-        edges = edges_of(one[~np.isnan(one)])
-        bins = len(edges) + 2
-        codes = [_binned(values, edges) for values in (one, other)]
-        exact = np.stack([np.bincount(part, minlength=bins) for part in codes])
+    if name in reference.columns.numbers:
+        known = [values[~np.isnan(values)] for values in sampled]
+        edges = edges_of(known[0])
+        codes = [_binned(values, edges) for values in sampled]
+        exact = np.stack([np.bincount(part, minlength=len(edges) + 2) for part in codes])
+        distance = ks_distance(*known)
     else:
-        counted = [_counts(side, name) for side in (reference, current)]
-        labels = _labels(*counted)
-        exact = np.stack(
-            [_exact(values, labels, side, name) for values, side in zip(counted, (reference, current), strict=True)]
-        )
-        order = codes_of(labels)
-        codes = [_placed(values, order) for values in (one, other)]
-        shares = [_shares(values, side, name) for values, side in zip(counted, (reference, current), strict=True)]
-        new, gone = _only(shares[1], shares[0]), _only(shares[0], shares[1])
-    before, now = _side(reference, name), _side(current, name)
-    both = exact / np.maximum(1, exact.sum(axis=1, keepdims=True))
-    if is_number:
-        distance = ks_distance(one[~np.isnan(one)], other[~np.isnan(other)])
-    else:
-        distance = float(np.abs(np.subtract(*both)).max())
-    compared = bool(reference.rows and current.rows) and (is_number or not _is_over(reference, current, name))
-    if not compared:
-        return Drift(name, math.nan, math.nan, math.nan, before, now, edges, labels, both)
+        counts = [side.counts[side.columns.texts.index(name)] for side in sides]
+        is_over = any(of_side.over for of_side in counts)
+        values = [dict(of_side.items()) for of_side in counts]
+        labels = _labels(*values)
+        exact = np.stack([_exact(of_side, labels, side, name) for of_side, side in zip(values, sides, strict=True)])
+        codes = [_placed(of_side, codes_of(labels)) for of_side in sampled]
+        new, gone = _only(values[1], values[0], current, reference), _only(values[0], values[1], reference, current)
+        distance = float(np.abs(np.subtract(*_shares(exact))).max())
+    shares, described = _shares(exact), (_side(reference, name), _side(current, name))
+    if is_over or not (reference.rows and current.rows):
+        return Drift(name, math.nan, math.nan, math.nan, *described, edges, labels, shares)
     dealt = deal_rows(exact) if deals is None else deals.counts(codes, exact.shape[1])
     index, noise = float(psi(exact)), _quantile(psi(dealt), FALSE_ALARMS / max(1, columns))
-    return Drift(name, index, noise, distance, before, now, edges, labels, both, new, gone)
+    return Drift(name, index, noise, distance, *described, edges, labels, shares, new, gone)
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    """Of rows in each bin, `[2, bins]`, their shares of the rows of their side."""
+    return np.asarray(counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))
 
 
 def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -238,14 +235,6 @@ def _placed(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
     known = order[by_code][at] == codes if len(order) else np.zeros(len(codes), bool)
     bins = np.where(known, by_code[at] if len(order) else 0, len(order))
     return np.where(np.isnan(codes), len(order) + 1, bins)
-
-
-def _counts(summary: Summary, name: str) -> dict[str, int]:
-    return dict(summary.counts[summary.columns.texts.index(name)].items())
-
-
-def _is_over(reference: Summary, current: Summary, name: str) -> bool:
-    return any(side.counts[side.columns.texts.index(name)].over for side in (reference, current))
 
 
 def _labels(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[str, ...]:
@@ -266,16 +255,14 @@ def _exact(counts: Mapping[str, int], labels: Sequence[str], summary: Summary, n
     return np.array([*of_labels, sum(counts.values()) - sum(of_labels), missing], np.int64)
 
 
-def _shares(counts: Mapping[str, int], summary: Summary, name: str) -> dict[str, float]:
-    """Of all rows, those with each value."""
-    return {value: count / max(1, summary.rows) for value, count in counts.items()}
-
-
-def _only(shares: Mapping[str, float], others: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    """Values that the other side has not, nor can have among its OTHER."""
-    least = others.get(OTHER, 0.0)
-    only = ((value, share) for value, share in shares.items() if value not in others and share > least)
-    return tuple(sorted((item for item in only if item[0] != OTHER), key=lambda item: (-item[1], item[0])))
+def _only(
+    counts: Mapping[str, int], others: Mapping[str, int], summary: Summary, other: Summary
+) -> tuple[tuple[str, float], ...]:
+    """Values that the other side has not, nor can have among its OTHER, and their shares of all rows; largest first."""
+    least = others.get(OTHER, 0) / max(1, other.rows)
+    shares = {value: count / max(1, summary.rows) for value, count in counts.items() if value not in {*others, OTHER}}
+    only = ((value, share) for value, share in shares.items() if share > least)
+    return tuple(sorted(only, key=lambda item: (-item[1], item[0])))
 
 
 def _side(summary: Summary, name: str) -> Side:

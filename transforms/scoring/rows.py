@@ -6,7 +6,6 @@ from typing import Literal
 import numpy as np
 
 How = Literal["mean", "max", "last"]
-HOWS: tuple[How, ...] = ("mean", "max", "last")
 
 
 def runs_of(start: np.ndarray, length: int) -> Iterator[slice]:

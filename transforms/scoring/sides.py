@@ -27,16 +27,7 @@ from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 from beamfeed.transforms.statistics.moments import Moments
 
 MOST_DIMENSIONS = 1024  # of a list are compared, such as a latent vector
-PLACES = (
-    "asset",
-    "start",
-    "time",
-    "until",
-    "file",
-    "row",
-    "row_",
-    "path",
-)  # columns that say whose predictions they are
+PLACES = ("asset", "start", "time", "until", "file", "row", "row_", "path")  # columns that say whose predictions
 Part = Any
 
 
@@ -91,7 +82,7 @@ class Fields:
     ):
         self._stored, self._restore = stored, restore
         self.fields = [field for field in stored.fields if field.per == per]
-        self.numbers = [name for field in self.fields if not self._is_text(field) for name in names_of(field)]
+        self.numbers = [name for field in self.fields if not self._is_text(field) for name in field.names]
         self.texts = [name for field in self.fields if self._is_text(field) for name in self._texts(field)]
 
     def columns(self, *, by_asset: bool) -> Columns:
@@ -102,7 +93,7 @@ class Fields:
         return bool(field.sizes or field.classes) or field.dtype == "bytes"
 
     def _texts(self, field: Field) -> list[str]:
-        return [name for name in names_of(field) if not field.sizes or name in self._stored.terms]
+        return [name for name in field.names if not field.sizes or name in self._stored.terms]
 
     def take(self, values: Mapping[str, Values], assets: pa.Array | None) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """Numbers float32 `[n, numbers]` and texts `[n]`.
@@ -132,13 +123,6 @@ class Fields:
         return np.concatenate(numbers, axis=1) if numbers else np.empty((rows, 0), np.float32), texts
 
 
-def names_of(field: Field) -> list[str]:
-    """The names of its numbers, or of its one text."""
-    if field.columns:
-        return field.columns
-    return [field.name] if field.width == 1 else [f"{field.name}[{at}]" for at in range(field.width)]
-
-
 @dataclass(frozen=True)
 class KeyNames:
     """The fields of a record that say where its rows are; None in a dataset without assets."""
@@ -152,11 +136,8 @@ class KeyNames:
         keys = [field for field in manifest.fields if field.role == "key" and field.per == "record"]
         if sum(field.time is not None for field in keys) != 2:
             return cls(None, None)
-        plain = [field for field in keys if field.time is None]
-        texts, numbers = (
-            [field.name for field in plain if (field.dtype == "bytes") == is_text] for is_text in (True, False)
-        )
-        return cls(texts[0], numbers[0]) if texts and numbers else cls(None, None)
+        by_kind = {field.dtype == "bytes": field.name for field in reversed(keys) if field.time is None}
+        return cls(by_kind[True], by_kind[False]) if len(by_kind) == 2 else cls(None, None)
 
 
 class DatasetSide:
@@ -186,11 +167,18 @@ class DatasetSide:
             for at, (per, group) in enumerate(self._groups.items()):
                 named, positions, once = places[per].of(block)
                 numbers, texts = group.take(block.values, named)
-                texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
-                summaries[at] = summaries[at].extend(
-                    numbers[once], texts, named.filter(pa.array(once)), positions[once]
-                )
+                summaries[at] = extended(summaries[at], numbers, texts, named, positions, once)
         return SideSummary(tuple(summaries))
+
+
+def extended(
+    summary: Summary, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray,
+    once: np.ndarray,
+) -> Summary:  # fmt: skip
+    """As `Summary.extend`, with those rows that count."""
+    kept = pa.array(once)
+    texts = {name: column.filter(kept) for name, column in texts.items()}
+    return summary.extend(numbers[once], texts, places.filter(kept), positions[once])
 
 
 class Places:
@@ -272,13 +260,9 @@ class FilesSide:
     """
 
     def __init__(
-        self,
-        source: Source[Any, Any, Any, Any, Any],
-        manifest: Manifest,
-        stored: Stored,
-        columns_of: Mapping[str, str],
-        clips: Mapping[str, float | None],
-    ):
+        self, source: Source[Any, Any, Any, Any, Any], manifest: Manifest, stored: Stored,
+        columns_of: Mapping[str, str], clips: Mapping[str, float | None],
+    ):  # fmt: skip
         self._source, self._windows, self._keys = source, manifest.windows, KeyNames.of(manifest)
         inputs = tuple(field for field in stored.fields if field.role == "input" and field.per == "row")
         clip = {
@@ -296,8 +280,8 @@ class FilesSide:
                 scale = stored.scales.get(field.name)
                 if scale is not None:
                     sizes = _sizes(field, clips)
-                    ends |= zip(names_of(field), scale.undo(np.stack([-sizes, sizes]), None).T, strict=True)
-                names = names_of(field)[: None if scale is None else scale.rows.shape[1]]
+                    ends |= zip(field.names, scale.undo(np.stack([-sizes, sizes]), None).T, strict=True)
+                names = field.names[: None if scale is None else scale.rows.shape[1]]
                 rows = [np.nan] * len(names) if scale is None or scale.fill is None else scale.fill.tolist()
                 fills |= dict(zip(names, rows, strict=True))
             plain = Columns(
@@ -321,8 +305,7 @@ class FilesSide:
                 for block in self._source.read_with(work, unchanged):
                     named, positions, once = places.of(block)
                     numbers, texts = self._take(block, named)
-                    texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
-                    summary = summary.extend(numbers[once], texts, named.filter(pa.array(once)), positions[once])
+                    summary = extended(summary, numbers, texts, named, positions, once)
             except BadInput as bad:
                 raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
             check_unchanged(piece.file for piece in work.unit.asset.pieces)
@@ -346,7 +329,7 @@ class FilesSide:
 
 def _sizes(field: Field, clips: Mapping[str, float | None]) -> np.ndarray:
     """Float32 `[columns]`, of scaled values the largest; infinite where they are not clipped."""
-    return np.array([clips.get(name) or np.inf for name in names_of(field)], np.float32)
+    return np.array([clips.get(name) or np.inf for name in field.names], np.float32)
 
 
 def _rows(values: Values, at: np.ndarray) -> Values:

@@ -13,11 +13,11 @@ from beamfeed.contract import storage
 BUCKET_ROWS = 500_000  # about, of a file
 
 
-def read_batches(paths: Iterable[str], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files, some at a time; of some columns, or all."""
+def read_batches(paths: Iterable[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files, some columns of them, some rows at a time."""
     for path in paths:
         with storage.open_input(path) as file:
-            yield from pq.ParquetFile(file).iter_batches(65_536, columns=None if columns is None else list(columns))
+            yield from pq.ParquetFile(file).iter_batches(65_536, columns=list(columns))
 
 
 class Spool:

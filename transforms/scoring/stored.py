@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,17 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.transforms.scoring.drift import RawCounts
 from beamfeed.transforms.scoring.summary import OTHER
+from beamfeed.transforms.sources.table.learned import vocabulary_file
 from beamfeed.transforms.statistics.marks import ASSETS, SAVED_MODEL
 from beamfeed.transforms.statistics.scaling import SCALE_FILE
 
 if TYPE_CHECKING:
     from beamfeed.transforms.scoring.graph import Graph
 
+Missing = TypeVar("Missing", str, None)
 MOST_PARTS = 64  # numbers of a field that are compared one by one; of more, such as pixels, none are
-_TERMS = "_terms.txt"  # ends the name of the file with the values of a category, in the transform graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,22 +93,6 @@ def _rows_by_asset(path: str) -> dict[bytes, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class RawCounts:
-    """Of a column, the training rows as files had them.
-
-    Attributes:
-      rows: in all.
-      missing: of these, without a value.
-      low, high: of those with a value.
-    """
-
-    rows: int
-    missing: int
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Stored:
     """How a dataset stores what is compared.
 
@@ -114,7 +100,7 @@ class Stored:
       fields: that are compared.
       scales: by field.
       terms: by column of categories: the value of each number; None of a missing one, OTHER of a rare one.
-      raw: by column.
+      raw: by column, of training rows.
       skipped: fields and columns that are not compared.
     """
 
@@ -129,7 +115,11 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
     """How the dataset at `output` stores its values. Loads TensorFlow, where the dataset has a transform graph."""
     layout = manifest.data_layout(output)
     features = _features(layout)
-    graph = _graph_of(layout)
+    graph = None
+    if storage.exists(layout.transform_fn + SAVED_MODEL):
+        from beamfeed.transforms.scoring.graph import Graph
+
+        graph = Graph(layout.transform_fn)
     fields, skipped = [], []
     terms: dict[str, tuple[str | None, ...]] = {}
     scales: dict[str, Scale] = {}
@@ -138,31 +128,26 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
             continue
         if not _is_plain(field):
             skipped.append(field.name)
-        elif field.sizes:
-            terms_of = {name: _terms(layout, name, size) for name, size in zip(field.columns, field.sizes, strict=True)}
-            terms |= {name: values for name, values in terms_of.items() if values}
-            skipped += [name for name, values in terms_of.items() if not values]
-            fields.append(field)
-        else:
-            fields.append(field)
-            if field.role == "input" and field.dtype == "float32" and graph is not None:
-                scale = _scale(layout, graph, field, features)
-                if scale is None:
-                    skipped.append(fields.pop().name)
+            continue
+        fields.append(field)
+        if field.sizes:
+            for name, size in zip(field.columns, field.sizes, strict=True):
+                if values := terms_of(layout, name, size, None, OTHER):
+                    terms[name] = values
                 else:
-                    scales[field.name] = scale
+                    skipped.append(name)
+        elif field.role == "input" and field.dtype == "float32" and graph is not None:
+            scale = _scale(layout, graph, field, features)
+            if scale is None:
+                skipped.append(fields.pop().name)
+            else:
+                scales[field.name] = scale
     raw = {
-        name: RawCounts(
-            entry["count"] + entry["missing"], entry["missing"], _number(entry, "min"), _number(entry, "max")
-        )
+        name: (entry["count"] + entry["missing"], entry["missing"])
         for name, entry in features.items()
         if {"count", "missing"} <= entry.keys()
     }
     return Stored(tuple(fields), scales, terms, raw, tuple(skipped))
-
-
-def _number(entry: Mapping[str, Any], key: str) -> float:
-    return np.nan if entry.get(key) is None else float(entry[key])
 
 
 def _is_plain(field: Field) -> bool:
@@ -182,15 +167,6 @@ def _features(layout: DataLayout) -> dict[str, Any]:
         return {}
 
 
-def _graph_of(layout: DataLayout) -> "Graph | None":
-    """The transform graph; None where the dataset has none."""
-    if not storage.exists(layout.transform_fn + SAVED_MODEL):
-        return None
-    from beamfeed.transforms.scoring.graph import Graph
-
-    return Graph(layout.transform_fn)
-
-
 def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[str, Any]) -> Scale | None:
     """How a field was scaled; None if that is not found.
 
@@ -203,14 +179,11 @@ def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[s
         return Scale(np.stack([-zero * divisor, divisor]).astype(np.float32), np.zeros(field.width, bool))
     names = [name for name in field.columns if "mean" in features.get(name, {})]
     count = len(names)
-    constants = [
-        constant
-        for constant in graph.constants
-        if constant.dtype == np.float32 and constant.shape in ((2, count), (3, count))
-    ]
-    if len(constants) != 1 or names != field.columns[:count]:
+    numbers = [constant for constant in graph.constants if constant.dtype == np.float32]
+    scales = [rows for rows in numbers if rows.shape in ((2, count), (3, count))]
+    if len(scales) != 1 or names != field.columns[:count]:
         return None
-    (rows,) = constants
+    (rows,) = scales
     flags = [constant for constant in graph.constants if constant.dtype == bool and constant.shape == (count,)]
     logs = flags[0] if flags else np.zeros(count, bool)
     path = layout.transform_fn + ASSETS + SCALE_FILE
@@ -218,13 +191,16 @@ def _scale(layout: DataLayout, graph: "Graph", field: Field, features: Mapping[s
     return Scale(rows[:2], logs, fill, path if storage.exists(path) else "")
 
 
-def _terms(layout: DataLayout, column: str, size: int) -> tuple[str | None, ...]:
-    """The value of each number of a category; none where it has no vocabulary."""
-    path = layout.transform_fn + ASSETS + column + _TERMS
+def terms_of(layout: DataLayout, column: str, size: int, missing: Missing, rare: str) -> tuple[str | Missing, ...]:
+    """The value of each number of a category, of which there are `size`; none where it has no vocabulary.
+
+    `missing` stands for no value, `rare` for those without a number of their own.
+    """
+    path = layout.transform_fn + ASSETS + vocabulary_file(column)
     if not storage.exists(path):
         return ()
     values = storage.read_bytes(path).decode(errors="replace").split("\n")[1:-1]  # the first line is no value
-    return (None, *[OTHER] * (size - 1 - len(values)), *values)
+    return (missing, *[rare] * (size - 1 - len(values)), *values)
 
 
 def labels_of(numbers: np.ndarray, values: Sequence[str | None]) -> pa.Array:

@@ -113,11 +113,9 @@ class Summary:
                 continue
             names = range(len(self.columns.names))[group]
             where = np.stack([(place[few] % _CODES).astype(np.float32), positions[few].astype(np.float32)])
-            parts = [where, numbers[few][:, [at for at in names if at < numbers.shape[1]]].T]
-            some = pa.array(few)
-            parts += [
-                codes_of(columns[at - numbers.shape[1]].take(some))[None] for at in names if at >= numbers.shape[1]
-            ]
+            some, width = pa.array(few), numbers.shape[1]
+            parts = [where, numbers[few][:, [at for at in names if at < width]].T]
+            parts += [codes_of(columns[at - width].take(some))[None] for at in names if at >= width]
             samples.append(sample + RowSample(hashes[few], np.concatenate(parts).T))
         return replace(
             self,

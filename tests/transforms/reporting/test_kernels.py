@@ -14,7 +14,7 @@ from beamfeed.transforms.reporting.errors import apart
 from beamfeed.transforms.reporting.features import Feature, values_of
 from beamfeed.transforms.reporting.latent import in_two
 from beamfeed.transforms.reporting.scales import known_line, line_of
-from beamfeed.transforms.reporting.tables import Place, Predictions
+from beamfeed.transforms.reporting.tables import Predictions
 from beamfeed.transforms.reporting.timelines import Line, Scores
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -132,8 +132,8 @@ def test_rows_with_the_largest_errors(tmp_path):
     )
     flat = sorted(((float(value), shard, number) for shard, values in errors.items()
                    for number, value in enumerate(values) if not np.isnan(value)), reverse=True)  # fmt: skip
-    assert [(error, place.shard, place.number) for error, place, _ in worst] == flat[:10]
-    assert [(error, place.shard, place.number) for error, place, _ in best] == flat[::-1][:10]
+    assert [(error, *place) for error, place, _ in worst] == flat[:10]
+    assert [(error, *place) for error, place, _ in best] == flat[::-1][:10]
     np.testing.assert_allclose([kept[0] * 2 for *_, kept in worst], [error for error, *_ in worst])
     assert len(seen) == 6000 - 3
     assert 300 < predictions.some("test", ["score"], 500).num_rows < 700
@@ -141,9 +141,9 @@ def test_rows_with_the_largest_errors(tmp_path):
 
 
 def test_windows_that_share_rows_are_shown_once():
-    rows = [(9.0 - at, Place("test", shard, number), np.empty(0))
+    rows = [(9.0 - at, (shard, number), np.empty(0))
             for at, (shard, number) in enumerate([(0, 5), (0, 6), (1, 6), (0, 9), (0, 15)])]  # fmt: skip
-    assert [(place.shard, place.number) for _, place, _ in apart(rows, 4)] == [(0, 5), (1, 6), (0, 9), (0, 15)]
+    assert [place for _, place, _ in apart(rows, 4)] == [(0, 5), (1, 6), (0, 9), (0, 15)]
 
 
 def test_scales():

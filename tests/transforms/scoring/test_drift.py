@@ -256,13 +256,13 @@ def test_a_column_of_another_kind_alarms() -> None:
 
 
 def test_memory_does_not_grow_with_columns() -> None:
-    """Of 1,000 assets a side, with as many columns as are sampled together and with three times as many."""
+    """Of 400 assets a side, with as many columns as are sampled together and with three times as many."""
     random, peaks = np.random.default_rng(10), []
-    names = pa.array([f"m{at}" for at in range(1000)])
+    names = pa.array([f"m{at}" for at in range(400)])
     for width in (60, 180):
         columns = Columns(tuple(f"x{at}" for at in range(width)), by_asset=True)
         sides = [
-            Summary.zero(columns).extend(random.normal(size=(1000, width)), {}, names, np.zeros(1000, np.int64))
+            Summary.zero(columns).extend(random.normal(size=(400, width)), {}, names, np.zeros(400, np.int64))
             for _ in range(2)
         ]
         tracemalloc.start()

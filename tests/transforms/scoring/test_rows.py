@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamfeed.transforms.scoring.rows import HOWS, rows_of_run, runs_of, smoothed
+from beamfeed.contract.options import ROW_SCORES
+from beamfeed.transforms.scoring.rows import rows_of_run, runs_of, smoothed
 
 
 def plain(start, length, values, how):
@@ -24,7 +25,7 @@ def plain(start, length, values, how):
     return np.array(rows)
 
 
-@given(st.integers(1, 9), st.lists(st.integers(1, 9), max_size=30), st.integers(0, 99), st.sampled_from(HOWS))
+@given(st.integers(1, 9), st.lists(st.integers(1, 9), max_size=30), st.integers(0, 99), st.sampled_from(ROW_SCORES))
 def test_rows(length, steps, seed, how):
     start = 5 + np.cumsum([0, *(min(step, length) for step in steps)])
     values = np.random.default_rng(seed).normal(size=(len(start), 2))
