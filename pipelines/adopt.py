@@ -153,7 +153,7 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
     from beamfeed.transforms.adopt.scan import image_sizes
     from beamfeed.transforms.suggest.adopted import job_text
 
-    folder = out if storage.is_remote(out) else os.path.abspath(out)
+    folder = storage.absolute(out)
     images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]
     shards = manifest.shard_paths(out, "train")
     sizes = {field.name: image_sizes(shards, field.in_records) for field in images}

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.contract.storage import is_remote
+from beamfeed.contract.storage import absolute
 
 NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
 AUTO = "auto"
@@ -28,7 +28,7 @@ def request_of(args: argparse.Namespace, known_as: str = "") -> dict[str, Any]:
     """
     folder = out = os.path.expanduser(args.folder)
     if args.out is not None and (out := os.path.expanduser(args.out)) != folder:
-        folder = folder if is_remote(folder) else os.path.abspath(folder)  # the manifest names it
+        folder = absolute(folder)  # the manifest names it
     roles = {"targets": args.target, "keys": args.key, "inputs": args.input, "weights": args.weight}
     used: dict[str, str] = {}
     for role, names in roles.items():
@@ -126,5 +126,5 @@ def _name(named: str | None, known_as: str, folder: str) -> str:
         if NAMES.search(named) or not named[:1].isalnum():
             raise UserError(f"--name {named}: must be letters, digits, _ . and -, with a letter or a digit first")
         return named
-    derived = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
+    derived = known_as or os.path.basename(absolute(folder).rstrip("/"))
     return NAMES.sub("_", derived).lstrip("_.-") or "adopted"

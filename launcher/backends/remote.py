@@ -3,9 +3,11 @@
 import hashlib
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -15,6 +17,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 POLL_SECONDS = 2.0
@@ -47,6 +51,72 @@ LabelKey = Annotated[
     InWords("at most 63 small letters, digits, _ and -, a letter first"),
 ]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), InWords("the name of a variable, such as TZ")]
+
+
+class Unreachable(Exception):
+    """What runs stages elsewhere did not answer; the next time it may."""
+
+
+@contextmanager
+def answered(whose: str, then: str = "") -> Iterator[None]:
+    """What is asked in the block is asked once.
+
+    Args:
+      whose: what may not answer, as the message begins.
+      then: how the message ends.
+
+    Raises:
+      UserError: in the place of Unreachable.
+    """
+    try:
+        yield
+    except Unreachable as error:
+        raise UserError(f"{whose} does not answer: {error}{then}") from None
+
+
+def is_temporary(status: int) -> bool:
+    """Whether a service that answers with this status of HTTP may answer otherwise the next time."""
+    return status in (408, 429) or status >= 500
+
+
+def state_words(state: str) -> str:
+    """A state of Google's services as a person says it: running, cancelled."""
+    return state.removeprefix("JOB_STATE_").lower()
+
+
+class RemoteRun(Submission):
+    """Work that outlives its launcher.
+
+    Args:
+      stage: what it makes.
+      display: shows it.
+    """
+
+    goes_on = True
+
+    def __init__(self, stage: Stage, display: Display | None = None):
+        self._stage, self._display = stage, display or Lines()
+
+    def leave(self) -> None:
+        self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
+
+    def _say(self, line: str) -> None:
+        print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def check_same_work(stage: Stage, title: str, is_same: bool) -> None:
+    """Raises UserError where what works in the folder of a stage, called `title`, is not to be followed."""
+    if stage.starts_anew or not is_same:
+        raise UserError(
+            f"{stage.output}: {title} is writing there with other input, settings or options; "
+            "wait for it, choose another folder, or stop it with `beamfeed cancel`"
+        )
+
+
+def node_resources(stage: Stage, section: Any) -> Mapping[str, float]:
+    """See `Backend.resources`: what a section with `cpus` and `gpus` of a node asks for."""
+    cores = 1 if stage.name == PREPROCESS else section.cpus or 1
+    return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
 
 
 class Patience:
@@ -100,11 +170,6 @@ def option(command: Sequence[str], name: str) -> str | None:
         elif flag == f"--{name}" and at + 1 < len(command):
             value = command[at + 1]
     return value
-
-
-def place_of(stage: Stage) -> str:
-    """The folder that a stage writes to, the same however it is written."""
-    return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
 
 
 def job_name(output: str, longest: int = LONGEST_NAME, where: str = "") -> str:

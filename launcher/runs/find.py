@@ -41,7 +41,7 @@ def remember(layout: RecordLayout) -> None:
         if os.path.exists(path) and os.path.getsize(path) > MOST:
             os.replace(path, f"{path}.old")
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"id": layout.id, "place": _absolute(layout.place)}) + "\n")
+            file.write(json.dumps({"id": layout.id, "place": storage.absolute(layout.place)}) + "\n")
 
 
 def known_layouts() -> list[RecordLayout]:
@@ -63,7 +63,7 @@ def places_of(job: Job) -> list[str]:
 
 def runs_in(places: Iterable[str]) -> Iterator[Run]:
     """The runs that are recorded in these folders, the newest first."""
-    layouts = [layout for place in places for layout in list_layouts(_absolute(place))]
+    layouts = [layout for place in places for layout in list_layouts(storage.absolute(place))]
     return _read(sorted(layouts, key=lambda layout: layout.id, reverse=True))
 
 
@@ -116,7 +116,7 @@ def find_run(named: str) -> Run:
             (candidate for candidate in runs if candidate.record.state() == "running"), runs[0] if runs else None
         )
     elif folder:
-        run = next(_read([RecordLayout(_absolute(folder), last)]), None)
+        run = next(_read([RecordLayout(storage.absolute(folder), last)]), None)
     else:
         run = next(_read(layout for layout in known_layouts() if layout.id == last), None)
     if run is None:
@@ -128,7 +128,3 @@ def _read(layouts: Iterable[RecordLayout]) -> Iterator[Run]:
     for layout in layouts:
         if (record := read_record(layout)) is not None:
             yield Run(layout, record)
-
-
-def _absolute(place: str) -> str:
-    return place if storage.is_remote(place) else os.path.abspath(place)

@@ -63,7 +63,6 @@ class StageRecord(_Part):
             logs=self.logs,
             complete=False,
             reason=self.reason,
-            reports_progress=True,
             restarts=self.restarts,
             output=self.output,
             fingerprint=self.fingerprint,

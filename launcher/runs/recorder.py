@@ -153,7 +153,7 @@ def _new(plan: Plan) -> RunRecord:
     return RunRecord(
         id=new_id(),
         job=plan.job.name,
-        job_path=printable(plan.job_path if storage.is_remote(plan.job_path) else os.path.abspath(plan.job_path)),
+        job_path=printable(storage.absolute(plan.job_path)),
         folder=printable(os.getcwd()),
         overrides=list(map(printable, plan.overrides)),
         max_assets=plan.max_assets,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract.errors import UserError, first_line
+from beamfeed.launcher.backends.remote import Unreachable, is_temporary
 from beamfeed.launcher.backends.vertex.request import WORK
 
 TIMEOUT_SECONDS = 60.0
-TEMPORARY = (408, 429)  # and whatever is the server's fault
 DONE = "JOB_STATE_SUCCEEDED"
 ENDED = (DONE, "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED", "JOB_STATE_PARTIALLY_SUCCEEDED")
 ADVICE = {
@@ -19,10 +19,6 @@ ADVICE = {
     403: "; the account needs roles/aiplatform.user, and the Vertex AI API must be enabled in the project",
     404: "; look at launch.train.vertex.project and region",
 }
-
-
-class Unreachable(Exception):
-    """The service did not answer; the next time it may."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,6 @@ class VertexJob:
     def id(self) -> str:
         """The last part of its name."""
         return self.name.rpartition("/")[2]
-
-    @property
-    def words(self) -> str:
-        """Its state as a person says it: running, cancelled."""
-        return self.state.removeprefix("JOB_STATE_").lower()
 
 
 class VertexService:
@@ -111,7 +102,7 @@ class VertexService:
             code = int(error.code or 500)
             message = re.sub(r"^[A-Z]+ https?://\S+: ", "", str(error.message))  # the client names its request
             reason = f"{code} {' '.join(message.split())[:300]}"
-            if code in TEMPORARY or code >= 500:
+            if is_temporary(code):
                 raise Unreachable(reason) from None
             raise UserError(f"Vertex AI in {self._parent}: {reason}{ADVICE.get(code, '')}") from None
         except (RetryError, RequestException, TransportError) as error:
