@@ -177,6 +177,14 @@ def load_for_plan(
     return load_job(job_path, every, sourced=sourced), every
 
 
+def load_training(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, Train, list[str]]:
+    """As `load_for_plan`, of a job that trains, with its section `train`; it needs no source."""
+    job, every = load_for_plan(job_path, overrides, max_assets, sourced=False)
+    if job.train is None:
+        raise UserError(f"{job_path}: train: is missing, it must be a mapping, such as {Train.example}")
+    return job, job.train, every
+
+
 def smoke_test_overrides(job: Job, assets: int) -> list[str]:
     """Overrides for a run on a few assets, in folders of its own so that the real ones stay as they are."""
     overrides = [

@@ -56,6 +56,11 @@ def known_layouts() -> list[RecordLayout]:
     return [layouts[id_] for id_ in sorted(layouts)]
 
 
+def is_job_file(named: str) -> bool:
+    """Whether a command line names a job file, and not a folder or the id of a run."""
+    return named.endswith((".yaml", ".yml"))
+
+
 def places_of(job: Job) -> list[str]:
     """The folders in which the runs of a job are recorded."""
     return [job.output.path, *([job.train.workdir] if job.train else [])]
@@ -73,8 +78,7 @@ def find_runs(named: str) -> Iterator[Run]:
     Raises:
       UserError: if the job file is wrong.
     """
-    is_job = named.endswith((".yaml", ".yml"))
-    return runs_in(places_of(load_job(named, sourced=False)) if is_job else [named])
+    return runs_in(places_of(load_job(named, sourced=False)) if is_job_file(named) else [named])
 
 
 def known_runs() -> Iterator[Run]:

@@ -13,7 +13,6 @@ from beamfeed.contract.config.document import read_text
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.sweep import Sweep
-from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import emit_event
@@ -21,7 +20,7 @@ from beamfeed.contract.storage.lock import Use, hold
 from beamfeed.contract.text import counted, table
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, check_backends, load_training, make_plan
 from beamfeed.launcher.run import run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.sweep.picture import draw
@@ -91,14 +90,12 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
     Raises:
       UserError: for a mistake in the job.
     """
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
-    if job.train is None:
-        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
+    job, train, overrides = load_training(args.job, args.set, args.max_assets)
     if job.sweep is None:
         raise UserError(f"{args.job}: sweep: is missing, it must be a mapping, such as {Sweep.example}")
     if (backend := job.launch.train.backend) != "local":
         raise UserError(f"launch.train.backend: {backend}: trials run on this machine, where backend is local")
-    folder = args.out or job.train.workdir.rstrip("/") + "-sweep"
+    folder = args.out or train.workdir.rstrip("/") + "-sweep"
     if storage.is_remote(folder):
         raise UserError(f"--out: {folder}: a sweep needs a folder on a disk of this machine")
     check_backends(job, (TRAIN,))
