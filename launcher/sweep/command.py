@@ -3,8 +3,8 @@
 import argparse
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from beamfeed.launcher.sweep.study import (
     JOURNAL,
     STARTUP,
     current_trials,
-    memory_study,
+    make_study,
     next_trial,
     open_study,
     planned_trials,
@@ -66,7 +66,8 @@ def sweep(args: argparse.Namespace) -> int:
         _tell_plan(args, plan, search)
         return 0
     with choose(args.quiet, args.json) as display:
-        if code := _prepare(plan, display):
+        code, _ = run_plan(plan, display)  # the dataset, unless it is there
+        if code:
             return code
         with hold(storage.join(search.folder, LOCK), use=SWEEPING):
             if args.restart:
@@ -110,15 +111,6 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
     return make_plan(args.job, overrides, (PREPROCESS,)), search
 
 
-def _prepare(plan: Plan, display: Display) -> int:
-    """Writes the dataset, unless it is there; returns the exit code."""
-    if any(not stage.complete for stage in plan.stages):
-        return run_plan(plan, display)[0]
-    for stage in plan.stages:
-        display.skipped(stage.name, stage.reason)
-    return 0
-
-
 def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", display: Display) -> Leaderboard:
     def ended() -> None:
         write_results(search, read_leaderboard(search, study))
@@ -127,12 +119,15 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
         display.say(
             f"the space has {counted(points, 'point')}; sampler: grid would try each once, this one may try some again"
         )
-    with _pictured(search, study):
-        try:
-            run_trials(search, study, _teller(args, search, display), ended)
-        except KeyboardInterrupt:
-            done = sum(trial.state.is_finished() for trial in current_trials(study))
-            raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
+    try:
+        run_trials(search, study, _teller(args, search, display), ended)
+    except KeyboardInterrupt:
+        done = sum(trial.state.is_finished() for trial in current_trials(study))
+        raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
+    finally:  # however that comes
+        board = read_leaderboard(search, study)
+        if any(place.value is not None for place in board.places):
+            storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
     ended()
     return read_leaderboard(search, study)
 
@@ -142,17 +137,6 @@ def _points(search: Search) -> int | None:
     if any(dimension.range is not None and dimension.range.step is None for dimension in search.dimensions):
         return None
     return grid_size(search.dimensions)
-
-
-@contextmanager
-def _pictured(search: Search, study: "optuna.Study") -> Iterator[None]:
-    """Draws the trials at the end, however that comes."""
-    try:
-        yield
-    finally:
-        board = read_leaderboard(search, study)
-        if any(place.value is not None for place in board.places):
-            storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
 
 
 def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
@@ -207,7 +191,7 @@ def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
     """What would be done: what the trials share, and the first of them, as far as they do not depend on others."""
     section = search.sweep
     known = search.trials if section.sampler != "tpe" else min(search.trials, STARTUP)
-    study = memory_study(search.job, section)
+    study = make_study(search.job, section)
     trials = [search.values(next_trial(study, section, search.dimensions)) for _ in range(known)]
     stage = next(iter(plan.stages), None)
     complete = stage is None or stage.complete
