@@ -126,7 +126,6 @@ PREPROCESS = Program(
     f"Writes the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",
     "--job job.yaml --direct_num_workers=4",
     _PREPROCESSED,
-    (),
     usage=_BEAM_USAGE,
 )
 _CLOUD = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
@@ -135,7 +134,6 @@ SUBMIT = Program(
     f"Submits preprocessing to Dataflow. {_BEAM.format(_CLOUD)}",
     f"--job job.yaml {_CLOUD}",
     _PREPROCESSED,
-    (),
     usage=_BEAM_USAGE,
 )
 
@@ -167,14 +165,12 @@ FIND_RATE = Program(
         option("--steps", type=partial(at_least, lowest=LEAST_RATES), default=RATES, help=f"at most ({RATES})"),
         JSON,
     ),
-    (),
 )
 CHECKPOINTS = Program(
     "beamfeed.trainer.tools.list_checkpoints",
     "Lists the checkpoints that a training run can go back to (--from-step).",
     "out/model",
     (option("workdir", help="train.workdir of a job"), JSON),
-    (),
 )
 CHECK = Program(
     "beamfeed.pipelines.check",
@@ -249,7 +245,6 @@ ONE_BY_ONE = Program(
     "Trains the jobs that stdin names, a line of JSON each, one after another.",
     "scratch",
     (option("folder", metavar="DIR", help="where they read and write; removed when stdin ends"),),
-    (),
 )
 SCORE = Program(
     "beamfeed.pipelines.score",
@@ -328,7 +323,6 @@ COMPACT = Program(
     "Merges the small shards of a dataset that has grown. Options of Apache Beam may follow a lone --",
     "--job job.yaml",
     (_JOB_OPTION, SET, JSON),
-    (),
     before=BEFORE,
     beam="after --",
 )

@@ -38,14 +38,6 @@ from beamfeed.launcher.summary import summary, to_json
 HOW = ("replace", "refit", "restart", "from_step", "once", "profile_steps", "data")
 
 
-# What commands start that are programs of their own: they need Beam or TensorFlow, which take seconds to load.
-PROGRAMS = {
-    "init": options.INIT, "adopt": options.ADOPT, "check": options.CHECK, "inspect": options.INSPECT,
-    "profile": options.PROFILE, "compact": options.COMPACT, "export": options.EXPORT, "predict": options.PREDICT,
-    "train-each": options.TRAIN_EACH, "score": options.SCORE, "report": options.REPORT, "compare": options.COMPARE,
-}  # fmt: skip
-
-
 def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[str] = ()) -> Process:
     """The process of a program that gets these values, by the keys of its options."""
     command = (sys.executable, "-m", program.module, *program.arguments(values, beam_options))
@@ -53,8 +45,13 @@ def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[st
 
 
 def start_program(args: argparse.Namespace, **changed: Any) -> int:
-    """Runs the program of a command, with the options of the command, or what they are `changed` to."""
-    return run_together(args.command, [start(PROGRAMS[args.command], {**vars(args), **changed}, args.beam_options)])
+    """Runs the program of a command, with the options of the command, or what they are `changed` to.
+
+    In a fresh process: it needs Beam or TensorFlow, which take seconds to load.
+    """
+    program = COMMANDS[args.command].program
+    assert program is not None
+    return run_together(args.command, [start(program, {**vars(args), **changed}, args.beam_options)])
 
 
 def work_on_job(args: argparse.Namespace) -> int:
@@ -100,8 +97,8 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
         return 0
     for name in plan.job.after:
         named = {"job": plan.job_path, "set": list(plan.overrides), "dataset": plan.job.output.path}
-        code = run_together(name, [start(PROGRAMS[name], {**named, "json": args.json, "force": True})])
-        if code:
+        values = {**named, "json": args.json, "force": True}
+        if code := start_program(argparse.Namespace(command=name, beam_options=[], **values)):
             return code
     return 0
 

@@ -160,8 +160,7 @@ def make_plan(
 def check_backends(job: Job, names: Sequence[str]) -> None:
     """Raises UserError where what is to run a stage cannot."""
     for name in names:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        backends()[launch.backend].check(job, name)
+        backends()[getattr(job.launch, name).backend].check(job, name)
 
 
 def load_for_plan(
@@ -221,9 +220,7 @@ def preprocess_stage(
     """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
-        reason = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
-    else:
-        reason = why
+        why = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
     backend = job.launch.preprocess.backend
     return Stage(
         name=PREPROCESS,
@@ -232,7 +229,7 @@ def preprocess_stage(
         workers=1,  # the runner of the pipeline starts its own
         logs="",
         complete=complete is not None,
-        reason=reason,
+        reason=why,
         output=job.output.path,
         fingerprint=fingerprint,
         section=job.launch.preprocess.section(backend),

@@ -110,17 +110,24 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _training(layout: RunLayout, result: TrainResult, seconds: float | None, floor: TrainResult | None) -> str:
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
     stopped = ", stopped early" if result.stopped_early else ""
     took = f"{result.seconds:.1f} s, in an earlier run" if seconds is None else _duration(seconds)
+    of_floor = []
+    if floor is not None:  # what a linear model reaches on the same
+        of_floor = [
+            ("floor: best", _numbers(floor.best_loss, floor.metrics)),
+            ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
+        ]
     rows = [
         ("training run", layout.workdir),
         ("epochs", f"{result.epochs}{stopped}"),
         *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        (_best_label(result), _numbers(result.best_loss, result.metrics)),
+        (f"best {result.best_split} loss{epoch}", _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
-        *([] if floor is None else _floor(floor)),
+        *of_floor,
         *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
         ("train", took),
         ("model", layout.model),
@@ -128,20 +135,6 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
         ("report", layout.report),
     ]
     return _pairs(rows)
-
-
-def _best_label(result: TrainResult) -> str:
-    """`best eval loss (epoch 20)`."""
-    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
-    return f"best {result.best_split} loss{epoch}"
-
-
-def _floor(floor: TrainResult) -> list[tuple[str, str]]:
-    """What a linear model reaches on the same."""
-    return [
-        ("floor: best", _numbers(floor.best_loss, floor.metrics)),
-        ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
-    ]
 
 
 def _reviewed(layout: RunLayout, review: Review) -> list[str]:

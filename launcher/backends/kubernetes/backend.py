@@ -61,7 +61,7 @@ class KubernetesBackend(Backend):
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no kubectl, or pods would not see a path."""
-        section = (job.launch.preprocess if name == PREPROCESS else job.launch.train).section("kubernetes")
+        section = getattr(job.launch, name).section("kubernetes")
         Kubectl(section.context, section.namespace, name).check_installed()
         inputs = [(job.source.key_of(path), path) for path in job.source.patterns] if name == PREPROCESS else []
         packages = [("launch.preprocess.packages", path) for path in job.launch.preprocess.packages]
@@ -76,7 +76,7 @@ class KubernetesBackend(Backend):
                 )
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        section = (job.launch.preprocess if name == PREPROCESS else job.launch.train).section("kubernetes")
+        section = getattr(job.launch, name).section("kubernetes")
         program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
         parsed = vars(program.parse(arguments or ("--job", "")))
         beam_options = parsed.pop("beam_options")

@@ -52,8 +52,7 @@ class SlurmBackend(Backend):
         queue.check_installed()
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        python = (launch.section("slurm") or SlurmSection()).python or sys.executable
+        python = (getattr(job.launch, name).section("slurm") or SlurmSection()).python or sys.executable
         program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
         return (python, "-m", program.module, *arguments)
 
