@@ -5,6 +5,7 @@ A command has the options of its program. Loads nothing that takes time.
 
 import argparse
 from functools import partial
+from typing import Any
 
 from beamfeed.contract.arguments import (
     at_least,
@@ -44,6 +45,9 @@ RUN = option("run", metavar="RUN", help="the id of a run, the folder that it wri
 JSON = flag("--json", "write JSON for programs: one object per line on stdout")
 QUIET = flag("--quiet", "write only errors")
 
+_REPLACE = "replace the dataset of another job at output.path"
+_REFIT = "with output.grow: prepare all files again, with statistics of all of them"
+REPLACE, REFIT = flag("--replace", _REPLACE), flag("--refit", _REFIT)
 _JOB_OPTION = option("--job", required=True, **_JOB)
 _DATASET = option("dataset", metavar="DATASET", help="the folder that holds manifest.json, local or gs://")
 _FOR_LAUNCHER = option("--progress-dir", help=argparse.SUPPRESS)
@@ -108,19 +112,21 @@ _BEAM = (
     "(https://beam.apache.org/documentation/)."
 )
 _BEAM_USAGE = "--job JOB [--set KEY=VALUE ...] [options of Beam]"
+# A template gives a value to every parameter, also to flags.
+_TEMPLATE: dict[str, Any] = {
+    "nargs": "?",
+    "const": "true",
+    "default": "false",
+    "choices": ("true", "false"),
+    "metavar": "true",
+}
 _PREPROCESSED = (
     option("--job", **_JOB),  # Beam parses its options again and again, mostly without it
     SET,
-    option(  # a template gives a value to every parameter
-        "--replace", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
-        help="replace the dataset of another job at output.path",
-    ),
-    option(  # likewise
-        "--refit", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
-        help="with output.grow: prepare all files again, with statistics of all of them",
-    ),
+    option("--replace", help=_REPLACE, **_TEMPLATE),
+    option("--refit", help=_REFIT, **_TEMPLATE),
     _FOR_LAUNCHER,
-)  # fmt: skip
+)
 PREPROCESS = Program(
     "beamfeed.pipelines.preprocess",
     f"Writes the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",

@@ -6,7 +6,7 @@ from typing import Any
 
 from beamfeed.contract import options
 from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive
-from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, RUN, SET
+from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, REFIT, REPLACE, RUN, SET
 from beamfeed.contract.program import Program
 from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -33,8 +33,6 @@ class Command:
     takes_beam: bool = False
 
 
-_REPLACE = flag("--replace", "replace the dataset of another job at output.path")
-_REFIT = flag("--refit", "with output.grow: prepare all files again, with statistics of all of them")
 _OF_JOB = (
     flag("--dry-run", "print what would run and what it takes, and run nothing"),
     option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job"),
@@ -56,14 +54,14 @@ COMMANDS = {
     "run": Command(
         "preprocess the data, then train; what is complete is skipped",
         "beamfeed run job.yaml --set train.epochs=3 --max-assets 5",
-        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB, *options.TRAIN.options),
+        (JOB, SET, REPLACE, REFIT, *_OF_JOB, *options.TRAIN.options),
         stages=(PREPROCESS, TRAIN),
         takes_beam=True,
     ),
     "preprocess": Command(
         "write the dataset of a job; options for Beam follow --",
         "beamfeed preprocess job.yaml -- --runner=DirectRunner",
-        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB),
+        (JOB, SET, REPLACE, REFIT, *_OF_JOB),
         stages=(PREPROCESS,),
         takes_beam=True,
     ),

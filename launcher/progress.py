@@ -185,17 +185,15 @@ def watching(folder: str, progress: StageProgress, show: Callable[[StageProgress
     stop = threading.Event()
     thread = threading.Thread(target=_follow, args=(ProgressReader(folder), progress, show, stop), daemon=True)
     thread.start()
-    interrupted = False
     try:
-        yield
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
     except (KeyboardInterrupt, SystemExit):
-        interrupted = True
+        progress.phase = "stopping"
         raise
-    finally:
-        stop.set()
-        thread.join()
-        if interrupted:
-            progress.phase = "stopping"
 
 
 def _follow(

@@ -23,9 +23,8 @@ from beamfeed.launcher.backends.remote import (
     state_words,
     work_of,
 )
-from beamfeed.launcher.backends.vertex.request import custom_job
 from beamfeed.launcher.backends.vertex.section import VertexSection
-from beamfeed.launcher.backends.vertex.service import DONE, ENDED, VertexJob, VertexService
+from beamfeed.launcher.backends.vertex.service import DONE, ENDED, WORK, VertexService, custom_job
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import TRAIN, Stage
@@ -68,7 +67,7 @@ class VertexBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "VertexRun":
         if run := self.find(stage):
-            check_same_work(stage, run.title, run.job.work == work_of(stage))
+            check_same_work(stage, run.title, run.job.labels.get(WORK) == work_of(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
             run.shown_by(display)
             return run
@@ -79,7 +78,7 @@ class VertexBackend(Backend):
         service = VertexService(section.project, section.region)
         with answered(NAME):
             run = VertexRun(stage, service, service.create(_request(stage, count_once(stage))), display)
-        link = f"{CONSOLE}/{section.region}/training/{run.job.id}?project={section.project}"
+        link = f"{CONSOLE}/{section.region}/training/{run.id}?project={section.project}"
         display.say(f"{stage.name}: {run.title}, {link}")
         return run
 
@@ -100,14 +99,14 @@ class VertexRun(RemoteRun):
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, service: VertexService, job: VertexJob, display: Display | None = None):
+    def __init__(self, stage: Stage, service: VertexService, job: Any, display: Display | None = None):
         super().__init__(stage, display)
-        self._service, self.job = service, job
-        self.title = f"job {job.id} of Vertex AI"
+        self._service, self.job, self.id = service, job, job.name.rpartition("/")[2]
+        self.title = f"job {self.id} of Vertex AI"
 
     def follow(self, progress: StageProgress) -> int:
         patience = Patience(NAME, self._say)
-        while self.job.state not in ENDED:
+        while self.job.state.name not in ENDED:
             progress.phase = self.state()
             self._display.show(progress)
             time.sleep(POLL_SECONDS)
@@ -117,17 +116,17 @@ class VertexRun(RemoteRun):
                 patience.wait(error)
                 continue
             patience.answered()
-        return self._judge(self.job)
+        return self._judge(self.job.state.name, self.job.error.message)
 
-    def _judge(self, job: VertexJob) -> int:
+    def _judge(self, state: str, error: str) -> int:
         """The exit code of a job that has ended."""
-        if job.state == DONE:
+        if state == DONE:
             return 0
-        if job.state != "JOB_STATE_FAILED":
-            self._say(f"{self.title} was {state_words(job.state)} before it was done; run the same command to go on")
+        if state != "JOB_STATE_FAILED":
+            self._say(f"{self.title} was {state_words(state)} before it was done; run the same command to go on")
             return 1
-        self._say(job.error or f"{self.title} failed, and the service does not say why")
-        status = re.search(r"non-zero status of (\d+)", job.error)
+        self._say(error or f"{self.title} failed, and the service does not say why")
+        status = re.search(r"non-zero status of (\d+)", error)
         if status and int(status[1]) >= 128:
             self._say("something ended its workers; run the same command to go on")
         return USER_MISTAKE if status and int(status[1]) == USER_MISTAKE else 1
@@ -138,7 +137,7 @@ class VertexRun(RemoteRun):
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
-        return f"{self.title} is {state_words(self.job.state)}"
+        return f"{self.title} is {state_words(self.job.state.name)}"
 
 
 def _name(stage: Stage) -> str:
