@@ -5,7 +5,6 @@ A command has the options of its program. Loads nothing that takes time.
 
 import argparse
 from functools import partial
-from typing import Any
 
 from beamfeed.contract.arguments import (
     at_least,
@@ -113,18 +112,12 @@ _BEAM = (
 )
 _BEAM_USAGE = "--job JOB [--set KEY=VALUE ...] [options of Beam]"
 # A template gives a value to every parameter, also to flags.
-_TEMPLATE: dict[str, Any] = {
-    "nargs": "?",
-    "const": "true",
-    "default": "false",
-    "choices": ("true", "false"),
-    "metavar": "true",
-}
+_BOTH = ("true", "false")
 _PREPROCESSED = (
     option("--job", **_JOB),  # Beam parses its options again and again, mostly without it
     SET,
-    option("--replace", help=_REPLACE, **_TEMPLATE),
-    option("--refit", help=_REFIT, **_TEMPLATE),
+    option("--replace", help=_REPLACE, nargs="?", const="true", default="false", choices=_BOTH, metavar="true"),
+    option("--refit", help=_REFIT, nargs="?", const="true", default="false", choices=_BOTH, metavar="true"),
     _FOR_LAUNCHER,
 )
 PREPROCESS = Program(
