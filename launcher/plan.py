@@ -28,6 +28,7 @@ from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -220,7 +221,7 @@ def preprocess_stage(
     """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
-        why = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
+        why = f"{counted(windows, complete.noun)} in {job.output.path}"
     backend = job.launch.preprocess.backend
     return Stage(
         name=PREPROCESS,

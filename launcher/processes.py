@@ -292,7 +292,6 @@ def last_line(process: Running) -> list[str]:
     """The last line of a process's log that is not empty; none where the terminal has shown it."""
     if process.log is None:
         return []
-    process.log.seek(0, os.SEEK_END)
-    process.log.seek(max(0, process.log.tell() - TAIL_BYTES))
+    process.log.seek(max(0, process.log.seek(0, os.SEEK_END) - TAIL_BYTES))
     line = text.last_line(process.log.read())
     return [line] if line else []

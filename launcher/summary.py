@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Measured, Review
-from beamfeed.contract.text import size_text, table
+from beamfeed.contract.text import counted, size_text, table
 
 Row = tuple[str, ...]
 SHOWN = 5  # assets, or notes
@@ -78,7 +78,7 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
     if facts.rejects is not None:
         counts = manifest.counts
         by_noun = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
-        counts_text = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in by_noun.items() if count)
+        counts_text = ", ".join(counted(count, noun) for noun, count in by_noun.items() if count)
         rows.append(("set aside", f"{counts_text}; why: {facts.rejects}"))
         rows += [("", f"{count:,} x {reason}") for reason, count in facts.reasons[:REASONS]]
         if more := sum(count for _, count in facts.reasons[REASONS:]):
