@@ -19,7 +19,7 @@ from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines
-from beamfeed.launcher.stage import PREPROCESS, Stage
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 900.0  # for a cluster that does not answer
@@ -209,6 +209,13 @@ def is_published(stage: Stage) -> bool:
     return True
 
 
+def paths_of(job: Job, name: str) -> list[tuple[str, str]]:
+    """The paths that a stage reads and writes, each behind its key."""
+    inputs = [(job.source.key_of(path), path) for path in job.source.patterns] if name == PREPROCESS else []
+    workdir = [("train.workdir", job.train.workdir)] if name == TRAIN and job.train is not None else []
+    return [*inputs, ("output.path", job.output.path), *workdir]
+
+
 def check_paths(job: Job, whose: str, *, shared: bool = False) -> None:
     """Raises UserError if workers on other machines, `whose`, could not see the input or the output.
 
@@ -217,8 +224,7 @@ def check_paths(job: Job, whose: str, *, shared: bool = False) -> None:
       whose: the workers, in words.
       shared: whether the machines may share folders; then paths must be absolute.
     """
-    inputs = [(job.source.key_of(path), path) for path in job.source.patterns]
-    for key, path in (*inputs, ("output.path", job.output.path)):
+    for key, path in paths_of(job, PREPROCESS):
         if storage.is_remote(path) or (shared and os.path.isabs(path)):
             continue
         if shared:

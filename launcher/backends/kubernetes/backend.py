@@ -39,6 +39,7 @@ from beamfeed.launcher.backends.remote import (
     is_published,
     job_name,
     node_resources,
+    paths_of,
     work_of,
 )
 from beamfeed.launcher.display import Display
@@ -63,12 +64,8 @@ class KubernetesBackend(Backend):
         """Raises UserError where there is no kubectl, or pods would not see a path."""
         section = getattr(job.launch, name).section("kubernetes")
         Kubectl(section.context, section.namespace, name).check_installed()
-        inputs = [(job.source.key_of(path), path) for path in job.source.patterns] if name == PREPROCESS else []
         packages = [("launch.preprocess.packages", path) for path in job.launch.preprocess.packages]
-        paths = [*inputs, *packages, ("output.path", job.output.path)]
-        if name == TRAIN and job.train is not None:
-            paths.append(("train.workdir", job.train.workdir))
-        for key, path in paths:
+        for key, path in (*packages, *paths_of(job, name)):
             if not storage.is_remote(path) and _volume_of(section, path) is None:
                 raise UserError(
                     f"{key}: {path} is in no volume of launch.{name}.kubernetes.volumes, so the pods do not see it; "

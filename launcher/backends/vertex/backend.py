@@ -20,6 +20,7 @@ from beamfeed.launcher.backends.remote import (
     answered,
     check_same_work,
     job_name,
+    paths_of,
     state_words,
     work_of,
 )
@@ -43,9 +44,7 @@ class VertexBackend(Backend):
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see a path."""
-        paths = [("output.path", job.output.path)]
-        paths += [("train.workdir", job.train.workdir)] if job.train is not None else []
-        for key, path in paths:
+        for key, path in paths_of(job, TRAIN):
             if not storage.is_remote(path):
                 raise UserError(f"{key}: {path} is on this machine, where Vertex AI cannot reach it; give a gs:// path")
 

@@ -93,10 +93,10 @@ def test_a_run_that_is_done(bench, tmp_path_factory):
     for named in (run["id"], str(bench.folder / "model"), str(bench.folder / "model" / run["id"])):
         code, out, _ = bench.call("status", named, where=elsewhere)
         assert (code, out.splitlines()[0]) == (0, f"run {run['id']} of job small: done")
-        code, out, _ = bench.call("logs", named, where=elsewhere)
-        assert code == 0
-        printed = [line for line in out.splitlines() if not line.startswith("20")]
-        assert sorted(printed) == ["err 2", "out 1", "out 3", "prepared"]
+    code, out, _ = bench.call("logs", run["id"], where=elsewhere)
+    assert code == 0
+    printed = [line for line in out.splitlines() if not line.startswith("20")]
+    assert sorted(printed) == ["err 2", "out 1", "out 3", "prepared"]
     code, _, err = bench.call("attach", run["id"])
     assert (code, err) == (2, f"beamfeed: run {run['id']}: is done\n")
     code, out, err = bench.call("runs", where=elsewhere)
