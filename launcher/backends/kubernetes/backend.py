@@ -14,6 +14,7 @@ from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.errors import USER_MISTAKE, UserError
+from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.base import Backend, count_once
 from beamfeed.launcher.backends.kubernetes.kubectl import Exists, Kubectl
 from beamfeed.launcher.backends.kubernetes.logs import TAIL, PodLog, last_line
@@ -29,19 +30,6 @@ from beamfeed.launcher.backends.kubernetes.manifests import (
 )
 from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
 from beamfeed.launcher.backends.kubernetes.state import KILLED, Pod, end_of, failed_first, newest, read_pod, words_for
-from beamfeed.launcher.backends.remote import (
-    POLL_SECONDS,
-    Patience,
-    RemoteRun,
-    Unreachable,
-    answered,
-    check_same_work,
-    is_published,
-    job_name,
-    node_resources,
-    paths_of,
-    work_of,
-)
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
@@ -65,7 +53,7 @@ class KubernetesBackend(Backend):
         section = getattr(job.launch, name).section("kubernetes")
         Kubectl(section.context, section.namespace, name).check_installed()
         packages = [("launch.preprocess.packages", path) for path in job.launch.preprocess.packages]
-        for key, path in (*packages, *paths_of(job, name)):
+        for key, path in (*packages, *remote.paths_of(job, name)):
             if not storage.is_remote(path) and _volume_of(section, path) is None:
                 raise UserError(
                     f"{key}: {path} is in no volume of launch.{name}.kubernetes.volumes, so the pods do not see it; "
@@ -85,14 +73,14 @@ class KubernetesBackend(Backend):
         return [f"{_kubectl(stage).words('create', '-f', '-')} <<'END'\n{documents}END"]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
-        return node_resources(stage, stage.section)
+        return remote.node_resources(stage, stage.section)
 
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
         run = KubernetesRun(stage, display)
         existing = run.find()
         if existing:
             work = existing["metadata"].get("annotations", {}).get(WORK)
-            check_same_work(stage, f"{run.title} of Kubernetes", work == _work(stage))
+            remote.check_same_work(stage, f"{run.title} of Kubernetes", work == _work(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
         else:
             run.start()
@@ -117,7 +105,7 @@ def _name(stage: Stage) -> str:
     """The name of the objects of the run that writes to the place of a stage."""
     volume = _volume_of(stage.section, stage.output)  # the same path may be another folder in another volume
     where = volume.model_dump_json(exclude={"path"}) if volume else ""
-    return job_name(storage.absolute(stage.output), LONGEST_NAME, where)
+    return remote.job_name(storage.absolute(stage.output), LONGEST_NAME, where)
 
 
 def _job_text(stage: Stage) -> str:
@@ -136,7 +124,7 @@ def _job_text(stage: Stage) -> str:
 def _work(stage: Stage) -> str:
     """What a run makes and how, for who comes later."""
     text = hashlib.sha256(_job_text(stage).encode()).hexdigest()
-    return f"{work_of(stage)}-{text[:8]}"
+    return f"{remote.work_of(stage)}-{text[:8]}"
 
 
 def _manifests(stage: Stage, more: Sequence[str]) -> list[dict[str, Any]]:
@@ -157,7 +145,7 @@ def _key(stage: Stage) -> str:
     return PREPROCESS if stage.name == PREPROCESS else TRAIN
 
 
-class KubernetesRun(RemoteRun):
+class KubernetesRun(remote.RemoteRun):
     """The object that starts the pods of a stage, and these.
 
     Args:
@@ -194,7 +182,7 @@ class KubernetesRun(RemoteRun):
         """All that was made for a run of this name, of whatever kind; not what other objects made."""
         beside = [resource for resources in BESIDE.values() for resource in resources]
         own = [RESOURCES[self._kind], *BESIDE.get(self._kind, ())]
-        with answered(CLUSTER):
+        with remote.answered(CLUSTER):
             known = self._kubectl.known([*RESOURCES.values(), *beside])
             try:
                 objects = self._kubectl.listed(",".join(known), self._selector)
@@ -214,19 +202,19 @@ class KubernetesRun(RemoteRun):
 
     def _delete(self, items: Sequence[dict[str, Any]]) -> None:
         for item in items:
-            with answered(CLUSTER):
+            with remote.answered(CLUSTER):
                 self._kubectl.delete(item)
 
     def _wait_until_gone(self) -> None:
         end = time.monotonic() + GONE_SECONDS
         while True:
-            with answered(CLUSTER):
+            with remote.answered(CLUSTER):
                 if not self._objects() and not self._pods():
                     return
             if time.monotonic() > end:
                 pods = self._kubectl.words("get", "pods", self._selector)
                 raise UserError(f"{self.title} of an earlier run does not end; see `{pods}`")
-            time.sleep(POLL_SECONDS / 4)
+            time.sleep(remote.POLL_SECONDS / 4)
 
     def _pods(self) -> list[Pod]:
         """All pods, in the order in which they were made."""
@@ -241,13 +229,13 @@ class KubernetesRun(RemoteRun):
             log.close()
 
     def _follow(self, progress: StageProgress, log: PodLog) -> int:
-        patience, whole_at, chief = Patience(CLUSTER, self._say), time.monotonic(), ""
+        patience, whole_at, chief = remote.Patience(CLUSTER, self._say), time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
             try:
                 item = self._kubectl.get(RESOURCES[self._kind], self._name)
                 every = self._pods()
-            except Unreachable as error:
+            except remote.Unreachable as error:
                 patience.wait(error)
                 continue
             patience.answered()
@@ -274,7 +262,7 @@ class KubernetesRun(RemoteRun):
                 pods, self._stage.workers, self._warning() if now > whole_at + CALM_SECONDS else ""
             )
             self._display.show(progress)
-            time.sleep(POLL_SECONDS)
+            time.sleep(remote.POLL_SECONDS)
 
     def _given_up(self, pods: Sequence[Pod], hopeless: dict[str, float], now: float, whole_at: float) -> str:
         """Why pods that do not all run will not; empty where they may."""
@@ -291,7 +279,7 @@ class KubernetesRun(RemoteRun):
         """What the cluster last warned of; empty where it did not, or does not tell."""
         try:
             events = self._kubectl.listed("events", "--field-selector=type=Warning")
-        except (Unreachable, UserError):
+        except (remote.Unreachable, UserError):
             return ""
         ours = [event for event in events if event["involvedObject"].get("name", "").startswith(self._name)]
         ours.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
@@ -301,7 +289,7 @@ class KubernetesRun(RemoteRun):
         """The exit code of a run that has ended."""
         stage = self._stage
         if well:
-            if not is_published(stage):
+            if not remote.is_published(stage):
                 self._say(f"the job ended, but {stage.output} holds no dataset of this job; see {self._logs()}")
                 return 1
             return 0
@@ -330,5 +318,5 @@ class KubernetesRun(RemoteRun):
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
-        with answered(CLUSTER):
+        with remote.answered(CLUSTER):
             return words_for(newest(self._pods()), self._stage.workers)

@@ -13,19 +13,8 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE
 from beamfeed.contract.text import last_line
+from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.base import Backend, Submission, count_once
-from beamfeed.launcher.backends.remote import (
-    POLL_SECONDS,
-    Patience,
-    RemoteRun,
-    Unreachable,
-    answered,
-    check_same_work,
-    is_published,
-    job_name,
-    node_resources,
-    work_of,
-)
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
@@ -60,15 +49,15 @@ class SlurmBackend(Backend):
         return [f"sbatch <<'END'\n{_script(stage, ())}END"]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
-        return node_resources(stage, stage.section or SlurmSection())
+        return remote.node_resources(stage, stage.section or SlurmSection())
 
     def submit(self, stage: Stage, display: Display) -> "SlurmRun":
         run = self.find(stage)
         if run is None:
             return self._hand_in(stage, display, None)
-        with answered("Slurm"):
+        with remote.answered("Slurm"):
             known = queue.job_state(run.job_id)
-        check_same_work(stage, run.title, known is None or known.comment == work_of(stage))
+        remote.check_same_work(stage, run.title, known is None or known.comment == remote.work_of(stage))
         display.say(f"{stage.name}: job {run.job_id} is in the queue already; following it")
         run.shown_by(display)
         return run
@@ -92,14 +81,14 @@ class SlurmBackend(Backend):
         return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
     def find(self, stage: Stage) -> "SlurmRun | None":
-        with answered("Slurm"):
+        with remote.answered("Slurm"):
             active = queue.active_jobs(_name(stage))
         return SlurmRun(stage, active[0]) if active else None
 
 
 def _name(stage: Stage) -> str:
     """The name of the job that writes to the place of a stage."""
-    return job_name(storage.absolute(stage.output))
+    return remote.job_name(storage.absolute(stage.output))
 
 
 def _log(stage: Stage, job_id: str) -> str:
@@ -115,16 +104,17 @@ def _progress_folder(stage: Stage) -> str | None:
     """Where the processes tell how far they are, also who follows them later; None where no folder is shared."""
     is_preprocessing = stage.name == PREPROCESS
     folder = DataLayout.of(stage.output, stage.fingerprint).temporary if is_preprocessing else stage.logs
-    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{work_of(stage)}"))
+    name = f"progress-{remote.work_of(stage)}"
+    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, name))
 
 
 def _script(stage: Stage, more: Sequence[str], after: str | None = None) -> str:
     command, log = (*stage.command, *more), _log(stage, "%j")
     restarts, section = stage.restarts if stage.checkpoints else None, stage.section or SlurmSection()
-    return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage), after)
+    return script(section, command, _name(stage), stage.workers, log, restarts, remote.work_of(stage), after)
 
 
-class SlurmRun(RemoteRun):
+class SlurmRun(remote.RemoteRun):
     """A job of Slurm.
 
     Args:
@@ -151,11 +141,11 @@ class SlurmRun(RemoteRun):
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        last_words, restarts, patience = "", 0, Patience("Slurm", self._say)
+        last_words, restarts, patience = "", 0, remote.Patience("Slurm", self._say)
         while True:
             try:
                 state = queue.job_state(self.job_id)
-            except Unreachable as error:
+            except remote.Unreachable as error:
                 patience.wait(error)
                 continue
             patience.answered()
@@ -170,10 +160,10 @@ class SlurmRun(RemoteRun):
                 last_words = words
                 if _progress_folder(self._stage) is None:  # else who watches it does that
                     self._display.show(progress)
-            time.sleep(POLL_SECONDS)
+            time.sleep(remote.POLL_SECONDS)
 
     def state(self) -> str:
-        with answered("Slurm"):
+        with remote.answered("Slurm"):
             known = queue.job_state(self.job_id)
         return f"{self.title} is {_words(known)}" if known else ""
 
@@ -184,9 +174,9 @@ class SlurmRun(RemoteRun):
             self._say(f"Slurm has forgotten how job {self.job_id} ended; its log is {log}")
             result = read_result(self._stage.output) if self._stage.checkpoints else None
             trained = result is not None and result.fingerprint == self._stage.fingerprint
-            return 0 if trained or (not self._stage.checkpoints and is_published(self._stage)) else 1
+            return 0 if trained or (not self._stage.checkpoints and remote.is_published(self._stage)) else 1
         if state.state == "COMPLETED":
-            if is_published(self._stage):
+            if remote.is_published(self._stage):
                 return 0
             self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; its log is {log}")
             return 1
@@ -203,7 +193,7 @@ class SlurmRun(RemoteRun):
         self._say(f"  scancel {self.job_id}")
 
     def cancel(self) -> None:
-        with answered("Slurm"):
+        with remote.answered("Slurm"):
             for job_id in queue.active_jobs(_name(self._stage)):
                 queue.cancel(job_id)
                 self._say(f"job {job_id} of Slurm is asked to stop")

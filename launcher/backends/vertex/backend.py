@@ -12,18 +12,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import USER_MISTAKE, UserError
+from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.base import Backend, count_once
-from beamfeed.launcher.backends.remote import (
-    Patience,
-    RemoteRun,
-    Unreachable,
-    answered,
-    check_same_work,
-    job_name,
-    paths_of,
-    state_words,
-    work_of,
-)
 from beamfeed.launcher.backends.vertex.section import VertexSection
 from beamfeed.launcher.backends.vertex.service import DONE, ENDED, WORK, VertexService, custom_job
 from beamfeed.launcher.display import Display
@@ -44,7 +34,7 @@ class VertexBackend(Backend):
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see a path."""
-        for key, path in paths_of(job, TRAIN):
+        for key, path in remote.paths_of(job, TRAIN):
             if not storage.is_remote(path):
                 raise UserError(f"{key}: {path} is on this machine, where Vertex AI cannot reach it; give a gs:// path")
 
@@ -66,7 +56,7 @@ class VertexBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "VertexRun":
         if run := self.find(stage):
-            check_same_work(stage, run.title, run.job.labels.get(WORK) == work_of(stage))
+            remote.check_same_work(stage, run.title, run.job.labels.get(WORK) == remote.work_of(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
             run.shown_by(display)
             return run
@@ -75,7 +65,7 @@ class VertexBackend(Backend):
         storage.write_text(RunLayout(stage.output).job, job_text(values, redact_secrets=True))
         section = stage.section
         service = VertexService(section.project, section.region)
-        with answered(NAME):
+        with remote.answered(NAME):
             run = VertexRun(stage, service, service.create(_request(stage, count_once(stage))), display)
         link = f"{CONSOLE}/{section.region}/training/{run.id}?project={section.project}"
         display.say(f"{stage.name}: {run.title}, {link}")
@@ -83,12 +73,12 @@ class VertexBackend(Backend):
 
     def find(self, stage: Stage) -> "VertexRun | None":
         service = VertexService(stage.section.project, stage.section.region)
-        with answered(NAME):
+        with remote.answered(NAME):
             job = service.active(_name(stage))
         return None if job is None else VertexRun(stage, service, job)
 
 
-class VertexRun(RemoteRun):
+class VertexRun(remote.RemoteRun):
     """A job of the service.
 
     Args:
@@ -104,14 +94,14 @@ class VertexRun(RemoteRun):
         self.title = f"job {self.id} of Vertex AI"
 
     def follow(self, progress: StageProgress) -> int:
-        patience = Patience(NAME, self._say)
+        patience = remote.Patience(NAME, self._say)
         while self.job.state.name not in ENDED:
             progress.phase = self.state()
             self._display.show(progress)
             time.sleep(POLL_SECONDS)
             try:
                 self.job = self._service.get(self.job.name)
-            except Unreachable as error:
+            except remote.Unreachable as error:
                 patience.wait(error)
                 continue
             patience.answered()
@@ -122,7 +112,7 @@ class VertexRun(RemoteRun):
         if state == DONE:
             return 0
         if state != "JOB_STATE_FAILED":
-            self._say(f"{self.title} was {state_words(state)} before it was done; run the same command to go on")
+            self._say(f"{self.title} was {remote.state_words(state)} before it was done; run the same command to go on")
             return 1
         self._say(error or f"{self.title} failed, and the service does not say why")
         status = re.search(r"non-zero status of (\d+)", error)
@@ -131,20 +121,20 @@ class VertexRun(RemoteRun):
         return USER_MISTAKE if status and int(status[1]) == USER_MISTAKE else 1
 
     def cancel(self) -> None:
-        with answered(NAME):
+        with remote.answered(NAME):
             self._service.cancel(self.job.name)
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
-        return f"{self.title} is {state_words(self.job.state.name)}"
+        return f"{self.title} is {remote.state_words(self.job.state.name)}"
 
 
 def _name(stage: Stage) -> str:
-    return job_name(stage.output)
+    return remote.job_name(stage.output)
 
 
 def _request(stage: Stage, more: Sequence[str]) -> dict[str, Any]:
-    return custom_job(stage.section, (*stage.command, *more), _name(stage), stage.workers, work_of(stage))
+    return custom_job(stage.section, (*stage.command, *more), _name(stage), stage.workers, remote.work_of(stage))
 
 
 def _camel(value: Any) -> Any:
