@@ -76,7 +76,7 @@ class SlurmBackend(Backend):
 
     def chain(self, stage: Stage, before: Submission, display: Display) -> "SlurmRun | None":
         # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
-        if stage.starts_anew or not isinstance(before, SlurmRun) or before.is_of(FLOOR) or self.find(stage):
+        if stage.starts_anew or not isinstance(before, SlurmRun) or before.stage_name == FLOOR or self.find(stage):
             return None
         return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
@@ -125,11 +125,12 @@ class SlurmRun(remote.RemoteRun):
 
     def __init__(self, stage: Stage, job_id: str, display: Display | None = None):
         super().__init__(stage, display)
-        self.job_id, self.title, self.log_file = job_id, f"job {job_id} of Slurm", _log(stage, job_id)
-
-    def is_of(self, name: str) -> bool:
-        """Whether it runs the stage of this name."""
-        return self._stage.name == name
+        self.job_id, self.stage_name, self.title, self.log_file = (
+            job_id,
+            stage.name,
+            f"job {job_id} of Slurm",
+            _log(stage, job_id),
+        )
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)
