@@ -125,12 +125,8 @@ class SlurmRun(remote.RemoteRun):
 
     def __init__(self, stage: Stage, job_id: str, display: Display | None = None):
         super().__init__(stage, display)
-        self.job_id, self.stage_name, self.title, self.log_file = (
-            job_id,
-            stage.name,
-            f"job {job_id} of Slurm",
-            _log(stage, job_id),
-        )
+        self.job_id, self.stage_name = job_id, stage.name
+        self.title, self.log_file = f"job {job_id} of Slurm", _log(stage, job_id)
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)
