@@ -320,7 +320,7 @@ def compare(args: argparse.Namespace) -> int:
         raise UserError(f"--set {args.set[0]}: replaces a key of a job file; give one by --job")
     reference, _ = find_dataset(args.reference, args.set if is_job else ())
     current = None if args.current is None else find_dataset(args.current, ())[0]
-    of_job = {"job": job, "set": args.set} if args.files else {"set": []}
+    of_job: dict[str, Any] = {"job": job, "set": args.set} if args.files else {"set": []}
     return start_program(args, reference=reference, current=current, **of_job)
 
 

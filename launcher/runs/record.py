@@ -161,11 +161,8 @@ class RunRecord(_Part):
 
     def is_of(self, stages: Sequence[Stage]) -> bool:
         """Whether it is these stages that it brings to their end."""
-        mine, theirs = (
-            [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in of]
-            for of in (self.stages, stages)
-        )
-        return mine == theirs
+        mine = [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in self.stages]
+        return mine == [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in stages]
 
 
 def _namespace() -> str:
