@@ -154,12 +154,17 @@ def at_least(text: str, lowest: int, words: str = "") -> int:
     return int(text)
 
 
+def _number(text: str) -> float:
+    """The text as a number; where it is none, NaN, which is in no range."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def from_zero_up(text: str) -> float:
     """A number, 0 or more."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return value
@@ -167,10 +172,7 @@ def from_zero_up(text: str) -> float:
 
 def share(text: str) -> float:
     """A probability between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed, it must be a number between 0 and 1, such as 0.001")
     return value
@@ -178,10 +180,7 @@ def share(text: str) -> float:
 
 def seconds(text: str) -> float:
     """Seconds above 0 and below an hour."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
+    number = _number(text)
     if not 0 < number < 3600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and below 3600")
     return number

@@ -44,6 +44,9 @@ RUN = option("run", metavar="RUN", help="the id of a run, the folder that it wri
 JSON = flag("--json", "write JSON for programs: one object per line on stdout")
 QUIET = flag("--quiet", "write only errors")
 
+_REPLACE = "replace the dataset of another job at output.path"
+_REFIT = "with output.grow: prepare all files again, with statistics of all of them"
+REPLACE, REFIT = flag("--replace", _REPLACE), flag("--refit", _REFIT)
 _JOB_OPTION = option("--job", required=True, **_JOB)
 _DATASET = option("dataset", metavar="DATASET", help="the folder that holds manifest.json, local or gs://")
 _FOR_LAUNCHER = option("--progress-dir", help=argparse.SUPPRESS)
@@ -108,25 +111,20 @@ _BEAM = (
     "(https://beam.apache.org/documentation/)."
 )
 _BEAM_USAGE = "--job JOB [--set KEY=VALUE ...] [options of Beam]"
+# A template gives a value to every parameter, also to flags.
+_BOTH = ("true", "false")
 _PREPROCESSED = (
     option("--job", **_JOB),  # Beam parses its options again and again, mostly without it
     SET,
-    option(  # a template gives a value to every parameter
-        "--replace", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
-        help="replace the dataset of another job at output.path",
-    ),
-    option(  # likewise
-        "--refit", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
-        help="with output.grow: prepare all files again, with statistics of all of them",
-    ),
+    option("--replace", help=_REPLACE, nargs="?", const="true", default="false", choices=_BOTH, metavar="true"),
+    option("--refit", help=_REFIT, nargs="?", const="true", default="false", choices=_BOTH, metavar="true"),
     _FOR_LAUNCHER,
-)  # fmt: skip
+)
 PREPROCESS = Program(
     "beamfeed.pipelines.preprocess",
     f"Writes the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",
     "--job job.yaml --direct_num_workers=4",
     _PREPROCESSED,
-    (),
     usage=_BEAM_USAGE,
 )
 _CLOUD = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
@@ -135,7 +133,6 @@ SUBMIT = Program(
     f"Submits preprocessing to Dataflow. {_BEAM.format(_CLOUD)}",
     f"--job job.yaml {_CLOUD}",
     _PREPROCESSED,
-    (),
     usage=_BEAM_USAGE,
 )
 
@@ -167,14 +164,12 @@ FIND_RATE = Program(
         option("--steps", type=partial(at_least, lowest=LEAST_RATES), default=RATES, help=f"at most ({RATES})"),
         JSON,
     ),
-    (),
 )
 CHECKPOINTS = Program(
     "beamfeed.trainer.tools.list_checkpoints",
     "Lists the checkpoints that a training run can go back to (--from-step).",
     "out/model",
     (option("workdir", help="train.workdir of a job"), JSON),
-    (),
 )
 CHECK = Program(
     "beamfeed.pipelines.check",
@@ -249,7 +244,6 @@ ONE_BY_ONE = Program(
     "Trains the jobs that stdin names, a line of JSON each, one after another.",
     "scratch",
     (option("folder", metavar="DIR", help="where they read and write; removed when stdin ends"),),
-    (),
 )
 SCORE = Program(
     "beamfeed.pipelines.score",
@@ -328,7 +322,6 @@ COMPACT = Program(
     "Merges the small shards of a dataset that has grown. Options of Apache Beam may follow a lone --",
     "--job job.yaml",
     (_JOB_OPTION, SET, JSON),
-    (),
     before=BEFORE,
     beam="after --",
 )

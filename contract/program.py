@@ -33,7 +33,7 @@ class Program:
     about: str
     example: str
     subject: Options
-    options: Options
+    options: Options = ()
     usage: str | None = None
     before: str = ""
     beam: Literal["nowhere", "after --", "anywhere"] = "nowhere"

@@ -16,6 +16,12 @@ def table(rows: Sequence[Sequence[object]], left: int = 1) -> list[str]:
     ]
 
 
+def last_line(printed: bytes) -> str:
+    """The last line that is not empty of what a program printed; empty where there is none."""
+    lines = printed.decode("utf-8", errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
 def size_text(size: float) -> str:
     """Bytes for people: 812 B, 3.4 MB."""
     if size < 1000:

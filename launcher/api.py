@@ -11,6 +11,7 @@ from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError
+from beamfeed.launcher.display import choose
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.run import run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -121,7 +122,8 @@ def _run(
             if isinstance(job, Job):  # a temporary file is not the caller's
                 raise UserError(error.reason.replace(path, job.name)) from None
             raise
-        code, _ = run_plan(plan)
+        with choose() as display:
+            code, _ = run_plan(plan, display)
     if code:
         text = f"job {plan.job.name} ended with exit code {code}; what went wrong was printed above"
         raise UserError(text) if code == USER_MISTAKE else JobFailed(text)

@@ -10,8 +10,6 @@ from typing import Any
 
 from beamfeed.contract import options
 from beamfeed.contract.arguments import flat
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.facts import read_facts
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -27,10 +25,10 @@ from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.estimate import read_prices
 from beamfeed.launcher.parser import COMMANDS, build_parser
-from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, load_training, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, estimates, is_billed, plan_values, run_plan
-from beamfeed.launcher.runs.find import Run, find_run
+from beamfeed.launcher.runs.find import Run, find_run, is_job_file
 from beamfeed.launcher.runs.record import StageRecord
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -46,14 +44,20 @@ def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[st
     return Process(command, {LOUDNESS: "2"})
 
 
-def init(args: argparse.Namespace) -> int:
-    """Writes a first job file, in a fresh process: it reads files as preprocessing does."""
-    return run_together("init", [start(options.INIT, vars(args))])
+def start_program(args: argparse.Namespace, **changed: Any) -> int:
+    """Runs the program of a command, with the options of the command, or what they are `changed` to.
+
+    In a fresh process: it needs Beam or TensorFlow, which take seconds to load.
+    """
+    program = COMMANDS[args.command].program
+    assert program is not None
+    return run_together(args.command, [start(program, {**vars(args), **changed}, args.beam_options)])
 
 
-def adopt(args: argparse.Namespace) -> int:
-    """Makes a dataset of TFRecords that are there, in a fresh process: it reads them with Beam."""
-    return run_together("adopt", [start(options.ADOPT, vars(args), args.beam_options)])
+def work_on_job(args: argparse.Namespace) -> int:
+    """As `start_program`, of a job, which is checked first."""
+    load_for_plan(args.job, args.set, None, sourced=bool(getattr(args, "files", None)))
+    return start_program(args)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,10 +96,9 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     if train is None or TRAIN not in plan.requested or read_result(train.workdir) is None:
         return 0
     for name in plan.job.after:
-        program = {"predict": options.PREDICT, "score": options.SCORE, "report": options.REPORT}[name]
         named = {"job": plan.job_path, "set": list(plan.overrides), "dataset": plan.job.output.path}
-        code = run_together(name, [start(program, {**named, "json": args.json, "force": True})])
-        if code:
+        values = {**named, "json": args.json, "force": True}
+        if code := start_program(argparse.Namespace(command=name, beam_options=[], **values)):
             return code
     return 0
 
@@ -122,7 +125,7 @@ def _summarize(plan: Plan, again: str, seconds: dict[str, float], display: Displ
 def check(args: argparse.Namespace) -> int:
     """Says what a job would do, in a fresh process: it reads the files as preprocessing does."""
     if args.max_assets is not None:
-        return run_together("check", [start(options.CHECK, {**vars(args), "set": _load_for_check(args)})])
+        return start_program(args, set=_load_for_check(args))
     # What only the launcher knows of the job is checked while the process starts: both load it for half a second.
     output = Held()
     return run_together("check", [start(options.CHECK, vars(args))], watch=_loaded(args, output), output=output)
@@ -151,23 +154,15 @@ def named_again(args: argparse.Namespace) -> str:
     return shlex.join(part for option in again for part in option.write(getattr(args, option.key)))
 
 
-def _load_training(args: argparse.Namespace) -> tuple[Job, Train, list[str]]:
-    """The job, its section `train`, and all overrides that make it."""
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
-    if job.train is None:
-        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
-    return job, job.train, overrides
-
-
 def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a fresh process: it needs TensorFlow."""
-    _, train, _ = _load_training(args)
+    _, train, _ = load_training(args.job, args.set, args.max_assets)
     return run_together("list", [start(options.CHECKPOINTS, {**vars(args), "workdir": train.workdir})])
 
 
 def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a fresh process: it needs TensorFlow."""
-    job, _, overrides = _load_training(args)
+    job, _, overrides = load_training(args.job, args.set, args.max_assets)
     for option in flat(options.TRAIN.options):
         if getattr(args, option.key):
             raise UserError(f"{option.name}: does not go with --find-lr, which trains nothing that is kept")
@@ -187,17 +182,16 @@ def runs(args: argparse.Namespace) -> int:
     listed = verbs.list_runs(args.where, args.all)
     if args.json:
         for listed_run in listed:
-            emit_event(
-                "run",
-                state=listed_run.record.state(),
-                path=listed_run.layout.record,
-                **listed_run.record.model_dump(mode="json"),
-            )
+            _emit_run(listed_run, state=listed_run.record.state())
     elif listed:
         print(verbs.table(listed))
     else:
         note(f"beamfeed: no run is recorded {f'for {args.where}' if args.where else 'on this machine'}")
     return 0
+
+
+def _emit_run(run: Run, **how: str) -> None:
+    emit_event("run", **how, path=run.layout.record, **run.record.model_dump(mode="json"))
 
 
 def status(args: argparse.Namespace) -> int:
@@ -206,7 +200,7 @@ def status(args: argparse.Namespace) -> int:
     with verbs.in_its_folder(run):
         if args.json:
             state, words = verbs.state_of(run)
-            emit_event("run", state=state, detail=words, path=run.layout.record, **run.record.model_dump(mode="json"))
+            _emit_run(run, state=state, detail=words)
         else:
             print(verbs.describe(run))
     return 0
@@ -214,8 +208,7 @@ def status(args: argparse.Namespace) -> int:
 
 def logs(args: argparse.Namespace) -> int:
     """Prints what a run printed."""
-    run = find_run(args.run)
-    verbs.print_log(run, args.follow)
+    verbs.print_log(find_run(args.run), args.follow)
     return 0
 
 
@@ -269,7 +262,7 @@ def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str], *, as_k
 
 def cancel(args: argparse.Namespace) -> int:
     """Stops a run; of a job file, also what it runs elsewhere without a record."""
-    is_job = args.run.endswith((".yaml", ".yml"))
+    is_job = is_job_file(args.run)
     if not is_job and (args.set or args.max_assets is not None):
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
     ended: list[str] = []
@@ -298,7 +291,7 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
     Raises:
       UserError: if there are overrides without a job file, or the job file is wrong.
     """
-    if not path.endswith((".yaml", ".yml")):
+    if not is_job_file(path):
         if overrides:
             raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is not a job file")
         return path, None
@@ -306,72 +299,29 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
     return job.output.path, path if job.train else None
 
 
-def inspect(args: argparse.Namespace) -> int:
-    """Shows a dataset, in a fresh process: it needs TensorFlow."""
+def show_dataset(args: argparse.Namespace) -> int:
+    """As `start_program`, of a dataset, which a job file may name."""
     dataset, _ = find_dataset(args.dataset, args.set)
-    return run_together("inspect", [start(options.INSPECT, {**vars(args), "dataset": dataset})])
+    return start_program(args, dataset=dataset)
 
 
-def profile(args: argparse.Namespace) -> int:
-    """Measures the feeding of a dataset, in a fresh process: it needs TensorFlow."""
+def show_dataset_and_job(args: argparse.Namespace) -> int:
+    """As `show_dataset`, also of a job that trains on it, where one is named."""
     dataset, job = find_dataset(args.dataset, () if args.job else args.set)
     job = args.job or job
-    named = {"dataset": dataset, "job": job, "set": args.set if job else []}
-    return run_together("profile", [start(options.PROFILE, {**vars(args), **named})])
-
-
-def export(args: argparse.Namespace) -> int:
-    """Exports a dataset, in a fresh process: it needs Beam."""
-    dataset, _ = find_dataset(args.dataset, args.set)
-    return run_together("export", [start(options.EXPORT, {**vars(args), "dataset": dataset}, args.beam_options)])
-
-
-def predict(args: argparse.Namespace) -> int:
-    """Predicts, in a fresh process: it needs Beam and TensorFlow."""
-    load_for_plan(args.job, args.set, None, sourced=bool(args.files))
-    return run_together("predict", [start(options.PREDICT, vars(args), args.beam_options)])
-
-
-def compact(args: argparse.Namespace) -> int:
-    """Compacts a dataset that has grown, in a fresh process: it needs Beam."""
-    load_for_plan(args.job, args.set, None, sourced=False)
-    return run_together("compact", [start(options.COMPACT, vars(args), args.beam_options)])
-
-
-def train_each(args: argparse.Namespace) -> int:
-    """Trains a model for each group, in a fresh process: it needs Beam."""
-    load_for_plan(args.job, args.set, None, sourced=False)
-    return run_together("train-each", [start(options.TRAIN_EACH, vars(args), args.beam_options)])
-
-
-def score(args: argparse.Namespace) -> int:
-    """Scores predictions, in a fresh process."""
-    load_for_plan(args.job, args.set, None, sourced=False)
-    return run_together("score", [start(options.SCORE, vars(args))])
-
-
-def report(args: argparse.Namespace) -> int:
-    """Reports on a dataset and its model, in a fresh process: it draws."""
-    dataset, job = find_dataset(args.dataset, () if args.job else args.set)
-    job = args.job or job
-    named = {"dataset": dataset, "job": job, "set": args.set if job else []}
-    return run_together("report", [start(options.REPORT, {**vars(args), **named})])
+    return start_program(args, dataset=dataset, job=job, set=args.set if job else [])
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Compares data, in a fresh process: it needs Beam."""
-    is_job = args.reference.endswith((".yaml", ".yml"))
+    """Compares data."""
+    is_job = is_job_file(args.reference)
     job = args.job or (args.reference if is_job else None)
     if args.set and job is None:
         raise UserError(f"--set {args.set[0]}: replaces a key of a job file; give one by --job")
-    places = [find_dataset(args.reference, args.set if is_job else ())[0]]
-    if args.current is not None:
-        places.append(find_dataset(args.current, ())[0])
-    named = {"reference": places[0], "current": places[1] if args.current is not None else None}
-    if args.files:
-        named["job"] = job
-    values = {**vars(args), **named, "set": args.set if args.files else []}
-    return run_together("compare", [start(options.COMPARE, values, args.beam_options)])
+    reference, _ = find_dataset(args.reference, args.set if is_job else ())
+    current = None if args.current is None else find_dataset(args.current, ())[0]
+    of_job: dict[str, Any] = {"job": job, "set": args.set} if args.files else {"set": []}
+    return start_program(args, reference=reference, current=current, **of_job)
 
 
 def sweep(args: argparse.Namespace) -> int:
@@ -394,9 +344,9 @@ def completion(args: argparse.Namespace) -> int:
 
 
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check,
+    "init": start_program, "adopt": start_program, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": inspect, "profile": profile, "compact": compact, "export": export, "predict": predict,
-    "train-each": train_each, "score": score, "report": report, "compare": compare, "sweep": sweep, "schema": schema,
-    "completion": completion,
+    "inspect": show_dataset, "profile": show_dataset_and_job, "compact": work_on_job, "export": show_dataset,
+    "predict": work_on_job, "train-each": work_on_job, "score": work_on_job, "report": show_dataset_and_job,
+    "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
 }  # fmt: skip

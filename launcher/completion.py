@@ -4,19 +4,8 @@ import argparse
 from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = (
-    "JOB",
-    "FOLDER",
-    "DATASET|JOB",
-    "DATASET|JOB|DIR",
-    "CURRENT",
-    "FILE.png",
-    "RUN",
-    "WHERE",
-    "FILE",
-    "PATTERN",
-)  # placeholders of arguments that are paths of files
-_FOLDERS = ("DIR",)
+# Placeholders of arguments that are paths of files.
+_FILES = "JOB", "FOLDER", "DATASET|JOB", "DATASET|JOB|DIR", "CURRENT", "FILE.png", "RUN", "WHERE", "FILE", "PATTERN"
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -32,7 +21,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
         name = action.metavar or action.dest.upper()
         if name in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif name in _FOLDERS:
+        elif name == "DIR":
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     return str(shtab.complete(parser, shell=shell))
 

@@ -13,6 +13,7 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.stage import Stage
 
@@ -54,7 +55,7 @@ class Estimate:
 
     def words(self) -> str:
         """In a line; empty where nothing is known."""
-        parts = [f"{self.files:,} file{'s' * (self.files > 1)}, {self.bytes / 1e6:,.1f} MB"] if self.files else []
+        parts = [f"{counted(self.files, 'file')}, {self.bytes / 1e6:,.1f} MB"] if self.files else []
         parts += [f"{self.steps:,} steps"] if self.steps else []
         if self.hours is not None:
             about = "less than 0.1" if self.hours < 0.1 else f"about {self.hours:,.1f}"

@@ -6,7 +6,8 @@ from typing import Any
 
 from beamfeed.contract import options
 from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive
-from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, RUN, SET
+from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, REFIT, REPLACE, RUN, SET
+from beamfeed.contract.program import Program
 from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
@@ -19,6 +20,7 @@ class Command:
       about: what it does, in a sentence without a capital letter and full stop.
       example: a command line.
       options: its own, beside those that every command has.
+      program: that it starts, whose options it has, too.
       stages: of a job, that it runs.
       takes_beam: whether options for Beam may follow --.
     """
@@ -26,12 +28,11 @@ class Command:
     about: str
     example: str
     options: Options = ()
+    program: Program | None = None
     stages: tuple[str, ...] = ()
     takes_beam: bool = False
 
 
-_REPLACE = flag("--replace", "replace the dataset of another job at output.path")
-_REFIT = flag("--refit", "with output.grow: prepare all files again, with statistics of all of them")
 _OF_JOB = (
     flag("--dry-run", "print what would run and what it takes, and run nothing"),
     option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job"),
@@ -42,25 +43,25 @@ COMMANDS = {
     "init": Command(
         "look at files and write a first, commented job file for them",
         "beamfeed init data/fleet --out job.yaml",
-        options.INIT.options,
+        program=options.INIT,
     ),
     "adopt": Command(
         "use existing TFRecords as a dataset, without copying them; options for Beam follow --",
         "beamfeed adopt flowers --target label --classes label=auto --job job.yaml",
-        options.ADOPT.options,
+        program=options.ADOPT,
         takes_beam=True,
     ),
     "run": Command(
         "preprocess the data, then train; what is complete is skipped",
         "beamfeed run job.yaml --set train.epochs=3 --max-assets 5",
-        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB, *options.TRAIN.options),
+        (JOB, SET, REPLACE, REFIT, *_OF_JOB, *options.TRAIN.options),
         stages=(PREPROCESS, TRAIN),
         takes_beam=True,
     ),
     "preprocess": Command(
         "write the dataset of a job; options for Beam follow --",
         "beamfeed preprocess job.yaml -- --runner=DirectRunner",
-        (JOB, SET, _REPLACE, _REFIT, *_OF_JOB),
+        (JOB, SET, REPLACE, REFIT, *_OF_JOB),
         stages=(PREPROCESS,),
         takes_beam=True,
     ),
@@ -78,7 +79,8 @@ COMMANDS = {
     "check": Command(
         "report what a job would do and whether it would work; writes nothing",
         "beamfeed check job.yaml --set windows.length=64",
-        (JOB, SET, *options.CHECK.options, MAX_ASSETS),
+        (JOB, SET, MAX_ASSETS),
+        options.CHECK,
     ),
     "sweep": Command(
         "try other values of keys of train, which the section sweep of a job names, and tell the best",
@@ -120,46 +122,54 @@ COMMANDS = {
     "inspect": Command(
         "show what is in a dataset",
         "beamfeed inspect out/data --windows 2",
-        (DATASET_OR_JOB, SET, *options.INSPECT.options),
+        (DATASET_OR_JOB, SET),
+        options.INSPECT,
     ),
     "profile": Command(
         "measure how fast a dataset feeds a training run, and what limits it",
         "beamfeed profile out/data --job job.yaml",
-        (DATASET_OR_JOB, *options.PROFILE.options),
+        (DATASET_OR_JOB,),
+        options.PROFILE,
     ),
     "compact": Command(
         "merge the small shards of a dataset that has grown, and let old records go; options for Beam follow --",
         "beamfeed compact job.yaml --set output.keep=90d",
         (JOB, SET),
+        options.COMPACT,
         takes_beam=True,
     ),
     "export": Command(
         "write a dataset in another format; options for Beam follow --",
         "beamfeed export out/data --to parquet --out out/parquet",
-        (DATASET_OR_JOB, SET, *options.EXPORT.options),
+        (DATASET_OR_JOB, SET),
+        options.EXPORT,
         takes_beam=True,
     ),
     "predict": Command(
         "write what a trained model says of its dataset, or of new files; options for Beam follow --",
         "beamfeed predict job.yaml --files 'new/*.parquet' --out out/new",
-        (JOB, SET, *options.PREDICT.options),
+        (JOB, SET),
+        options.PREDICT,
         takes_beam=True,
     ),
     "train-each": Command(
         "train a model for each asset, or other group, of a dataset; options for Beam follow --",
         "beamfeed train-each job.yaml --by region -- --direct_num_workers=4",
-        (JOB, SET, *options.TRAIN_EACH.options),
+        (JOB, SET),
+        options.TRAIN_EACH,
         takes_beam=True,
     ),
     "score": Command(
         "find which assets behave oddly, and since when, in predictions of series",
         "beamfeed score job.yaml --predictions out/new",
-        (JOB, SET, *options.SCORE.options),
+        (JOB, SET),
+        options.SCORE,
     ),
     "report": Command(
         "tell of a dataset, and of the model that was trained on it, in one HTML file",
         "beamfeed report job.yaml",
-        (DATASET_OR_JOB, *options.REPORT.options),
+        (DATASET_OR_JOB,),
+        options.REPORT,
     ),
     "compare": Command(
         "tell how far data have drifted: two datasets, new files, or predictions; options for Beam follow --",
@@ -171,8 +181,8 @@ COMMANDS = {
                 help="what was: a dataset, its job file, or a folder of predictions",
             ),
             options.CURRENT,
-            *options.COMPARE.options,
         ),
+        options.COMPARE,
         takes_beam=True,
     ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
@@ -204,7 +214,7 @@ def build_parser() -> Parser:
         loudness.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
         loudness.add_argument("-v", "--verbose", action="store_true", help="also print INFO log messages")
         add_options(output, (JSON,))
-        add_options(own, command.options)
+        add_options(own, (*command.options, *(command.program.options if command.program else ())))
     return parser
 
 

@@ -28,6 +28,7 @@ from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -160,8 +161,7 @@ def make_plan(
 def check_backends(job: Job, names: Sequence[str]) -> None:
     """Raises UserError where what is to run a stage cannot."""
     for name in names:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        backends()[launch.backend].check(job, name)
+        backends()[getattr(job.launch, name).backend].check(job, name)
 
 
 def load_for_plan(
@@ -175,6 +175,14 @@ def load_for_plan(
         raise UserError(f"--max-assets {max_assets}: of a source, and {job_path} has none")
     every = [*overrides, *smoke_test_overrides(job, max_assets)]
     return load_job(job_path, every, sourced=sourced), every
+
+
+def load_training(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, Train, list[str]]:
+    """As `load_for_plan`, of a job that trains, with its section `train`; it needs no source."""
+    job, every = load_for_plan(job_path, overrides, max_assets, sourced=False)
+    if job.train is None:
+        raise UserError(f"{job_path}: train: is missing, it must be a mapping, such as {Train.example}")
+    return job, job.train, every
 
 
 def smoke_test_overrides(job: Job, assets: int) -> list[str]:
@@ -213,9 +221,7 @@ def preprocess_stage(
     """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
-        reason = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
-    else:
-        reason = why
+        why = f"{counted(windows, complete.noun)} in {job.output.path}"
     backend = job.launch.preprocess.backend
     return Stage(
         name=PREPROCESS,
@@ -224,8 +230,7 @@ def preprocess_stage(
         workers=1,  # the runner of the pipeline starts its own
         logs="",
         complete=complete is not None,
-        reason=reason,
-        reports_progress=True,
+        reason=why,
         output=job.output.path,
         fingerprint=fingerprint,
         section=job.launch.preprocess.section(backend),
@@ -265,7 +270,6 @@ def train_stage(
         command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values), data),
         backend=launch.backend,
         workers=launch.workers,
-        reports_progress=True,
         restarts=launch.restarts,
         starts_anew=flag is not None,
         once=values.get("once") or "",

@@ -11,16 +11,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO
 
+from beamfeed.contract import text
+
 POLL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
 GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, of those whose group has failed
 TAIL_BYTES = 64 * 1024
+DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
 JOB_FAILED, USER_MISTAKE, DRIFT = 1, 2, 3  # exit codes of commands that have told why
 
 
@@ -48,6 +52,29 @@ class Output:
         """All who write there have ended: what they wrote is shown when this returns."""
 
 
+class Piped(Output):
+    """Takes what is written from pipes."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def pipe(self, read: Callable[..., None], *more: object) -> int:
+        """The end to write to of a new pipe, of which `read` gets the other end, in a thread of its own, and `more`."""
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=read, args=(reader, *more), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return writer
+
+    def finish(self) -> None:
+        for descriptor in {self.stdout, self.stderr}:
+            if descriptor is not None:
+                os.close(descriptor)
+        self.stdout = self.stderr = None
+        while self._threads:
+            self._threads.pop().join(DRAIN_SECONDS)
+
+
 class Held(Output):
     """Keeps what is written until all have ended, and then writes it, unless it was dropped."""
 
@@ -65,10 +92,10 @@ class Held(Output):
             if file.closed:
                 continue
             file.seek(0)
-            text = "" if self._dropped else file.read().decode("utf-8", errors="replace")
+            if not self._dropped:
+                stream.write(file.read().decode("utf-8", errors="replace"))
+                stream.flush()
             file.close()
-            stream.write(text)
-            stream.flush()
 
 
 class Running:
@@ -265,7 +292,6 @@ def last_line(process: Running) -> list[str]:
     """The last line of a process's log that is not empty; none where the terminal has shown it."""
     if process.log is None:
         return []
-    process.log.seek(0, os.SEEK_END)
-    process.log.seek(max(0, process.log.tell() - TAIL_BYTES))
-    lines = process.log.read().decode("utf-8", errors="replace").splitlines()
-    return [line for line in lines if line.strip()][-1:]
+    process.log.seek(max(0, process.log.seek(0, os.SEEK_END) - TAIL_BYTES))
+    line = text.last_line(process.log.read())
+    return [line] if line else []

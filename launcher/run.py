@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
-from beamfeed.launcher.display import Display, Lines, choose
+from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.estimate import Estimate, estimate_preprocess, estimate_train
 from beamfeed.launcher.plan import Plan, load_for_plan
 from beamfeed.launcher.progress import StageProgress
@@ -21,12 +21,12 @@ from beamfeed.launcher.runs.recorder import Recorder, recording
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 
-def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str, float]]:
+def run_plan(plan: Plan, display: Display) -> tuple[int, dict[str, float]]:
     """Runs the stages that are not complete.
 
     Args:
       plan: the stages.
-      display: shows how far they are; entered by the caller. Without one, that which fits stderr.
+      display: shows how far they are; entered by the caller.
 
     Returns:
       the exit code of the first stage that failed, or 0; and the seconds that each stage took.
@@ -34,9 +34,6 @@ def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str,
     Raises:
       UserError: if a backend cannot take a stage on.
     """
-    if display is None:
-        with choose() as display:
-            return run_plan(plan, display)
     seconds: dict[str, float] = {}
     to_do = [stage for stage in plan.stages if not stage.complete]
     with recording(plan, display) as recorder:

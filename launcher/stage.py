@@ -1,11 +1,10 @@
 """One step of a job, as the plan describes it and a backend runs it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # it takes long to load, and the help needs the names below
     import beamfeed.contract.config.job
-    from beamfeed.contract.config.section import Section
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
 
@@ -22,7 +21,6 @@ class Stage:
       logs: the folder for the output of all workers but the first.
       complete: whether there is nothing left to do.
       reason: why there is, or is not, something to do.
-      reports_progress: whether the command knows --progress-dir.
       restarts: how often it may be started again after a signal or a lost worker ended it.
       starts_anew: whether it does not just go on from its last checkpoint.
       once: the name of that start, where it has one.
@@ -41,13 +39,12 @@ class Stage:
     logs: str
     complete: bool
     reason: str
-    reports_progress: bool = False
     restarts: int = 0
     starts_anew: bool = False
     once: str = ""
     output: str = ""
     fingerprint: str = ""
     checkpoints: str = ""
-    section: "Section | None" = None
+    section: Any = None
     job: "beamfeed.contract.config.job.Job | None" = None
     grace: float = 3.0

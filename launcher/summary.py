@@ -13,7 +13,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Measured, Review
-from beamfeed.contract.text import size_text, table
+from beamfeed.contract.text import counted, size_text, table
 
 Row = tuple[str, ...]
 SHOWN = 5  # assets, or notes
@@ -78,7 +78,7 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
     if facts.rejects is not None:
         counts = manifest.counts
         by_noun = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
-        counts_text = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in by_noun.items() if count)
+        counts_text = ", ".join(counted(count, noun) for noun, count in by_noun.items() if count)
         rows.append(("set aside", f"{counts_text}; why: {facts.rejects}"))
         rows += [("", f"{count:,} x {reason}") for reason, count in facts.reasons[:REASONS]]
         if more := sum(count for _, count in facts.reasons[REASONS:]):
@@ -110,17 +110,24 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _training(layout: RunLayout, result: TrainResult, seconds: float | None, floor: TrainResult | None) -> str:
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
     stopped = ", stopped early" if result.stopped_early else ""
     took = f"{result.seconds:.1f} s, in an earlier run" if seconds is None else _duration(seconds)
+    of_floor = []
+    if floor is not None:  # what a linear model reaches on the same
+        of_floor = [
+            ("floor: best", _numbers(floor.best_loss, floor.metrics)),
+            ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
+        ]
     rows = [
         ("training run", layout.workdir),
         ("epochs", f"{result.epochs}{stopped}"),
         *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        (_best_label(result), _numbers(result.best_loss, result.metrics)),
+        (f"best {result.best_split} loss{epoch}", _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
-        *([] if floor is None else _floor(floor)),
+        *of_floor,
         *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
         ("train", took),
         ("model", layout.model),
@@ -128,20 +135,6 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
         ("report", layout.report),
     ]
     return _pairs(rows)
-
-
-def _best_label(result: TrainResult) -> str:
-    """`best eval loss (epoch 20)`."""
-    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
-    return f"best {result.best_split} loss{epoch}"
-
-
-def _floor(floor: TrainResult) -> list[tuple[str, str]]:
-    """What a linear model reaches on the same."""
-    return [
-        ("floor: best", _numbers(floor.best_loss, floor.metrics)),
-        ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
-    ]
 
 
 def _reviewed(layout: RunLayout, review: Review) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 
-from beamfeed.contract import storage
+from beamfeed.contract import storage, text
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
@@ -44,10 +44,7 @@ def table(runs: Iterable[Run]) -> str:
         began = f"{record.attempts[0].began:%Y-%m-%d %H:%M}"
         at = f"{stage.name} on {stage.backend}"
         rows.append((record.id, record.job, began, clock(record.seconds), record.state(), at, run.layout.place))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(text.table(rows, left=len(rows[0])))
 
 
 def state_of(run: Run) -> tuple[str, str]:
@@ -130,11 +127,11 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
 
 def _start(run: Run, tail: int | None) -> int:
     """Where the last lines of a log begin, in bytes from the beginning of all that it ever held."""
-    try:
-        text = storage.read_bytes(run.layout.log) if tail is not None else b""
-    except OSError:
-        text = b""
-    start = text.find(b"\n", len(text) - tail - 1) + 1 if tail is not None and len(text) > tail else 0
+    printed = b""
+    if tail is not None:
+        with suppress(OSError):
+            printed = storage.read_bytes(run.layout.log)
+    start = printed.find(b"\n", len(printed) - tail - 1) + 1 if tail is not None and len(printed) > tail else 0
     return run.record.log_dropped + start
 
 
@@ -256,7 +253,7 @@ def cancel(run: Run) -> list[str]:
     work[1].cancel()
     record.outcome, work[0].state = "cancelled", "stopped"
     record.attempt.ended = record.attempt.ended or datetime.now(UTC)
-    storage.write_text(run.layout.record, record.model_dump_json(indent=1) + "\n")
+    storage.write_text(run.layout.record, record.text())
     return [f"run {record.id} is cancelled"]
 
 

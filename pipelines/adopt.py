@@ -22,7 +22,7 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ADOPT
-from beamfeed.contract.storage import is_remote, lock
+from beamfeed.contract.storage import absolute, lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.preprocess import beam_options, main_of, opened, run_program
 from beamfeed.transforms.adopt.request import Request
@@ -118,7 +118,7 @@ def write_job(path: str, manifest: Manifest, out: str) -> None:
     from beamfeed.transforms.adopt.scan import image_sizes
     from beamfeed.transforms.suggest.adopted import job_text
 
-    folder = out if is_remote(out) else os.path.abspath(out)
+    folder = absolute(out)
     images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]
     shards = manifest.shard_paths(out, "train")
     sizes = {field.name: image_sizes(shards, field.in_records) for field in images}
@@ -141,7 +141,7 @@ def request_of(args: argparse.Namespace, known_as: str) -> Request:
     """
     folder = out = os.path.expanduser(args.folder)
     if args.out is not None and (out := os.path.expanduser(args.out)) != folder:
-        folder = folder if is_remote(folder) else os.path.abspath(folder)  # the manifest names it
+        folder = absolute(folder)  # the manifest names it
     roles = {"targets": args.target, "keys": args.key, "inputs": args.input, "weights": args.weight}
     used: dict[str, str] = {}
     for role, names in roles.items():
@@ -236,7 +236,7 @@ def _name(named: str | None, known_as: str, folder: str) -> str:
         if NAMES.search(named) or not named[:1].isalnum():
             raise UserError(f"--name {named}: must be letters, digits, _ . and -, with a letter or a digit first")
         return named
-    derived = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
+    derived = known_as or os.path.basename(absolute(folder).rstrip("/"))
     return NAMES.sub("_", derived).lstrip("_.-") or "adopted"
 
 

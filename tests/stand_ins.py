@@ -23,7 +23,7 @@ output: {path: out/data}
 ''')
 first, second = sys.argv[1:3]
 stages = [
-    Stage(name, (sys.executable, "-c", code), "local", 1, "", False, "is to be done", reports_progress=True)
+    Stage(name, (sys.executable, "-c", code), "local", 1, "", False, "is to be done")
     for name, code in (("preprocess", first), ("train", second))
     if code
 ]

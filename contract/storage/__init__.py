@@ -3,6 +3,7 @@
 from beamfeed.contract.storage.files import (
     GS,
     FileStat,
+    absolute,
     copy_tree,
     exists,
     is_remote,
@@ -30,6 +31,7 @@ from beamfeed.contract.storage.patterns import below, escaped_glob, fits, has_gl
 __all__ = [
     "GS",
     "FileStat",
+    "absolute",
     "below",
     "copy_tree",
     "escaped_glob",

@@ -54,6 +54,11 @@ def is_remote(path: str) -> bool:
     return False
 
 
+def absolute(path: str) -> str:
+    """A path from the root of the file system, or in a bucket: the same whichever folder a process works in."""
+    return path if is_remote(path) else os.path.abspath(path)
+
+
 def join(folder: str, *names: str) -> str:
     """The path of something in a folder."""
     return "/".join([folder.rstrip("/") or "/", *names]).replace("//", "/", 0 if is_remote(folder) else 1)

@@ -11,16 +11,17 @@ def backends() -> dict[str, Backend]:
     from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
     from beamfeed.launcher.backends.kubernetes.backend import KubernetesBackend
     from beamfeed.launcher.backends.local.backend import LocalBackend
-    from beamfeed.launcher.backends.portable.backend import FlinkBackend, PrismBackend, SparkBackend
+    from beamfeed.launcher.backends.portable.backend import PortableBackend
+    from beamfeed.launcher.backends.portable.section import FlinkSection, PrismSection, SparkSection
     from beamfeed.launcher.backends.slurm.backend import SlurmBackend
     from beamfeed.launcher.backends.vertex.backend import VertexBackend
 
     return {
         "local": LocalBackend(),
         "dataflow": DataflowBackend(),
-        "flink": FlinkBackend(),
-        "spark": SparkBackend(),
-        "prism": PrismBackend(),
+        "flink": PortableBackend("flink", FlinkSection),
+        "spark": PortableBackend("spark", SparkSection),
+        "prism": PortableBackend("prism", PrismSection),
         "slurm": SlurmBackend(),
         "kubernetes": KubernetesBackend(),
         "vertex": VertexBackend(),

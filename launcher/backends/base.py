@@ -1,13 +1,23 @@
 """What a backend must be able to do, and what is so for most. Each is a folder here, and a line in `backends()`."""
 
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
+from beamfeed.contract import options
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import Stage
+
+
+def count_once(stage: Stage) -> list[str]:
+    """Arguments by which a start from elsewhere than the last checkpoint counts once, also where it is started again.
+
+    None where the stage does not start so, or its start has a name already.
+    """
+    return options.ONCE.write(uuid.uuid4().hex) if stage.starts_anew and not stage.once else []
 
 
 class Submission(Protocol):
@@ -61,9 +71,9 @@ class Backend(Protocol):
       is_billed: whether somebody sends a bill for each run.
     """
 
-    stages: ClassVar[tuple[str, ...]]
-    section: ClassVar[type[Section] | None]
-    is_billed: ClassVar[bool] = False
+    stages: tuple[str, ...]
+    section: type[Section] | None
+    is_billed: bool = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""

@@ -3,9 +3,11 @@
 import hashlib
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -15,7 +17,9 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.stage import PREPROCESS, Stage
+from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 900.0  # for a cluster that does not answer
@@ -47,6 +51,72 @@ LabelKey = Annotated[
     InWords("at most 63 small letters, digits, _ and -, a letter first"),
 ]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), InWords("the name of a variable, such as TZ")]
+
+
+class Unreachable(Exception):
+    """What runs stages elsewhere did not answer; the next time it may."""
+
+
+@contextmanager
+def answered(whose: str, then: str = "") -> Iterator[None]:
+    """What is asked in the block is asked once.
+
+    Args:
+      whose: what may not answer, as the message begins.
+      then: how the message ends.
+
+    Raises:
+      UserError: in the place of Unreachable.
+    """
+    try:
+        yield
+    except Unreachable as error:
+        raise UserError(f"{whose} does not answer: {error}{then}") from None
+
+
+def is_temporary(status: int) -> bool:
+    """Whether a service that answers with this status of HTTP may answer otherwise the next time."""
+    return status in (408, 429) or status >= 500
+
+
+def state_words(state: str) -> str:
+    """A state of Google's services as a person says it: running, cancelled."""
+    return state.removeprefix("JOB_STATE_").lower()
+
+
+class RemoteRun(Submission):
+    """Work that outlives its launcher.
+
+    Args:
+      stage: what it makes.
+      display: shows it.
+    """
+
+    goes_on = True
+
+    def __init__(self, stage: Stage, display: Display | None = None):
+        self._stage, self._display = stage, display or Lines()
+
+    def leave(self) -> None:
+        self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
+
+    def _say(self, line: str) -> None:
+        print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def check_same_work(stage: Stage, title: str, is_same: bool) -> None:
+    """Raises UserError where what works in the folder of a stage, called `title`, is not to be followed."""
+    if stage.starts_anew or not is_same:
+        raise UserError(
+            f"{stage.output}: {title} is writing there with other input, settings or options; "
+            "wait for it, choose another folder, or stop it with `beamfeed cancel`"
+        )
+
+
+def node_resources(stage: Stage, section: Any) -> Mapping[str, float]:
+    """See `Backend.resources`: what a section with `cpus` and `gpus` of a node asks for."""
+    cores = 1 if stage.name == PREPROCESS else section.cpus or 1
+    return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
 
 
 class Patience:
@@ -102,11 +172,6 @@ def option(command: Sequence[str], name: str) -> str | None:
     return value
 
 
-def place_of(stage: Stage) -> str:
-    """The folder that a stage writes to, the same however it is written."""
-    return stage.output if storage.is_remote(stage.output) else os.path.abspath(stage.output)
-
-
 def job_name(output: str, longest: int = LONGEST_NAME, where: str = "") -> str:
     """The name of a job that writes to this folder: by it a running job is found again.
 
@@ -144,6 +209,13 @@ def is_published(stage: Stage) -> bool:
     return True
 
 
+def paths_of(job: Job, name: str) -> list[tuple[str, str]]:
+    """The paths that a stage reads and writes, each behind its key."""
+    inputs = [(job.source.key_of(path), path) for path in job.source.patterns] if name == PREPROCESS else []
+    workdir = [("train.workdir", job.train.workdir)] if name == TRAIN and job.train is not None else []
+    return [*inputs, ("output.path", job.output.path), *workdir]
+
+
 def check_paths(job: Job, whose: str, *, shared: bool = False) -> None:
     """Raises UserError if workers on other machines, `whose`, could not see the input or the output.
 
@@ -152,8 +224,7 @@ def check_paths(job: Job, whose: str, *, shared: bool = False) -> None:
       whose: the workers, in words.
       shared: whether the machines may share folders; then paths must be absolute.
     """
-    inputs = [(job.source.key_of(path), path) for path in job.source.patterns]
-    for key, path in (*inputs, ("output.path", job.output.path)):
+    for key, path in paths_of(job, PREPROCESS):
         if storage.is_remote(path) or (shared and os.path.isabs(path)):
             continue
         if shared:

@@ -1,7 +1,5 @@
 """The live area: what it shows of a stage, in at most two lines that fit the terminal. Nothing here draws."""
 
-from dataclasses import dataclass
-
 from beamfeed.launcher.display.words import clock, label, rate_text, short
 from beamfeed.launcher.progress import StageProgress, Step
 
@@ -12,18 +10,11 @@ GAP = "  "
 Part = tuple[str, str]  # a text and its style
 
 
-@dataclass(frozen=True)
-class Marks:
-    """The characters that a bar is made of."""
-
-    full: str = "━"
-    empty: str = "─"
+Marks = tuple[str, str]  # what the full part of a bar is drawn with, and the empty one
+LINES, ASCII = ("━", "─"), ("#", "-")
 
 
-ASCII = Marks("#", "-")
-
-
-def area(stage: StageProgress, now: float, began: float, width: int, marks: Marks = Marks()) -> list[list[Part]]:
+def area(stage: StageProgress, now: float, began: float, width: int, marks: Marks = LINES) -> list[list[Part]]:
     """The lines of the area.
 
     Args:
@@ -51,7 +42,8 @@ def _phase(stage: StageProgress, now: float, width: int, marks: Marks) -> list[P
     if size < LEAST_BAR:
         return [(name, "bold")]
     at = int((now - stage.started) * 4) % (size - PULSE + 1)
-    bar = [(marks.empty * at, "dim"), (marks.full * PULSE, "cyan"), (marks.empty * (size - PULSE - at), "dim")]
+    full, empty = marks
+    bar = [(empty * at, "dim"), (full * PULSE, "cyan"), (empty * (size - PULSE - at), "dim")]
     return [(name, "bold"), (GAP, ""), *bar]
 
 
@@ -75,8 +67,9 @@ def _step(stage: StageProgress, step: Step, now: float, width: int, marks: Marks
     shown: list[Part] = [(name, "bold"), (GAP, "")]
     if total:
         size = min(BAR, LEAST_BAR + max(0, room))
-        full = done * size // total
-        shown += [(marks.full * full, "green"), (marks.empty * (size - full), "dim")]
+        cells = done * size // total
+        full, empty = marks
+        shown += [(full * cells, "green"), (empty * (size - cells), "dim")]
     styles = {"share": "", "count": "", "rate": "cyan", "note": "", "left": "yellow"}
     for key, style in styles.items():
         if parts.get(key):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from beamfeed.launcher.display.base import Display
-from beamfeed.launcher.display.words import end_of_stage, ended_line, going_line
+from beamfeed.launcher.display.words import clock, ended_line, going_line
 from beamfeed.launcher.progress import StageProgress
 
 EVERY_SECONDS = 30.0  # between lines about a step that takes long
@@ -47,7 +47,7 @@ class Telling(Display):
         for step in stage.steps.values():  # of which it was not known how much they had to do
             step.ended = step.ended or stage.started + seconds
         Telling.show(self, stage)
-        self._write(end_of_stage(stage.name, seconds))
+        self._write(f"{stage.name}: done in {clock(seconds) if seconds >= 60 else f'{seconds:.1f} s'}")
 
     def say(self, line: str) -> None:
         self._write(line)

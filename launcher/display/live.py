@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from typing import Any, Self, TextIO
 
-from beamfeed.launcher.display.area import ASCII, Marks, area
+from beamfeed.launcher.display.area import ASCII, LINES, area
 from beamfeed.launcher.display.lines import Telling
 from beamfeed.launcher.display.screen import Above, Screen
-from beamfeed.launcher.processes import Output
+from beamfeed.launcher.processes import Output, Piped
 from beamfeed.launcher.progress import StageProgress
 
 DRAW_SECONDS = 0.2
-DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
 PIECE = 1 << 16  # bytes
 LEAST_ROWS = 4  # of a terminal that has room for two lines
 
@@ -76,7 +75,7 @@ class Live(Telling):
         super().summary(text, values)
 
     def output(self) -> Output:
-        return Piped(self._screen, self._stream, self._pipes_stdout)
+        return PipedAbove(self._screen, self._stream, self._pipes_stdout)
 
     def _keep_drawing(self) -> None:
         while not self._stop.wait(DRAW_SECONDS):
@@ -87,12 +86,12 @@ class Live(Telling):
         if stage is None:
             return
         size = self._screen.size()
-        marks = Marks() if self._screen.encoding.lower().startswith("utf") else ASCII
+        marks = LINES if self._screen.encoding.lower().startswith("utf") else ASCII
         lines = area(stage, time.monotonic(), self._began, size.columns - 1, marks)
         self._screen.draw(lines if size.lines >= LEAST_ROWS else lines[:1])
 
 
-class Piped(Output):
+class PipedAbove(Piped):
     """Takes what a process writes and prints it above the area.
 
     Args:
@@ -102,19 +101,13 @@ class Piped(Output):
     """
 
     def __init__(self, screen: Screen, stream: TextIO, stdout: bool):
+        super().__init__()
         self._above = Above(screen, stream)
-        reader, writer = os.pipe()
-        self.stderr: int | None = writer
-        self.stdout = writer if stdout else None
-        self._thread = threading.Thread(target=self._read, args=(reader,), daemon=True)
-        self._thread.start()
+        self.stderr = self.pipe(self._read)
+        self.stdout = self.stderr if stdout else None
 
     def finish(self) -> None:
-        if self.stderr is None:
-            return
-        os.close(self.stderr)
-        self.stdout = self.stderr = None
-        self._thread.join(DRAIN_SECONDS)
+        super().finish()
         self._above.finish()
 
     def _read(self, reader: int) -> None:

@@ -35,11 +35,6 @@ def going_line(stage: StageProgress, step: Step, now: float) -> str:
     return ", ".join(parts)
 
 
-def end_of_stage(stage: str, seconds: float) -> str:
-    """That a stage is done: `train: done in 31.4 s`."""
-    return f"{stage}: done in {clock(seconds) if seconds >= 60 else f'{seconds:.1f} s'}"
-
-
 def rate_text(rate: float) -> str:
     """`77,419`, and `0.25` of what is slow."""
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

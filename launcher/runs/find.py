@@ -16,7 +16,6 @@ from beamfeed.launcher.runs.record import ID, RunRecord, list_layouts, read_reco
 
 MOST_KNOWN = 500  # runs that are looked for
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-MOST = 1 << 20  # bytes of the list of this machine's runs, from where it is begun anew
 
 
 @dataclass(frozen=True)
@@ -38,22 +37,24 @@ def remember(layout: RecordLayout) -> None:
     path = known_path()
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.exists(path) and os.path.getsize(path) > MOST:
-            os.replace(path, f"{path}.old")
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"id": layout.id, "place": _absolute(layout.place)}) + "\n")
+            file.write(json.dumps({"id": layout.id, "place": storage.absolute(layout.place)}) + "\n")
 
 
 def known_layouts() -> list[RecordLayout]:
     """Of the runs that were started on this machine, the oldest first; each once."""
     layouts = {}
-    for path in (f"{known_path()}.old", known_path()):
-        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                with suppress(ValueError, KeyError, TypeError):
-                    known = json.loads(line)
-                    layouts[known["id"]] = RecordLayout(known["place"], known["id"])
+    with suppress(OSError), open(known_path(), encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, KeyError, TypeError):
+                known = json.loads(line)
+                layouts[known["id"]] = RecordLayout(known["place"], known["id"])
     return [layouts[id_] for id_ in sorted(layouts)]
+
+
+def is_job_file(named: str) -> bool:
+    """Whether a command line names a job file, and not a folder or the id of a run."""
+    return named.endswith((".yaml", ".yml"))
 
 
 def places_of(job: Job) -> list[str]:
@@ -63,7 +64,7 @@ def places_of(job: Job) -> list[str]:
 
 def runs_in(places: Iterable[str]) -> Iterator[Run]:
     """The runs that are recorded in these folders, the newest first."""
-    layouts = [layout for place in places for layout in list_layouts(_absolute(place))]
+    layouts = [layout for place in places for layout in list_layouts(storage.absolute(place))]
     return _read(sorted(layouts, key=lambda layout: layout.id, reverse=True))
 
 
@@ -73,8 +74,7 @@ def find_runs(named: str) -> Iterator[Run]:
     Raises:
       UserError: if the job file is wrong.
     """
-    is_job = named.endswith((".yaml", ".yml"))
-    return runs_in(places_of(load_job(named, sourced=False)) if is_job else [named])
+    return runs_in(places_of(load_job(named, sourced=False)) if is_job_file(named) else [named])
 
 
 def known_runs() -> Iterator[Run]:
@@ -116,7 +116,7 @@ def find_run(named: str) -> Run:
             (candidate for candidate in runs if candidate.record.state() == "running"), runs[0] if runs else None
         )
     elif folder:
-        run = next(_read([RecordLayout(_absolute(folder), last)]), None)
+        run = next(_read([RecordLayout(storage.absolute(folder), last)]), None)
     else:
         run = next(_read(layout for layout in known_layouts() if layout.id == last), None)
     if run is None:
@@ -128,7 +128,3 @@ def _read(layouts: Iterable[RecordLayout]) -> Iterator[Run]:
     for layout in layouts:
         if (record := read_record(layout)) is not None:
             yield Run(layout, record)
-
-
-def _absolute(place: str) -> str:
-    return place if storage.is_remote(place) else os.path.abspath(place)

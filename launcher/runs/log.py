@@ -10,15 +10,15 @@ from typing import Any, TextIO
 
 from beamfeed.contract import storage
 from beamfeed.contract.streams import Outlet
+from beamfeed.contract.text import last_line
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.lines import Telling
-from beamfeed.launcher.processes import Output
+from beamfeed.launcher.processes import Output, Piped
 from beamfeed.launcher.progress import StageProgress
 
 MOST = 4 << 20  # bytes at the end of a log that are kept in a bucket, where a file is written whole each time
 PIECE = 1 << 16
 TAIL = 4096
-DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
 
 
 class RunLog:
@@ -67,8 +67,7 @@ class RunLog:
 
     def last_line(self) -> str:
         """The last line that was printed, as a failure is told; empty where there is none."""
-        lines = self._printed.decode("utf-8", errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return last_line(self._printed)
 
     def _add(self, data: bytes) -> None:
         with self._lock, suppress(OSError, ValueError):  # a disk that is full does not end the run
@@ -147,7 +146,7 @@ class Logged(Display):
         return Copied(self._shown.output(), self._log)
 
 
-class Copied(Output):
+class Copied(Piped):
     """Takes what a process writes, and hands it on to where it belongs and to the log.
 
     Args:
@@ -156,20 +155,13 @@ class Copied(Output):
     """
 
     def __init__(self, to: Output, log: RunLog):
+        super().__init__()
         self._to, self._log = to, log
-        self._threads: list[threading.Thread] = []
         stdout, stderr = 1 if to.stdout is None else to.stdout, 2 if to.stderr is None else to.stderr
-        self.stderr: int | None = self._copy(stderr)
+        # Numbers of their own: those of the others may be other files' before all is read.
+        self.stderr = self.pipe(self._read, os.dup(stderr))
         # One pipe where both go to one place: what is written stays in its order.
-        self.stdout = self.stderr if _is_same(stdout, stderr) else self._copy(stdout)
-
-    def _copy(self, descriptor: int) -> int:
-        reader, writer = os.pipe()
-        # A number of its own: that of the other may be another file's before all is read.
-        thread = threading.Thread(target=self._read, args=(reader, os.dup(descriptor)), daemon=True)
-        thread.start()
-        self._threads.append(thread)
-        return writer
+        self.stdout = self.stderr if _is_same(stdout, stderr) else self.pipe(self._read, os.dup(stdout))
 
     def _read(self, reader: int, descriptor: int) -> None:
         outlet = Outlet(descriptor)  # nobody may read any more; the process must not wait for that
@@ -186,12 +178,7 @@ class Copied(Output):
         os.close(descriptor)
 
     def finish(self) -> None:
-        if self.stdout is not None and self.stderr is not None:
-            for descriptor in {self.stdout, self.stderr}:
-                os.close(descriptor)
-            self.stdout = self.stderr = None
-            for thread in self._threads:
-                thread.join(DRAIN_SECONDS)
+        super().finish()
         self._to.finish()
 
 

@@ -9,14 +9,16 @@ import socket
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RUNS, RecordLayout
+from beamfeed.contract.errors import printable
 from beamfeed.contract.storage.lock import born
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
@@ -26,6 +28,9 @@ MOST_RECORDS = 50  # records in a folder
 
 StageState = Literal["complete", "waiting", "running", "done", "failed", "stopped", "left"]
 Outcome = Literal["running", "done", "failed", "interrupted", "left", "cancelled"]
+
+
+Kept = Annotated[str, AfterValidator(printable)]  # no secret is
 
 
 class _Part(BaseModel):
@@ -38,39 +43,30 @@ class StageRecord(_Part):
     name: str
     backend: str
     workers: int
-    command: list[str]
-    output: str
+    command: tuple[Kept, ...]
+    output: Kept
     fingerprint: str
-    checkpoints: str = ""
-    logs: str = ""
+    checkpoints: Kept = ""
+    logs: Kept = ""
     restarts: int = 0
     state: StageState
-    reason: str = Field(description="Why there was, or was not, something to do.")
+    reason: Kept = Field(description="Why there was, or was not, something to do.")
     handle: str = Field(default="", description="What the work is called where it runs, such as `job 12 of Slurm`.")
     log_file: str | None = Field(default=None, description="The file that the work writes to, if another.")
     progress: str = Field(default="", description="How far it was when its launcher last said so.")
     seconds: float = Field(default=0.0, description="That it took, over all attempts.")
     code: int | None = Field(default=None, description="The exit code.")
 
+    @classmethod
+    def of(cls, stage: Stage) -> "StageRecord":
+        """That of a stage which has not begun."""
+        return cls(**vars(stage), state="complete" if stage.complete else "waiting")
+
     def stage(self, job: Job) -> Stage:
         """The stage, for its backend to find, follow or cancel."""
         launch = job.launch.preprocess if self.name == PREPROCESS else job.launch.train
-        return Stage(
-            name=self.name,
-            command=tuple(self.command),
-            backend=self.backend,
-            workers=self.workers,
-            logs=self.logs,
-            complete=False,
-            reason=self.reason,
-            reports_progress=True,
-            restarts=self.restarts,
-            output=self.output,
-            fingerprint=self.fingerprint,
-            checkpoints=self.checkpoints,
-            section=launch.section(self.backend),
-            job=job,
-        )
+        kept = self.model_dump(include={field.name for field in fields(Stage)})
+        return Stage(**kept, complete=False, section=launch.section(self.backend), job=job)
 
 
 class Attempt(_Part):
@@ -80,7 +76,7 @@ class Attempt(_Part):
     namespace: str = Field(default="", description="In which that process has its number: containers have their own.")
     pid: int
     born: str = Field(description="When that process started, as its kernel counts: its number may be another's later.")
-    command: str
+    command: Kept
     began: datetime
     seen: datetime
     ended: datetime | None = None
@@ -119,15 +115,15 @@ class RunRecord(_Part):
     format: Literal[1] = 1
     id: str
     job: str = Field(description="Its name.")
-    job_path: str
-    folder: str = Field(description="Where it was started; relative paths are below it.")
-    overrides: list[str]
+    job_path: Kept
+    folder: Kept = Field(description="Where it was started; relative paths are below it.")
+    overrides: list[Kept]
     max_assets: int | None = None
     replace: bool = False
     refit: bool = False
     anew: bool = Field(default=False, description="Whether it does not just go on with what is there.")
     asked: list[str] = Field(description="The stages that were asked for.")
-    beam_options: list[str] = []
+    beam_options: list[Kept] = []
     versions: dict[str, str]
     stages: list[StageRecord]
     attempts: list[Attempt]
@@ -145,6 +141,10 @@ class RunRecord(_Part):
     def seconds(self) -> float:
         """That its stages took, over all attempts."""
         return sum(stage.seconds for stage in self.stages)
+
+    def text(self) -> str:
+        """The file."""
+        return self.model_dump_json(indent=1) + "\n"
 
     def current(self) -> StageRecord:
         """The stage that it is at, or ended at."""
@@ -181,7 +181,7 @@ def read_record(layout: RecordLayout) -> RunRecord | None:
     """The record; None where there is none, or none that can be understood."""
     try:
         return RunRecord.model_validate_json(storage.read_text(layout.record))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError):
         return None
 
 

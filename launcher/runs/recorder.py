@@ -121,19 +121,22 @@ def _begin(plan: Plan, display: Display) -> "_Recorder | None":
     if newest is not None and newest.attempt.is_alive():
         return None
     anew = any(stage.starts_anew for stage in plan.stages)
-    goes_on = newest is not None and newest.outcome != "done" and not anew and newest.is_of(plan.stages)
+    if newest is not None and (newest.outcome == "done" or anew or not newest.is_of(plan.stages)):
+        newest = None  # it is another run
     if all(stage.complete for stage in plan.stages):
-        if goes_on and newest is not None:  # while nobody followed it, it was done
+        if newest is not None:  # while nobody followed it, it was done
             newest.outcome, newest.code, newest.why = "done", 0, ""
-            storage.write_text(layouts[-1].record, newest.model_dump_json(indent=1) + "\n")
+            storage.write_text(layouts[-1].record, newest.text())
         return None
-    record = _go_on(newest, plan) if goes_on and newest is not None else _new(plan)
+    record = _new(plan)
+    if newest is not None:
+        _add_times(record, newest)
     layout = RecordLayout(place, record.id)
     values = plan.job.model_dump(mode="json", by_alias=True, exclude_unset=True)
     # The folder is to belong to the user of the pods, who writes most of what is in it.
     waits = not storage.is_remote(place) and not os.path.isdir(place) and any(map(_has_other_user, plan.stages))
     log = RunLog(layout.log, record.log_dropped, place if waits else None)
-    before = newest.model_dump_json(indent=1) + "\n" if goes_on and newest is not None else None
+    before = None if newest is None else newest.text()
     recorder = _Recorder(layout, record, log, display, job_text(values, redact_secrets=True), before)
     remember(layout)
     return recorder
@@ -146,58 +149,34 @@ def _has_other_user(stage: Stage) -> bool:
 def _attempt() -> Attempt:
     program = os.path.basename((sys.argv or [""])[0])
     by_command = program in ("beamfeed", "cli.py")  # of another program, the arguments are its own matter
-    return Attempt.mine(printable(shlex.join(["beamfeed", *sys.argv[1:]])) if by_command else "Python")
+    return Attempt.mine(shlex.join(["beamfeed", *sys.argv[1:]]) if by_command else "Python")
 
 
 def _new(plan: Plan) -> RunRecord:
     return RunRecord(
         id=new_id(),
         job=plan.job.name,
-        job_path=printable(plan.job_path if storage.is_remote(plan.job_path) else os.path.abspath(plan.job_path)),
-        folder=printable(os.getcwd()),
-        overrides=list(map(printable, plan.overrides)),
+        job_path=storage.absolute(plan.job_path),
+        folder=os.getcwd(),
+        overrides=list(plan.overrides),
         max_assets=plan.max_assets,
         replace=plan.replace,
         refit=plan.refit,
         anew=any(stage.starts_anew for stage in plan.stages),
         asked=list(plan.requested),
-        beam_options=list(map(printable, plan.beam_options)),
+        beam_options=list(plan.beam_options),
         versions={name: version for name in VERSIONS if (version := _version(name))},
-        stages=[_stage_record(stage) for stage in plan.stages],
+        stages=list(map(StageRecord.of, plan.stages)),
         attempts=[_attempt()],
     )
 
 
-def _go_on(record: RunRecord, plan: Plan) -> RunRecord:
-    """The record of a run that is gone on with: its times add up."""
-    before = {stage.name: stage.seconds for stage in record.stages}
-    new = _new(plan)
-    stages = [_stage_record(stage, before[stage.name]) for stage in plan.stages]
-    return new.model_copy(
-        update={
-            "id": record.id,
-            "stages": stages,
-            "attempts": [*record.attempts, *new.attempts],
-            "log_dropped": record.log_dropped,
-        }
-    )
-
-
-def _stage_record(stage: Stage, seconds: float = 0.0) -> StageRecord:
-    return StageRecord(
-        name=stage.name,
-        backend=stage.backend,
-        workers=stage.workers,
-        command=list(map(printable, stage.command)),
-        output=printable(stage.output),
-        fingerprint=stage.fingerprint,
-        checkpoints=printable(stage.checkpoints),
-        logs=printable(stage.logs),
-        restarts=stage.restarts,
-        state="complete" if stage.complete else "waiting",
-        reason=printable(stage.reason),
-        seconds=seconds,
-    )
+def _add_times(record: RunRecord, before: RunRecord) -> None:
+    """Makes of a record that of an earlier run, which is gone on with."""
+    record.id, record.log_dropped = before.id, before.log_dropped
+    record.attempts = [*before.attempts, *record.attempts]
+    for stage, earlier in zip(record.stages, before.stages, strict=True):
+        stage.seconds = earlier.seconds
 
 
 def _version(name: str) -> str | None:
@@ -348,7 +327,7 @@ class _Recorder(Recorder):
                     stage.seconds = self._before + time.monotonic() - self._began
                     with suppress(Exception):  # another thread adds to it
                         stage.progress = self._progress(stage.name)
-                text = record.model_dump_json(indent=1) + "\n"
+                text = record.text()
             if self._job is not None:
                 storage.write_text(self._layout.job, self._job)
                 self._job = None

@@ -3,8 +3,8 @@
 import argparse
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from beamfeed.contract.config.document import read_text
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.sweep import Sweep
-from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import emit_event
@@ -21,7 +20,7 @@ from beamfeed.contract.storage.lock import Use, hold
 from beamfeed.contract.text import counted, table
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, check_backends, load_training, make_plan
 from beamfeed.launcher.run import run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.sweep.picture import draw
@@ -42,7 +41,7 @@ from beamfeed.launcher.sweep.study import (
     JOURNAL,
     STARTUP,
     current_trials,
-    memory_study,
+    make_study,
     next_trial,
     open_study,
     planned_trials,
@@ -67,7 +66,8 @@ def sweep(args: argparse.Namespace) -> int:
         _tell_plan(args, plan, search)
         return 0
     with choose(args.quiet, args.json) as display:
-        if code := _prepare(plan, display):
+        code, _ = run_plan(plan, display)  # the dataset, unless it is there
+        if code:
             return code
         with hold(storage.join(search.folder, LOCK), use=SWEEPING):
             if args.restart:
@@ -91,14 +91,12 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
     Raises:
       UserError: for a mistake in the job.
     """
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
-    if job.train is None:
-        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
+    job, train, overrides = load_training(args.job, args.set, args.max_assets)
     if job.sweep is None:
         raise UserError(f"{args.job}: sweep: is missing, it must be a mapping, such as {Sweep.example}")
     if (backend := job.launch.train.backend) != "local":
         raise UserError(f"launch.train.backend: {backend}: trials run on this machine, where backend is local")
-    folder = args.out or job.train.workdir.rstrip("/") + "-sweep"
+    folder = args.out or train.workdir.rstrip("/") + "-sweep"
     if storage.is_remote(folder):
         raise UserError(f"--out: {folder}: a sweep needs a folder on a disk of this machine")
     check_backends(job, (TRAIN,))
@@ -113,15 +111,6 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
     return make_plan(args.job, overrides, (PREPROCESS,)), search
 
 
-def _prepare(plan: Plan, display: Display) -> int:
-    """Writes the dataset, unless it is there; returns the exit code."""
-    if any(not stage.complete for stage in plan.stages):
-        return run_plan(plan, display)[0]
-    for stage in plan.stages:
-        display.skipped(stage.name, stage.reason)
-    return 0
-
-
 def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", display: Display) -> Leaderboard:
     def ended() -> None:
         write_results(search, read_leaderboard(search, study))
@@ -130,12 +119,15 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
         display.say(
             f"the space has {counted(points, 'point')}; sampler: grid would try each once, this one may try some again"
         )
-    with _pictured(search, study):
-        try:
-            run_trials(search, study, _teller(args, search, display), ended)
-        except KeyboardInterrupt:
-            done = sum(trial.state.is_finished() for trial in current_trials(study))
-            raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
+    try:
+        run_trials(search, study, _teller(args, search, display), ended)
+    except KeyboardInterrupt:
+        done = sum(trial.state.is_finished() for trial in current_trials(study))
+        raise KeyboardInterrupt(f"{done} of {search.trials} trials are over; the same command goes on") from None
+    finally:  # however that comes
+        board = read_leaderboard(search, study)
+        if any(place.value is not None for place in board.places):
+            storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
     ended()
     return read_leaderboard(search, study)
 
@@ -145,17 +137,6 @@ def _points(search: Search) -> int | None:
     if any(dimension.range is not None and dimension.range.step is None for dimension in search.dimensions):
         return None
     return grid_size(search.dimensions)
-
-
-@contextmanager
-def _pictured(search: Search, study: "optuna.Study") -> Iterator[None]:
-    """Draws the trials at the end, however that comes."""
-    try:
-        yield
-    finally:
-        board = read_leaderboard(search, study)
-        if any(place.value is not None for place in board.places):
-            storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
 
 
 def _teller(args: argparse.Namespace, search: Search, display: Display) -> Any:
@@ -210,7 +191,7 @@ def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
     """What would be done: what the trials share, and the first of them, as far as they do not depend on others."""
     section = search.sweep
     known = search.trials if section.sampler != "tpe" else min(search.trials, STARTUP)
-    study = memory_study(search.job, section)
+    study = make_study(search.job, section)
     trials = [search.values(next_trial(study, section, search.dimensions)) for _ in range(known)]
     stage = next(iter(plan.stages), None)
     complete = stage is None or stage.complete

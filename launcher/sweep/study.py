@@ -61,7 +61,7 @@ def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study"
 
     path = storage.join(folder, JOURNAL)
     _mend(path)
-    study = _make(JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))), sweep, job)
+    study = make_study(job, sweep, JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))))
     same = shared_keys(job, sweep, data)
     before = study.user_attrs.get(SAME)
     if before is None:
@@ -74,12 +74,8 @@ def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study"
     return study
 
 
-def memory_study(job: Job, sweep: Sweep) -> "optuna.Study":
-    """A study that nothing is kept of."""
-    return _make(None, sweep, job)
-
-
-def _make(study_storage: Any, sweep: Sweep, job: Job) -> "optuna.Study":
+def make_study(job: Job, sweep: Sweep, study_storage: Any = None) -> "optuna.Study":
+    """The study in this storage of Optuna, or a new one; without a storage, nothing is kept of it."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -3,6 +3,7 @@
 import sys
 
 from beamfeed.contract.config.load import parse_job
+from beamfeed.launcher.display import Lines
 from beamfeed.launcher.plan import Plan
 from beamfeed.launcher.run import run_plan
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -30,12 +31,12 @@ def plan_of(tmp_path, codes):
 
 def test_a_stage_that_fails_is_the_last(tmp_path):
     plan, ran = plan_of(tmp_path, {PREPROCESS: 1, TRAIN: 0})
-    code, seconds = run_plan(plan)
+    code, seconds = run_plan(plan, Lines())
     assert (code, seconds, ran.read_text()) == (1, {}, "preprocess ")
 
 
 def test_a_floor_that_fails_does_not_stop_the_model(tmp_path, capsys):
     plan, ran = plan_of(tmp_path, {FLOOR: 2, TRAIN: 0})
-    code, seconds = run_plan(plan)
+    code, seconds = run_plan(plan, Lines())
     assert (code, list(seconds), ran.read_text()) == (0, [TRAIN], "floor train ")
     assert "floor: ended with exit code 2; the model is trained without it" in capsys.readouterr().err

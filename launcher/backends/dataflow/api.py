@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract.errors import UserError, first_line
-from beamfeed.launcher.backends.remote import option
+from beamfeed.launcher.backends.remote import Unreachable, is_temporary, option
 
 ENDPOINT = "https://dataflow.googleapis.com"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 TIMEOUT_SECONDS = 60
-TEMPORARY = (408, 429)  # and whatever is the server's fault
-
-
-class Unreachable(Exception):
-    """The service did not answer; the next time it may."""
+NO_ACCESS = "; the account needs roles/dataflow.developer, and the Dataflow API must be enabled in the project"
+ADVICE = {401: NO_ACCESS, 403: NO_ACCESS, 404: "; look at launch.preprocess.dataflow.project and region"}
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,10 @@ class DataflowService:
         if response.ok:
             return dict(response.json())
         reason = f"{response.status_code} {_error_text(response.text)}"
-        if response.status_code in TEMPORARY or response.status_code >= 500:
+        if is_temporary(response.status_code):
             raise Unreachable(reason)
-        raise UserError(f"Dataflow in {self.project}, {self.region}: {reason}{_advice(response.status_code)}")
+        advice = ADVICE.get(response.status_code, "")
+        raise UserError(f"Dataflow in {self.project}, {self.region}: {reason}{advice}")
 
 
 def _session(anonymous: bool) -> Any:
@@ -134,11 +132,3 @@ def _error_text(body: str) -> str:
     except (ValueError, KeyError, TypeError):
         message = body
     return " ".join(str(message).split())[:300]
-
-
-def _advice(code: int) -> str:
-    if code in (401, 403):
-        return "; the account needs roles/dataflow.developer, and the Dataflow API must be enabled in the project"
-    if code == 404:
-        return "; look at launch.preprocess.dataflow.project and region"
-    return ""

@@ -5,20 +5,18 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from beamfeed.contract import options
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Backend, Submission
-from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
-from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
-from beamfeed.launcher.backends.dataflow.options import beam_options, data_label
+from beamfeed.launcher.backends.base import Backend
+from beamfeed.launcher.backends.dataflow.api import DataflowService
+from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow
+from beamfeed.launcher.backends.dataflow.options import DATA_LABEL, beam_options
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
-from beamfeed.launcher.backends.remote import check_paths, job_name, option
-from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.backends.remote import RemoteRun, answered, check_paths, job_name, option, state_words
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, Stage
@@ -31,9 +29,9 @@ CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 class DataflowBackend(Backend):
     """The job belongs to the cloud: it outlives this process, and the same command finds it again by its name."""
 
-    stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
-    section: ClassVar[type[Section] | None] = DataflowSection
-    is_billed: ClassVar[bool] = True
+    stages = (PREPROCESS,)
+    section = DataflowSection
+    is_billed = True
 
     def check(self, job: Job, name: str) -> None:
         check_paths(job, "Dataflow's workers")
@@ -47,8 +45,8 @@ class DataflowBackend(Backend):
         return [shlex.join(stage.command)]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
-        family = str(getattr(stage.section, "machine_type", None) or "").split("-")[1:2]
-        return {"core": 1, "gb": GB_PER_CORE.get(family[0] if family else "", STANDARD_GB)}
+        family = (stage.section.machine_type or "").partition("-")[2].partition("-")[0]
+        return {"core": 1, "gb": GB_PER_CORE.get(family, STANDARD_GB)}
 
     def submit(self, stage: Stage, display: Display) -> "DataflowRun":
         service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
@@ -62,38 +60,31 @@ class DataflowBackend(Backend):
                 job_id = _active_job(service, name, stage)
                 if job_id is not None:
                     display.say(f"{stage.name}: job {name} was submitted elsewhere, following it")
-        return DataflowRun(stage, service, job_id, code, display)
+        return DataflowRun(stage, service, job_id, display, code)
 
     def find(self, stage: Stage) -> "DataflowRun | None":
         service = DataflowService(stage.command)
-        try:
+        with answered("Dataflow"):
             job_id = service.active_job(option(stage.command, "job_name") or "")
-        except Unreachable as error:
-            raise UserError(f"Dataflow does not answer: {error}") from None
         return None if job_id is None else DataflowRun(stage, service, job_id)
 
 
-class DataflowRun(Submission):
+class DataflowRun(RemoteRun):
     """A job of the service.
 
     Args:
       stage: what it makes.
       service: that it runs on.
       job_id: its id; None where none was started.
-      code: the exit code where none was started: 0 if the dataset was published in the meantime.
       display: is told what the service says.
+      code: the exit code where none was started: 0 if the dataset was published in the meantime.
     """
 
     def __init__(
-        self,
-        stage: Stage,
-        service: DataflowService,
-        job_id: str | None,
-        code: int = 0,
-        display: Display | None = None,
+        self, stage: Stage, service: DataflowService, job_id: str | None, display: Display | None = None, code: int = 0
     ):
-        self._stage, self._service, self._job_id, self._code = stage, service, job_id, code
-        self._display = display or Lines()
+        super().__init__(stage, display)
+        self._service, self._job_id, self._code = service, job_id, code
         self.title, self.goes_on = f"job {job_id} of Dataflow" if job_id else "", job_id is not None
 
     def follow(self, progress: StageProgress) -> int:
@@ -106,38 +97,31 @@ class DataflowRun(Submission):
         state, messages = follow(service, self._job_id, lambda line: self._display.say(f"{stage.name}: {line}"))
         if state == FAILED:
             why = failure(messages)
-            _say(stage, why.message)
+            self._say(why.message)
             return why.code
         if state != DONE:
-            _say(stage, f"the job was {state_words(state)} before it was done; run the same command to start again")
+            self._say(f"the job was {state_words(state)} before it was done; run the same command to start again")
         elif read_complete(stage.output, stage.fingerprint) is None:
-            _say(stage, f"the job ended, but {stage.output} holds no dataset of this job; its input may have changed")
+            self._say(f"the job ended, but {stage.output} holds no dataset of this job; its input may have changed")
         else:
             return 0
         return 1
 
     def leave(self) -> None:
         if self._job_id is not None:
-            _say(
-                self._stage,
-                "the job keeps running in the cloud; run the same command again to follow it, or stop it with",
-            )
-            _say(self._stage, f"  {_cancel_command(self._service, self._job_id)}")
+            self._say("the job keeps running in the cloud; run the same command again to follow it, or stop it with")
+            self._say(f"  {_cancel_command(self._service, self._job_id)}")
 
     def state(self) -> str:
         assert self._job_id is not None
-        try:
+        with answered("Dataflow"):
             return f"{self.title} is {state_words(self._service.state(self._job_id))}"
-        except Unreachable as error:
-            raise UserError(f"Dataflow does not answer: {error}") from None
 
     def cancel(self) -> None:
         if self._job_id is not None:
-            try:
+            with answered("Dataflow", f"; job {self._job_id} may still run"):
                 self._service.cancel(self._job_id)
-            except Unreachable as error:
-                raise UserError(f"Dataflow does not answer: {error}; job {self._job_id} may still run") from None
-            _say(self._stage, f"job {self._job_id} is asked to stop")
+            self._say(f"job {self._job_id} is asked to stop")
 
 
 def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None:
@@ -146,13 +130,11 @@ def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None
     Raises:
       UserError: if a job is making another one in the same place.
     """
-    try:
+    with answered("Dataflow", "; nothing was submitted"):
         job_id = service.active_job(name)
         labels = service.labels(job_id) if job_id is not None else {}
-    except Unreachable as error:
-        raise UserError(f"Dataflow does not answer: {error}; nothing was submitted") from None
-    key, value = data_label(stage.fingerprint)
-    if job_id is not None and labels.get(key, value) != value:
+    data = stage.fingerprint[:16]
+    if job_id is not None and labels.get(DATA_LABEL, data) != data:
         raise UserError(
             f"output.path: job {job_id} is preprocessing into {stage.output} with other input or settings; "
             f"wait for it, choose another folder, or stop it with `{_cancel_command(service, job_id)}`"
@@ -172,13 +154,10 @@ def _submit(stage: Stage, display: Display) -> tuple[int, str | None]:
         try:
             code = run_together(stage.name, [Process(stage.command, variables)], output=display.output())
         except (KeyboardInterrupt, SystemExit):
-            _say(stage, "stopped while submitting; if the job did start, the same command follows it")
+            line = "stopped while submitting; if the job did start, the same command follows it"
+            print(f"{stage.name}: {line}", file=sys.stderr, flush=True)
             raise
         if not os.path.exists(path):
             return code, None
         with open(path, encoding="utf-8") as file:
             return code, file.read()
-
-
-def _say(stage: Stage, line: str) -> None:
-    print(f"{stage.name}: {line}", file=sys.stderr, flush=True)

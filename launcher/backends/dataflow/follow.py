@@ -3,10 +3,11 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from beamfeed.contract.errors import JOB_FAILED, Failure, UserError, find_failure, last_raised
-from beamfeed.launcher.backends.dataflow.api import Message, Unreachable
+from beamfeed.contract.errors import JOB_FAILED, Failure, find_failure, last_raised
+from beamfeed.launcher.backends.dataflow.api import DataflowService, Message
+from beamfeed.launcher.backends.remote import Patience, Unreachable, state_words
 
 DONE = "JOB_STATE_DONE"
 FAILED = "JOB_STATE_FAILED"
@@ -15,7 +16,6 @@ ERROR = "JOB_MESSAGE_ERROR"
 
 POLL_SECONDS = 10.0
 COUNTERS_EVERY = 6  # looks at the job: a line a minute
-PATIENCE = 90  # looks in a row that get no answer, a quarter of an hour
 LATE_MESSAGES = 6  # looks at the log of a job that failed: the reason may come a minute after the end
 
 # What the steps of the pipeline hand on, in their order.
@@ -28,15 +28,7 @@ COUNTED = {
 }
 
 
-class Service(Protocol):
-    """What is asked of Dataflow; see DataflowService."""
-
-    def state(self, job_id: str) -> str: ...
-    def messages(self, job_id: str, since: str | None = None) -> list[Message]: ...
-    def metrics(self, job_id: str) -> list[dict[str, Any]]: ...
-
-
-def follow(service: Service, job_id: str, report: Callable[[str], None]) -> tuple[str, list[Message]]:
+def follow(service: DataflowService, job_id: str, report: Callable[[str], None]) -> tuple[str, list[Message]]:
     """Tells changes of state, counters, warnings and errors until the job has ended.
 
     Returns:
@@ -45,8 +37,8 @@ def follow(service: Service, job_id: str, report: Callable[[str], None]) -> tupl
     Raises:
       UserError: if the service cannot be asked any more. The job is not touched.
     """
-    log = _Log(service, job_id, report)
-    before, last_line, looks, unanswered = "", "", 0, 0
+    log, patience = _Log(service, job_id, report), Patience("Dataflow", report)
+    before, last_line, looks = "", "", 0
     while True:
         try:
             state = service.state(job_id)
@@ -59,13 +51,11 @@ def follow(service: Service, job_id: str, report: Callable[[str], None]) -> tupl
             elif looks % COUNTERS_EVERY == 0 and (line := counters(service.metrics(job_id))) not in ("", last_line):
                 report(line)
                 last_line = line
-            looks, unanswered = looks + 1, 0
         except Unreachable as error:
-            unanswered += 1
-            if unanswered == 1:
-                report(f"Dataflow does not answer ({error}); trying again")
-            if unanswered >= PATIENCE:
-                raise UserError(f"Dataflow does not answer: {error}") from None
+            patience.wait(error)
+            continue
+        patience.answered()
+        looks += 1
         time.sleep(POLL_SECONDS)
     log.read_end(state)
     report(f"job is {state_words(state)}")
@@ -75,7 +65,7 @@ def follow(service: Service, job_id: str, report: Callable[[str], None]) -> tupl
 class _Log:
     """The messages of a job, each told once."""
 
-    def __init__(self, service: Service, job_id: str, report: Callable[[str], None]):
+    def __init__(self, service: DataflowService, job_id: str, report: Callable[[str], None]):
         self.messages: list[Message] = []
         self._service, self._job_id, self._say = service, job_id, report
 
@@ -132,10 +122,10 @@ def failure(messages: Sequence[Message]) -> Failure:
 
 def _guess(messages: Sequence[Message], errors: Sequence[str]) -> str:
     """What the log says of a failure that is none of ours."""
-    for text in (message.text for message in reversed(messages)):
-        if re.search(r"quota", text, re.IGNORECASE):
+    for line in (line for message in reversed(messages) for line in message.text.splitlines()):
+        if "quota" in line.lower():
             return (
-                f"quota: {_quota_line(text)}; lower launch.preprocess.dataflow.max_workers, take a smaller "
+                f"quota: {line.strip()}; lower launch.preprocess.dataflow.max_workers, take a smaller "
                 "machine_type or another region, or ask for more under IAM & Admin > Quotas"
             )
     for text in reversed(errors):
@@ -144,15 +134,5 @@ def _guess(messages: Sequence[Message], errors: Sequence[str]) -> str:
     return _first_line(errors[-1]) if errors else "the service gave no reason; look at the job's log"
 
 
-def state_words(state: str) -> str:
-    """A state as a person says it: running, cancelled."""
-    return state.removeprefix("JOB_STATE_").lower()
-
-
-def _quota_line(text: str) -> str:
-    return next(line.strip() for line in text.splitlines() if "quota" in line.lower())
-
-
 def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else ""
+    return text.strip().partition("\n")[0].rstrip()

@@ -3,12 +3,7 @@
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 from beamfeed.launcher.backends.remote import flags
 
-RUNNER = "DataflowRunner"
-
-
-def data_label(fingerprint: str) -> tuple[str, str]:
-    """Key and value of the label that tells which dataset a job makes."""
-    return "beamfeed-data", fingerprint[:16]
+DATA_LABEL = "beamfeed-data"  # which dataset a job makes
 
 
 def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_code: bool) -> list[str]:
@@ -20,9 +15,9 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_c
       fingerprint: of the dataset.
       own_code: whether workers run code of the user's own, which may need TensorFlow.
     """
-    labels = {**section.labels, **dict([data_label(fingerprint)])}
+    labels = {**section.labels, DATA_LABEL: fingerprint[:16]}
     single = {
-        "runner": RUNNER,
+        "runner": "DataflowRunner",
         "project": section.project,
         "region": section.region,
         "job_name": name,

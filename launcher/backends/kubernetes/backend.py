@@ -1,14 +1,11 @@
 """Runs stages as pods of Kubernetes: makes the object that starts them, or finds it, and follows it to its end."""
 
-import contextlib
 import hashlib
 import math
 import os
-import sys
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import yaml
 
@@ -16,10 +13,10 @@ from beamfeed.contract import options, storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
-from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.base import Backend, Submission
-from beamfeed.launcher.backends.kubernetes.kubectl import Exists, Kubectl, Unreachable
+from beamfeed.launcher.backends import remote
+from beamfeed.launcher.backends.base import Backend, count_once
+from beamfeed.launcher.backends.kubernetes.kubectl import Exists, Kubectl
 from beamfeed.launcher.backends.kubernetes.logs import TAIL, PodLog, last_line
 from beamfeed.launcher.backends.kubernetes.manifests import (
     BESIDE,
@@ -33,11 +30,11 @@ from beamfeed.launcher.backends.kubernetes.manifests import (
 )
 from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
 from beamfeed.launcher.backends.kubernetes.state import KILLED, Pod, end_of, failed_first, newest, read_pod, words_for
-from beamfeed.launcher.backends.remote import POLL_SECONDS, Patience, is_published, job_name, place_of, work_of
-from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
+CLUSTER = "the cluster"
 LONGEST_NAME = 16  # of the words in a name: with those of its worker, the name of a pod's host has 63 letters at most
 LONGEST_JOB = 200_000  # bytes of a job file; annotations take 256 KiB
 GONE_SECONDS = 180.0  # until the pods of an earlier run have saved and ended
@@ -48,19 +45,15 @@ CALM_SECONDS = 30.0  # without all pods, it is worth asking why
 class KubernetesBackend(Backend):
     """Each worker is a pod. The same command finds a job that runs by its name."""
 
-    stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
-    section: ClassVar[type[Section] | None] = KubernetesSection
+    stages = (PREPROCESS, TRAIN)
+    section = KubernetesSection
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no kubectl, or pods would not see a path."""
-        section = _section((job.launch.preprocess if name == PREPROCESS else job.launch.train).section("kubernetes"))
+        section = getattr(job.launch, name).section("kubernetes")
         Kubectl(section.context, section.namespace, name).check_installed()
-        inputs = [(job.source.key_of(path), path) for path in job.source.patterns] if name == PREPROCESS else []
         packages = [("launch.preprocess.packages", path) for path in job.launch.preprocess.packages]
-        paths = [*inputs, *packages, ("output.path", job.output.path)]
-        if name == TRAIN and job.train is not None:
-            paths.append(("train.workdir", job.train.workdir))
-        for key, path in paths:
+        for key, path in (*packages, *remote.paths_of(job, name)):
             if not storage.is_remote(path) and _volume_of(section, path) is None:
                 raise UserError(
                     f"{key}: {path} is in no volume of launch.{name}.kubernetes.volumes, so the pods do not see it; "
@@ -68,7 +61,7 @@ class KubernetesBackend(Backend):
                 )
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        section = _section((job.launch.preprocess if name == PREPROCESS else job.launch.train).section("kubernetes"))
+        section = getattr(job.launch, name).section("kubernetes")
         program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
         parsed = vars(program.parse(arguments or ("--job", "")))
         beam_options = parsed.pop("beam_options")
@@ -80,19 +73,14 @@ class KubernetesBackend(Backend):
         return [f"{_kubectl(stage).words('create', '-f', '-')} <<'END'\n{documents}END"]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
-        section = _section(stage.section)
-        cores = 1 if stage.name == PREPROCESS else section.cpus or 1
-        return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
+        return remote.node_resources(stage, stage.section)
 
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
         run = KubernetesRun(stage, display)
         existing = run.find()
-        if existing and (stage.starts_anew or existing["metadata"].get("annotations", {}).get(WORK) != _work(stage)):
-            raise UserError(
-                f"{stage.output}: {run.title} of Kubernetes is writing there with other input, settings or options; "
-                "wait for it, choose another folder, or stop it with `beamfeed cancel`"
-            )
         if existing:
+            work = existing["metadata"].get("annotations", {}).get(WORK)
+            remote.check_same_work(stage, f"{run.title} of Kubernetes", work == _work(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
         else:
             run.start()
@@ -100,13 +88,8 @@ class KubernetesBackend(Backend):
         return run
 
     def find(self, stage: Stage) -> "KubernetesRun | None":
-        run = KubernetesRun(stage, Lines())
+        run = KubernetesRun(stage)
         return run if run.find() else None
-
-
-def _section(section: object) -> KubernetesSection:
-    assert isinstance(section, KubernetesSection)
-    return section
 
 
 def _volume_of(section: KubernetesSection, path: str) -> Volume | None:
@@ -120,19 +103,19 @@ def _volume_of(section: KubernetesSection, path: str) -> Volume | None:
 
 def _name(stage: Stage) -> str:
     """The name of the objects of the run that writes to the place of a stage."""
-    volume = _volume_of(_section(stage.section), stage.output)  # the same path may be another folder in another volume
+    volume = _volume_of(stage.section, stage.output)  # the same path may be another folder in another volume
     where = volume.model_dump_json(exclude={"path"}) if volume else ""
-    return job_name(place_of(stage), LONGEST_NAME, where)
+    return remote.job_name(storage.absolute(stage.output), LONGEST_NAME, where)
 
 
 def _job_text(stage: Stage) -> str:
     """The job file for the pods, with the values that it has here."""
-    job, section = stage.job, _section(stage.section)
+    job, cpus = stage.job, stage.section.cpus
     assert job is not None
     values = job.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"launch"})
     preprocess: dict[str, Any] = {"packages": list(job.launch.preprocess.packages)}
-    if section.cpus and job.launch.preprocess.workers == "auto":  # which would count the cores of the node
-        preprocess["workers"] = math.ceil(section.cpus)
+    if cpus and job.launch.preprocess.workers == "auto":  # which would count the cores of the node
+        preprocess["workers"] = math.ceil(cpus)
     elif job.launch.preprocess.workers != "auto":
         preprocess["workers"] = job.launch.preprocess.workers
     return job_text({**values, "launch": {"preprocess": preprocess}})
@@ -141,7 +124,7 @@ def _job_text(stage: Stage) -> str:
 def _work(stage: Stage) -> str:
     """What a run makes and how, for who comes later."""
     text = hashlib.sha256(_job_text(stage).encode()).hexdigest()
-    return f"{work_of(stage)}-{text[:8]}"
+    return f"{remote.work_of(stage)}-{text[:8]}"
 
 
 def _manifests(stage: Stage, more: Sequence[str]) -> list[dict[str, Any]]:
@@ -150,12 +133,11 @@ def _manifests(stage: Stage, more: Sequence[str]) -> list[dict[str, Any]]:
         raise UserError(f"backend: kubernetes: a job file may have {LONGEST_JOB:,} bytes there, not {len(text):,}")
     restarts = stage.restarts if stage.checkpoints else None
     command = (*stage.command, *more)
-    return manifests(_section(stage.section), command, text, _name(stage), stage.workers, restarts, _work(stage))
+    return manifests(stage.section, command, text, _name(stage), stage.workers, restarts, _work(stage))
 
 
 def _kubectl(stage: Stage) -> Kubectl:
-    section = _section(stage.section)
-    return Kubectl(section.context, section.namespace, _key(stage))
+    return Kubectl(stage.section.context, stage.section.namespace, _key(stage))
 
 
 def _key(stage: Stage) -> str:
@@ -163,7 +145,7 @@ def _key(stage: Stage) -> str:
     return PREPROCESS if stage.name == PREPROCESS else TRAIN
 
 
-class KubernetesRun(Submission):
+class KubernetesRun(remote.RemoteRun):
     """The object that starts the pods of a stage, and these.
 
     Args:
@@ -171,14 +153,12 @@ class KubernetesRun(Submission):
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, display: Display):
-        self._stage, self._display = stage, display
+    def __init__(self, stage: Stage, display: Display | None = None):
+        super().__init__(stage, display)
         self._kubectl, self._name = _kubectl(stage), _name(stage)
-        self._kind = _section(stage.section).kind
+        self._kind = stage.section.kind
         self._selector = f"--selector={RUN}={self._name}"
         self._was_there = False
-
-    goes_on = True
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -202,7 +182,7 @@ class KubernetesRun(Submission):
         """All that was made for a run of this name, of whatever kind; not what other objects made."""
         beside = [resource for resources in BESIDE.values() for resource in resources]
         own = [RESOURCES[self._kind], *BESIDE.get(self._kind, ())]
-        with _answered():
+        with remote.answered(CLUSTER):
             known = self._kubectl.known([*RESOURCES.values(), *beside])
             try:
                 objects = self._kubectl.listed(",".join(known), self._selector)
@@ -212,12 +192,9 @@ class KubernetesRun(Submission):
 
     def start(self) -> None:
         """Makes the object, in the place of one that has ended."""
-        more = []
-        if self._stage.starts_anew and not self._stage.once:
-            more = options.ONCE.write(uuid.uuid4().hex)  # it counts once, also where the cluster starts it again
         self._delete(self._objects())
         self._wait_until_gone()
-        for item in _manifests(self._stage, more):
+        for item in _manifests(self._stage, count_once(self._stage)):
             try:
                 self._kubectl.create(item)
             except Exists:
@@ -225,19 +202,19 @@ class KubernetesRun(Submission):
 
     def _delete(self, items: Sequence[dict[str, Any]]) -> None:
         for item in items:
-            with _answered():
+            with remote.answered(CLUSTER):
                 self._kubectl.delete(item)
 
     def _wait_until_gone(self) -> None:
         end = time.monotonic() + GONE_SECONDS
         while True:
-            with _answered():
+            with remote.answered(CLUSTER):
                 if not self._objects() and not self._pods():
                     return
             if time.monotonic() > end:
                 pods = self._kubectl.words("get", "pods", self._selector)
                 raise UserError(f"{self.title} of an earlier run does not end; see `{pods}`")
-            time.sleep(POLL_SECONDS / 4)
+            time.sleep(remote.POLL_SECONDS / 4)
 
     def _pods(self) -> list[Pod]:
         """All pods, in the order in which they were made."""
@@ -252,13 +229,13 @@ class KubernetesRun(Submission):
             log.close()
 
     def _follow(self, progress: StageProgress, log: PodLog) -> int:
-        patience, whole_at, chief = Patience("the cluster", self._say), time.monotonic(), ""
+        patience, whole_at, chief = remote.Patience(CLUSTER, self._say), time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
             try:
                 item = self._kubectl.get(RESOURCES[self._kind], self._name)
                 every = self._pods()
-            except Unreachable as error:
+            except remote.Unreachable as error:
                 patience.wait(error)
                 continue
             patience.answered()
@@ -273,7 +250,7 @@ class KubernetesRun(Submission):
             log.follow(first if first and first.phase != "Pending" else None)
             if end := end_of(item):
                 log.finish()
-                return self._judge(end.well, end.message, every)
+                return self._judge(*end, every)
             if len(pods) == self._stage.workers and all(pod.phase != "Pending" for pod in pods):
                 whole_at = now
             hopeless = {pod.uid: hopeless.get(pod.uid, now) for pod in pods if pod.is_hopeless}
@@ -285,14 +262,14 @@ class KubernetesRun(Submission):
                 pods, self._stage.workers, self._warning() if now > whole_at + CALM_SECONDS else ""
             )
             self._display.show(progress)
-            time.sleep(POLL_SECONDS)
+            time.sleep(remote.POLL_SECONDS)
 
     def _given_up(self, pods: Sequence[Pod], hopeless: dict[str, float], now: float, whole_at: float) -> str:
         """Why pods that do not all run will not; empty where they may."""
         for pod in pods:
             if now > hopeless.get(pod.uid, now) + HOPELESS_SECONDS:
                 return pod.waits_for
-        if now <= whole_at + seconds_of(_section(self._stage.section).start_timeout):
+        if now <= whole_at + seconds_of(self._stage.section.start_timeout):
             return ""
         reason = next((pod.waits_for for pod in pods if pod.waits_for), "") or self._warning()
         timeout = f"launch.{_key(self._stage)}.kubernetes.start_timeout"
@@ -302,7 +279,7 @@ class KubernetesRun(Submission):
         """What the cluster last warned of; empty where it did not, or does not tell."""
         try:
             events = self._kubectl.listed("events", "--field-selector=type=Warning")
-        except (Unreachable, UserError):
+        except (remote.Unreachable, UserError):
             return ""
         ours = [event for event in events if event["involvedObject"].get("name", "").startswith(self._name)]
         ours.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
@@ -312,7 +289,7 @@ class KubernetesRun(Submission):
         """The exit code of a run that has ended."""
         stage = self._stage
         if well:
-            if not is_published(stage):
+            if not remote.is_published(stage):
                 self._say(f"the job ended, but {stage.output} holds no dataset of this job; see {self._logs()}")
                 return 1
             return 0
@@ -336,24 +313,10 @@ class KubernetesRun(Submission):
     def _logs(self, pod: Pod | None = None) -> str:
         return f"`{self._kubectl.words('logs', pod.name if pod else self._selector)}`"
 
-    def leave(self) -> None:
-        self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
-
     def cancel(self) -> None:
         self._delete(self._objects())
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
-        with _answered():
+        with remote.answered(CLUSTER):
             return words_for(newest(self._pods()), self._stage.workers)
-
-    def _say(self, line: str) -> None:
-        print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _answered() -> Iterator[None]:
-    try:
-        yield
-    except Unreachable as error:
-        raise UserError(f"the cluster does not answer: {error}") from None

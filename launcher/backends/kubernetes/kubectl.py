@@ -1,12 +1,14 @@
 """The few commands of kubectl with which objects are made, looked at and deleted."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.remote import Unreachable, answered
 
 TIMEOUT_SECONDS = 60.0
 # What helps where the cluster says no; else it is asked again.
@@ -27,14 +29,6 @@ REFUSED = {
     "(BadRequest)": TAKEN,
     "(Invalid)": TAKEN,
 }
-
-
-class Unreachable(Exception):
-    """The cluster did not answer; the next time it may."""
-
-
-class Gone(Exception):
-    """There is no such object, or another has its name."""
 
 
 class Exists(Exception):
@@ -69,12 +63,8 @@ class Kubectl:
           Exists: if one of its name is there.
           UserError: if the cluster does not take it.
         """
-        try:
+        with answered("the cluster", "; run the same command again, which follows what was started"):
             self._call(["create", "-f", "-"], json.dumps(item))
-        except Unreachable as error:
-            raise UserError(
-                f"the cluster does not answer: {error}; run the same command again, which follows what was started"
-            ) from None
 
     def get(self, resource: str, name: str) -> dict[str, Any] | None:
         """An object; None where there is none."""
@@ -98,10 +88,7 @@ class Kubectl:
         path = f"/{'apis' if '/' in version else 'api'}/{version}/namespaces/{metadata['namespace']}/{kind}"
         how = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground",
                "preconditions": {"uid": metadata["uid"]}}  # fmt: skip
-        try:
-            self._call(["delete", f"--raw={path}/{metadata['name']}", "-f", "-"], json.dumps(how))
-        except Gone:
-            return
+        self._call(["delete", f"--raw={path}/{metadata['name']}", "-f", "-"], json.dumps(how))
 
     def logs(self, pod: str, *options: str) -> list[str]:
         """The command that prints what a pod wrote."""
@@ -127,14 +114,10 @@ class Kubectl:
         if "(AlreadyExists)" in reason:
             raise Exists(reason)
         if arguments[0] == "delete" and ("(NotFound)" in done.stderr or "(Conflict)" in done.stderr):
-            raise Gone(reason)
+            return ""  # there is no such object, or another has its name
         for words, advice in REFUSED.items():
             if words in done.stderr:
-                refusal = next(line for line in lines if words in line)
-                refusal = (
-                    refusal.removeprefix("error: ")
-                    .removeprefix("Error from server ")
-                    .removeprefix("Error in configuration: ")
-                )
+                line = next(line for line in lines if words in line)
+                refusal = re.sub(r"^(error: )?(Error from server )?(Error in configuration: )?", "", line)
                 raise UserError(f"{self._stage}: Kubernetes: {refusal}; {advice.replace('STAGE', self._stage)}")
         raise Unreachable(reason)

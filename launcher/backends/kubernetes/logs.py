@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+from beamfeed.contract import text
 from beamfeed.launcher.backends.kubernetes.kubectl import Kubectl
 from beamfeed.launcher.backends.kubernetes.state import Pod
 from beamfeed.launcher.display import Display
@@ -79,5 +80,4 @@ def last_line(kubectl: Kubectl, pod: Pod, container: str) -> str:
         done = subprocess.run(command, capture_output=True, timeout=60)
     except subprocess.TimeoutExpired:
         return failed
-    lines = done.stdout.decode("utf-8", errors="replace").splitlines() if done.returncode == 0 else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), failed)
+    return (text.last_line(done.stdout) if done.returncode == 0 else "") or failed

@@ -57,44 +57,34 @@ def manifests(
       work: what it makes, with which options.
     """
     pod = _pod(section, command, job_text, name, workers)
-    extra_metadata = {"annotations": {WORK: work}}
-    if section.kind == "jobset":
-        return [_jobset(pod, name, workers, restarts, extra_metadata)]
-    if section.kind == "job":
-        return [_service(name), _job_object(pod, name, workers, restarts, extra_metadata)]
-    if section.kind == "trainjob":
-        return _trainjob(pod, name, workers, restarts, extra_metadata)
-    return [_tfjob(pod, name, workers, restarts, extra_metadata)]
+    makers = {"jobset": _jobset, "job": _job, "trainjob": _trainjob, "tfjob": _tfjob}
+    objects = makers[section.kind](pod, name, workers, restarts or 0)
+    objects[-1]["metadata"]["annotations"] = {WORK: work}
+    return objects
 
 
-def _jobset(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": _metadata(name, extra_metadata),
-        "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": name, "publishNotReadyAddresses": True},
-            "failurePolicy": _failure_policy(restarts),
-            "ttlSecondsAfterFinished": KEEP_SECONDS,
-            "replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": _job_spec(pod, workers, 0)}}],
-        },
+def _jobset(pod: dict[str, Any], name: str, workers: int, restarts: int) -> list[dict[str, Any]]:
+    spec = {
+        "network": {"enableDNSHostnames": True, "subdomain": name, "publishNotReadyAddresses": True},
+        "failurePolicy": _failure_policy(restarts),
+        "ttlSecondsAfterFinished": KEEP_SECONDS,
+        "replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": _job_spec(pod, workers, 0)}}],
     }
+    return [_object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec)]
 
 
-def _failure_policy(restarts: int | None) -> dict[str, Any]:
+def _failure_policy(restarts: int) -> dict[str, Any]:
     mistaken = {"name": "failed", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
-    return {"maxRestarts": restarts or 0, "rules": [mistaken]}
+    return {"maxRestarts": restarts, "rules": [mistaken]}
 
 
-def _job_object(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
-) -> dict[str, Any]:
+def _job(pod: dict[str, Any], name: str, workers: int, restarts: int) -> list[dict[str, Any]]:
+    """A job, and the service that gives its pods their host names."""
     pod["spec"]["subdomain"] = name
+    of_service = {"clusterIP": "None", "selector": {RUN: name}, "publishNotReadyAddresses": True}
     # A worker that is lost takes all with it, each of which counts.
-    spec = {**_job_spec(pod, workers, (restarts or 0) * workers), "ttlSecondsAfterFinished": KEEP_SECONDS}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(name, extra_metadata), "spec": spec}
+    spec = {**_job_spec(pod, workers, restarts * workers), "ttlSecondsAfterFinished": KEEP_SECONDS}
+    return [_object("v1", "Service", name, of_service), _object("batch/v1", "Job", name, spec)]
 
 
 def _job_spec(pod: dict[str, Any], workers: int, again: int) -> dict[str, Any]:
@@ -110,64 +100,37 @@ def _job_spec(pod: dict[str, Any], workers: int, again: int) -> dict[str, Any]:
     }
 
 
-def _service(name: str) -> dict[str, Any]:
-    """What gives the pods of a job their host names."""
-    spec = {"clusterIP": "None", "selector": {RUN: name}, "publishNotReadyAddresses": True}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(name), "spec": spec}
-
-
-def _trainjob(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _trainjob(pod: dict[str, Any], name: str, workers: int, restarts: int) -> list[dict[str, Any]]:
     """Kubeflow Trainer has no runtime for TensorFlow, so the job brings its own."""
     job = {
         "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
         "spec": _job_spec(pod, workers, 0),
     }
-    runtime = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": _metadata(name),
-        "spec": {
-            "mlPolicy": {"numNodes": workers},
-            "template": {
-                "spec": {
-                    "network": {"publishNotReadyAddresses": True},
-                    "failurePolicy": _failure_policy(restarts),
-                    "replicatedJobs": [{"name": "node", "replicas": 1, "template": job}],
-                }
-            },
-        },
+    job_set = {
+        "network": {"publishNotReadyAddresses": True},
+        "failurePolicy": _failure_policy(restarts),
+        "replicatedJobs": [{"name": "node", "replicas": 1, "template": job}],
     }
+    runtime = {"mlPolicy": {"numNodes": workers}, "template": {"spec": job_set}}
     reference = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name}
-    train = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": _metadata(name, extra_metadata),
-        "spec": {"runtimeRef": reference, "trainer": {"numNodes": workers}},
-    }
-    return [runtime, train]
+    train = {"runtimeRef": reference, "trainer": {"numNodes": workers}}
+    version = "trainer.kubeflow.org/v1alpha1"
+    return [_object(version, "TrainingRuntime", name, runtime), _object(version, "TrainJob", name, train)]
 
 
-def _tfjob(
-    pod: dict[str, Any], name: str, workers: int, restarts: int | None, extra_metadata: dict[str, Any]
-) -> dict[str, Any]:
+def _tfjob(pod: dict[str, Any], name: str, workers: int, restarts: int) -> list[dict[str, Any]]:
     again = {"restartPolicy": "ExitCode" if restarts else "Never", "replicas": workers, "template": pod}
     policy = {
-        "backoffLimit": (restarts or 0) * workers,
+        "backoffLimit": restarts * workers,
         "ttlSecondsAfterFinished": KEEP_SECONDS,
         "cleanPodPolicy": "None",
     }
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": _metadata(name, extra_metadata),
-        "spec": {"runPolicy": policy, "tfReplicaSpecs": {"Worker": again}},
-    }
+    return [_object("kubeflow.org/v1", "TFJob", name, {"runPolicy": policy, "tfReplicaSpecs": {"Worker": again}})]
 
 
-def _metadata(name: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"name": name, "labels": {**OURS, RUN: name}, **(more or {})}
+def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "labels": {**OURS, RUN: name}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name: str, workers: int) -> dict[str, Any]:

@@ -16,24 +16,11 @@ IMAGE_TROUBLE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class End:
-    """How a run ended.
-
-    Attributes:
-      well: whether it was done.
-      message: what the cluster says.
-    """
-
-    well: bool
-    message: str
-
-
-def end_of(item: dict[str, Any]) -> End | None:
-    """How the object that started the pods ended; None while it has not."""
+def end_of(item: dict[str, Any]) -> tuple[bool, str] | None:
+    """Whether the object that started the pods ended well, and what the cluster says; None while it has not ended."""
     for condition in item.get("status", {}).get("conditions") or []:
         if condition.get("status") == "True" and condition["type"] in (*ENDED_WELL, "Failed"):
-            return End(condition["type"] in ENDED_WELL, condition.get("message", ""))
+            return condition["type"] in ENDED_WELL, condition.get("message", "")
     return None
 
 

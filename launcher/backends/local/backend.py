@@ -5,25 +5,22 @@ import shlex
 import socket
 import sys
 import tempfile
-import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import ClassVar
 
 from beamfeed.contract import options, storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Section
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.checkpoints import find_checkpoints, find_progress
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
-from beamfeed.launcher.backends.base import Backend, Submission
+from beamfeed.launcher.backends.base import Backend, Submission, count_once
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
@@ -46,8 +43,8 @@ def _is_chief() -> bool:
 class LocalBackend(Backend):
     """Every worker is a process here; they find each other on free ports."""
 
-    stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
-    section: ClassVar[type[Section] | None] = None
+    stages = (PREPROCESS, TRAIN)
+    section = None
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
@@ -101,18 +98,14 @@ class LocalRun(Submission):
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there
-            folder_path = None
-            if stage.reports_progress:
-                folder = tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
-                folder_path = stack.enter_context(folder)
-                stage = replace(stage, command=(*stage.command, "--progress-dir", folder_path))
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
+            )
+            stage = replace(stage, command=(*stage.command, "--progress-dir", folder, *count_once(stage)))
             restarts, reached = 0, newest(stage)
-            if stage.starts_anew and not stage.once:
-                # It counts once, also where the launcher starts it again.
-                stage = replace(stage, command=(*stage.command, *options.ONCE.write(uuid.uuid4().hex)))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-                watch = watching(folder_path, progress, display.show) if folder_path else None
+                watch = watching(folder, progress, display.show)
                 try:
                     code = run_together(stage.name, processes, watch, stage.grace, display.output())
                 except KeyboardInterrupt:

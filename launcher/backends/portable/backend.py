@@ -7,24 +7,16 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from typing import ClassVar
 
 from beamfeed.contract import options, storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Backend, Submission
+from beamfeed.launcher.backends.base import Backend
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
-from beamfeed.launcher.backends.portable.section import (
-    ClusterSection,
-    FlinkSection,
-    PortableSection,
-    PrismSection,
-    SparkSection,
-)
-from beamfeed.launcher.backends.remote import check_paths, flags, job_name, option
-from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.backends.portable.section import ClusterSection, FlinkSection, PortableSection, PrismSection
+from beamfeed.launcher.backends.remote import RemoteRun, check_paths, flags, job_name, option
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, Stage
@@ -52,11 +44,17 @@ def beam_options(section: PortableSection) -> list[str]:
 
 
 class PortableBackend(Backend):
-    """The job runs where the job server puts it; the process that submits it waits, and cancels it if it is ended."""
+    """The job runs where the job server puts it; the process that submits it waits, and cancels it if it is ended.
 
-    name: ClassVar[str]
-    stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
-    section: ClassVar[type[Section] | None]
+    Args:
+      name: of the engine, in job files.
+      section: of that name.
+    """
+
+    stages = (PREPROCESS,)
+
+    def __init__(self, name: str, section: type[PortableSection]):
+        self.name, self.section = name, section
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError if the workers could not see the input or the output, or a program is not there."""
@@ -72,9 +70,8 @@ class PortableBackend(Backend):
             check_paths(job, "workers of a pool", shared=True)
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        section, output = job.launch.preprocess.section(self.name), job.output.path
-        named = job_name(output if storage.is_remote(output) else os.path.abspath(output))
-        of_beam = [*beam_options(section), f"--job_name={named}"]
+        section = job.launch.preprocess.section(self.name)
+        of_beam = [*beam_options(section), f"--job_name={job_name(storage.absolute(job.output.path))}"]
         return (sys.executable, "-m", options.PREPROCESS.module, *arguments, *of_beam)
 
     def describe(self, stage: Stage) -> list[str]:
@@ -94,32 +91,11 @@ class PortableBackend(Backend):
 
     def find(self, stage: Stage) -> "PortableRun | None":
         """The job of a cluster of Flink whose launcher was killed; others end with the process that waits for them."""
-        run = PortableRun(stage, self.name, Lines())
+        run = PortableRun(stage, self.name)
         return run if run.active_job() else None
 
 
-class FlinkBackend(PortableBackend):
-    """Flink."""
-
-    name: ClassVar[str] = "flink"
-    section: ClassVar[type[Section] | None] = FlinkSection
-
-
-class SparkBackend(PortableBackend):
-    """Spark."""
-
-    name: ClassVar[str] = "spark"
-    section: ClassVar[type[Section] | None] = SparkSection
-
-
-class PrismBackend(PortableBackend):
-    """Prism, on this machine."""
-
-    name: ClassVar[str] = "prism"
-    section: ClassVar[type[Section] | None] = PrismSection
-
-
-class PortableRun(Submission):
+class PortableRun(RemoteRun):
     """A job that lives while it is followed; Flink must be told to end it.
 
     Args:
@@ -128,8 +104,11 @@ class PortableRun(Submission):
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, engine: str, display: Display):
-        self._stage, self._engine, self._display = stage, engine, display
+    goes_on = False
+
+    def __init__(self, stage: Stage, engine: str, display: Display | None = None):
+        super().__init__(stage, display)
+        self._engine = engine
         self.title = f"{option(stage.command, 'job_name')} on {engine.capitalize()}"
         master = stage.section.master if isinstance(stage.section, FlinkSection) else None
         self._flink = FlinkRest(master) if master else None
@@ -160,7 +139,7 @@ class PortableRun(Submission):
         if self._flink and (job := self.active_job()):
             ended = self._flink.cancel(job)
             state = "is cancelled" if ended else "was asked to stop, and has not yet"
-            print(f"{self._stage.name}: job {job} of Flink {state}", file=sys.stderr, flush=True)
+            self._say(f"job {job} of Flink {state}")
 
 
 def check_answers(server: str, key: str) -> None:

@@ -4,34 +4,24 @@ import os
 import shutil
 import sys
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import ClassVar, TypeVar
 
 from beamfeed.contract import options, storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import USER_MISTAKE, UserError
-from beamfeed.launcher.backends.base import Backend, Submission
-from beamfeed.launcher.backends.remote import (
-    POLL_SECONDS,
-    Patience,
-    is_published,
-    job_name,
-    place_of,
-    work_of,
-)
+from beamfeed.contract.errors import USER_MISTAKE
+from beamfeed.contract.text import last_line
+from beamfeed.launcher.backends import remote
+from beamfeed.launcher.backends.base import Backend, Submission, count_once
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
-from beamfeed.launcher.display import Display, Lines
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
-T = TypeVar("T")
 TAIL_BYTES = 64 * 1024
 ADVICE = {
     "TIMEOUT": "; raise launch.{stage}.slurm.time",
@@ -43,16 +33,15 @@ ADVICE = {
 class SlurmBackend(Backend):
     """Each worker is a task on a node of its own. The same command finds a job that runs by its name."""
 
-    stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
-    section: ClassVar[type[Section] | None] = SlurmSection
+    stages = (PREPROCESS, TRAIN)
+    section = SlurmSection
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no Slurm."""
         queue.check_installed()
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        python = (launch.section("slurm") or SlurmSection()).python or sys.executable
+        python = (getattr(job.launch, name).section("slurm") or SlurmSection()).python or sys.executable
         program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
         return (python, "-m", program.module, *arguments)
 
@@ -60,30 +49,25 @@ class SlurmBackend(Backend):
         return [f"sbatch <<'END'\n{_script(stage, ())}END"]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
-        section = stage.section if isinstance(stage.section, SlurmSection) else SlurmSection()
-        cores = 1 if stage.name == PREPROCESS else section.cpus or 1
-        return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
+        return remote.node_resources(stage, stage.section or SlurmSection())
 
     def submit(self, stage: Stage, display: Display) -> "SlurmRun":
-        name = _name(stage)
-        for job_id in _ask(queue.active_jobs, name):
-            known = _ask(queue.job_state, job_id)
-            if stage.starts_anew or (known and known.comment != work_of(stage)):
-                raise UserError(
-                    f"{stage.output}: job {job_id} of Slurm is writing there with other input, settings or "
-                    "options; wait for it, choose another folder, or stop it with `beamfeed cancel`"
-                )
-            display.say(f"{stage.name}: job {job_id} is in the queue already; following it")
-            return SlurmRun(stage, job_id, display)
-        return self._hand_in(stage, display, None)
+        run = self.find(stage)
+        if run is None:
+            return self._hand_in(stage, display, None)
+        with remote.answered("Slurm"):
+            known = queue.job_state(run.job_id)
+        remote.check_same_work(stage, run.title, known is None or known.comment == remote.work_of(stage))
+        display.say(f"{stage.name}: job {run.job_id} is in the queue already; following it")
+        run.shown_by(display)
+        return run
 
     def _hand_in(self, stage: Stage, display: Display, after: str | None) -> "SlurmRun":
         folder, more = _progress_folder(stage), []
         if folder:
             shutil.rmtree(folder, ignore_errors=True)  # of a job that nobody followed to its end
             more += ["--progress-dir", folder]
-        if stage.starts_anew and not stage.once:
-            more += options.ONCE.write(uuid.uuid4().hex)  # it counts once, also where Slurm starts it again
+        more += count_once(stage)
         os.makedirs(os.path.dirname(_log(stage, "0")), exist_ok=True)
         job_id = queue.submit(_script(stage, more, after))
         waits = f", which waits for {after}" if after else ""
@@ -92,27 +76,19 @@ class SlurmBackend(Backend):
 
     def chain(self, stage: Stage, before: Submission, display: Display) -> "SlurmRun | None":
         # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
-        if stage.starts_anew or not isinstance(before, SlurmRun) or before.is_of(FLOOR):
-            return None
-        if _ask(queue.active_jobs, _name(stage)):
+        if stage.starts_anew or not isinstance(before, SlurmRun) or before.stage_name == FLOOR or self.find(stage):
             return None
         return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
     def find(self, stage: Stage) -> "SlurmRun | None":
-        active = _ask(queue.active_jobs, _name(stage))
-        return SlurmRun(stage, active[0], Lines()) if active else None
-
-
-def _ask(ask: Callable[[str], T], argument: str) -> T:
-    try:
-        return ask(argument)
-    except queue.Unreachable as error:
-        raise UserError(f"Slurm does not answer: {error}") from None
+        with remote.answered("Slurm"):
+            active = queue.active_jobs(_name(stage))
+        return SlurmRun(stage, active[0]) if active else None
 
 
 def _name(stage: Stage) -> str:
     """The name of the job that writes to the place of a stage."""
-    return job_name(place_of(stage))
+    return remote.job_name(storage.absolute(stage.output))
 
 
 def _log(stage: Stage, job_id: str) -> str:
@@ -121,25 +97,24 @@ def _log(stage: Stage, job_id: str) -> str:
         return os.path.abspath(os.path.join(stage.logs, f"slurm-{job_id}.log"))
     if storage.is_remote(stage.output):
         return os.path.abspath(f"slurm-{job_id}.log")
-    return f"{place_of(stage)}.slurm-{job_id}.log"  # nothing else may be in the folder of a dataset
+    return f"{storage.absolute(stage.output)}.slurm-{job_id}.log"  # nothing else may be in the folder of a dataset
 
 
 def _progress_folder(stage: Stage) -> str | None:
     """Where the processes tell how far they are, also who follows them later; None where no folder is shared."""
     is_preprocessing = stage.name == PREPROCESS
     folder = DataLayout.of(stage.output, stage.fingerprint).temporary if is_preprocessing else stage.logs
-    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, f"progress-{work_of(stage)}"))
+    name = f"progress-{remote.work_of(stage)}"
+    return None if storage.is_remote(folder) else os.path.abspath(os.path.join(folder, name))
 
 
 def _script(stage: Stage, more: Sequence[str], after: str | None = None) -> str:
-    section = stage.section or SlurmSection()
-    assert isinstance(section, SlurmSection)
     command, log = (*stage.command, *more), _log(stage, "%j")
-    restarts = stage.restarts if stage.checkpoints else None
-    return script(section, command, _name(stage), stage.workers, log, restarts, work_of(stage), after)
+    restarts, section = stage.restarts if stage.checkpoints else None, stage.section or SlurmSection()
+    return script(section, command, _name(stage), stage.workers, log, restarts, remote.work_of(stage), after)
 
 
-class SlurmRun(Submission):
+class SlurmRun(remote.RemoteRun):
     """A job of Slurm.
 
     Args:
@@ -148,18 +123,10 @@ class SlurmRun(Submission):
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, job_id: str, display: Display):
-        self._stage, self._job_id, self._display = stage, job_id, display
-        self.title, self.log_file, self.goes_on = f"job {job_id} of Slurm", _log(stage, job_id), True
-
-    @property
-    def job_id(self) -> str:
-        """By which Slurm knows it."""
-        return self._job_id
-
-    def is_of(self, name: str) -> bool:
-        """Whether it runs the stage of this name."""
-        return self._stage.name == name
+    def __init__(self, stage: Stage, job_id: str, display: Display | None = None):
+        super().__init__(stage, display)
+        self.job_id, self.stage_name = job_id, stage.name
+        self.title, self.log_file = f"job {job_id} of Slurm", _log(stage, job_id)
 
     def follow(self, progress: StageProgress) -> int:
         folder = _progress_folder(self._stage)
@@ -171,11 +138,11 @@ class SlurmRun(Submission):
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        last_words, restarts, patience = "", 0, Patience("Slurm", self._say)
+        last_words, restarts, patience = "", 0, remote.Patience("Slurm", self._say)
         while True:
             try:
-                state = queue.job_state(self._job_id)
-            except queue.Unreachable as error:
+                state = queue.job_state(self.job_id)
+            except remote.Unreachable as error:
                 patience.wait(error)
                 continue
             patience.answered()
@@ -190,22 +157,23 @@ class SlurmRun(Submission):
                 last_words = words
                 if _progress_folder(self._stage) is None:  # else who watches it does that
                     self._display.show(progress)
-            time.sleep(POLL_SECONDS)
+            time.sleep(remote.POLL_SECONDS)
 
     def state(self) -> str:
-        known = _ask(queue.job_state, self._job_id)
+        with remote.answered("Slurm"):
+            known = queue.job_state(self.job_id)
         return f"{self.title} is {_words(known)}" if known else ""
 
     def _judge(self, state: queue.JobState | None) -> int:
         """The exit code of a job that has ended."""
-        log = _log(self._stage, self._job_id)
+        log = _log(self._stage, self.job_id)
         if state is None:
-            self._say(f"Slurm has forgotten how job {self._job_id} ended; its log is {log}")
+            self._say(f"Slurm has forgotten how job {self.job_id} ended; its log is {log}")
             result = read_result(self._stage.output) if self._stage.checkpoints else None
             trained = result is not None and result.fingerprint == self._stage.fingerprint
-            return 0 if trained or (not self._stage.checkpoints and is_published(self._stage)) else 1
+            return 0 if trained or (not self._stage.checkpoints and remote.is_published(self._stage)) else 1
         if state.state == "COMPLETED":
-            if is_published(self._stage):
+            if remote.is_published(self._stage):
                 return 0
             self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; its log is {log}")
             return 1
@@ -218,16 +186,14 @@ class SlurmRun(Submission):
         return 1
 
     def leave(self) -> None:
-        self._say(f"job {self._job_id} goes on; run the same command again to follow it, or stop it with")
-        self._say(f"  scancel {self._job_id}")
+        self._say(f"job {self.job_id} goes on; run the same command again to follow it, or stop it with")
+        self._say(f"  scancel {self.job_id}")
 
     def cancel(self) -> None:
-        for job_id in _ask(queue.active_jobs, _name(self._stage)):
-            _ask(queue.cancel, job_id)
-            self._say(f"job {job_id} of Slurm is asked to stop")
-
-    def _say(self, line: str) -> None:
-        print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+        with remote.answered("Slurm"):
+            for job_id in queue.active_jobs(_name(self._stage)):
+                queue.cancel(job_id)
+                self._say(f"job {job_id} of Slurm is asked to stop")
 
 
 def _words(state: queue.JobState) -> str:
@@ -239,7 +205,7 @@ def _last_line(path: str) -> str:
     try:
         with open(path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").splitlines()
+            lines = file.read().splitlines()
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip() and not line.startswith("srun: ")), "")
+    return last_line(b"\n".join(line for line in lines if not line.startswith(b"srun: ")))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.remote import Unreachable
 
 TIMEOUT_SECONDS = 60.0
 ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
@@ -14,10 +15,6 @@ ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"
 # What the commands take from the environment in the place of what they are told: also of a job that this runs in.
 TAKEN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_")
 KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
-
-
-class Unreachable(Exception):
-    """Slurm's controller did not answer; the next time it may."""
 
 
 @dataclass(frozen=True)

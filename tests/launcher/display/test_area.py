@@ -2,7 +2,7 @@
 
 import pytest
 
-from beamfeed.launcher.display.area import ASCII, Marks, area
+from beamfeed.launcher.display.area import ASCII, area
 from beamfeed.launcher.display.words import clock, rate_text, short
 from beamfeed.launcher.progress import StageProgress
 
@@ -56,7 +56,6 @@ def test_what_is_not_counted_within_a_step_leaves_its_bar(stage):
 
 def test_marks_of_a_terminal_without_unicode(stage):
     assert "#" * 15 + "-" * 15 in text(area(stage, 16.0, 10.0, 119, ASCII))[0]
-    assert Marks() != ASCII
 
 
 def test_numbers_for_people():

@@ -1,5 +1,6 @@
 """What is kept of a run, and what the commands say of it and do with it, from other processes and other folders."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,8 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
+
+from beamfeed.launcher import verbs
 
 FAR = Path(__file__).parent / "far.py"
 JOB = """
@@ -50,7 +54,10 @@ class Bench:
         return process.returncode, out, err
 
     def listed(self, *arguments: str) -> list[dict]:
-        return [json.loads(line) for line in self.call("runs", *arguments, "--json")[1].splitlines()]
+        """As `beamfeed runs --json` tells them, in this process."""
+        with contextlib.chdir(self.folder), mock.patch.dict(os.environ, self.env):
+            runs = verbs.list_runs(*(arguments or [None]))
+            return [{"state": run.record.state(), **run.record.model_dump(mode="json")} for run in runs]
 
     def until(self, text: str) -> str:
         """Waits until the log of the newest run has a text, and its record what that is of; returns the run's id."""
@@ -78,7 +85,7 @@ def bench(tmp_path):
 def test_a_run_that_is_done(bench, tmp_path_factory):
     bench.stage("train", "import sys\nprint('out 1', flush=True)\nprint('err 2', file=sys.stderr)\nprint('out 3')\n")
     assert bench.call("run", "job.yaml", "--set", "windows.stride=2")[0] == 0
-    (run,) = bench.listed()
+    (run,) = [json.loads(line) for line in bench.call("runs", "--json")[1].splitlines()]
     assert (run["state"], run["code"], run["overrides"]) == ("done", 0, ["windows.stride=2"])
     assert [(stage["name"], stage["state"]) for stage in run["stages"]] == [("preprocess", "done"), ("train", "done")]
     assert run["versions"]["beamfeed"]
@@ -86,10 +93,10 @@ def test_a_run_that_is_done(bench, tmp_path_factory):
     for named in (run["id"], str(bench.folder / "model"), str(bench.folder / "model" / run["id"])):
         code, out, _ = bench.call("status", named, where=elsewhere)
         assert (code, out.splitlines()[0]) == (0, f"run {run['id']} of job small: done")
-        code, out, _ = bench.call("logs", named, where=elsewhere)
-        assert code == 0
-        printed = [line for line in out.splitlines() if not line.startswith("20")]
-        assert sorted(printed) == ["err 2", "out 1", "out 3", "prepared"]
+    code, out, _ = bench.call("logs", run["id"], where=elsewhere)
+    assert code == 0
+    printed = [line for line in out.splitlines() if not line.startswith("20")]
+    assert sorted(printed) == ["err 2", "out 1", "out 3", "prepared"]
     code, _, err = bench.call("attach", run["id"])
     assert (code, err) == (2, f"beamfeed: run {run['id']}: is done\n")
     code, out, err = bench.call("runs", where=elsewhere)

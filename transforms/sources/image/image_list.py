@@ -1,6 +1,5 @@
 """A list of images: its rows, and which file each of them names."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,7 +110,7 @@ def _choose(source: ImageSource, list_path: str, listed: Sequence[str], files: S
         return lambda path: path if path.startswith(("/", storage.GS)) or not root else f"{root}/{path}"
 
     ways: list[tuple[_Key, _Key]] = [(_plain, below(root)) for root in dict.fromkeys(roots)]
-    ways.append((whole_path, _plain))
+    ways.append((storage.absolute, _plain))
     ways.append((_name, _name))
     ways += [(_without(of_file, source.suffixes), _without(two, source.suffixes)) for of_file, two in ways]
     best, most = ways[0], 0
@@ -128,11 +127,6 @@ def _choose(source: ImageSource, list_path: str, listed: Sequence[str], files: S
         examples = f", such as {listed[0]!r}; the files are such as {files[0]!r}" if listed else ""
         raise UserError(f"source.list.file: {list_path}: {problem}{examples}")
     return best
-
-
-def whole_path(path: str) -> str:
-    """A path from the root of the file system, or in a bucket."""
-    return path if storage.is_remote(path) else os.path.abspath(path)
 
 
 def _name(path: str) -> str:

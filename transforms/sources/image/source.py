@@ -14,7 +14,6 @@ from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.label_counts import check_auto, settled
 from beamfeed.transforms.sources.descriptors import Unit, Work
-from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs
 from beamfeed.transforms.sources.image.records import image_fields, read_records
 from beamfeed.transforms.sources.image.run_file import read_facts
@@ -50,8 +49,8 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
     @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         """The images; with `source.max_assets` so many, of each folder in turn one, by a hash."""
-        beside = set(map(whole_path, job.source.beside.values()))
-        files = [file for file in files if not beside or whole_path(file.path) not in beside]
+        beside = set(map(storage.absolute, job.source.beside.values()))
+        files = [file for file in files if not beside or storage.absolute(file.path) not in beside]
         most = job.source.max_assets
         if most is None or len(files) <= most:
             return files

@@ -7,8 +7,8 @@ from cloud.standin import start_cloud
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
 from beamfeed.launcher.backends.dataflow import backend as dataflow
-from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
-from beamfeed.launcher.backends.remote import job_name
+from beamfeed.launcher.backends.dataflow.api import DataflowService
+from beamfeed.launcher.backends.remote import Unreachable, job_name
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.stage import Stage
 

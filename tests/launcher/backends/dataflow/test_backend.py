@@ -184,7 +184,9 @@ def test_the_requests_are_signed(submitted):
     assert calls
 
 
-def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
+def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(submitted, request_of):
+    bench, _ = submitted
+    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request_of}]
     bench.dataflow.states = ["JOB_STATE_RUNNING"]
     first = subprocess.Popen(bench.command(), env=bench.env, stderr=subprocess.PIPE, text=True)
     lines = []
@@ -197,25 +199,21 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
     assert first.returncode == 130, lines
     assert "run the same command again to follow it" in rest
     assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in rest
-    (request,) = bench.dataflow.submitted
     assert not any(call.method in ("PUT", "POST") and JOB_ID in call.path for call in bench.dataflow.requests)
 
-    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
     bench.dataflow.states = ["JOB_STATE_CANCELLED"]
     began = time.monotonic()
     second = bench.beamfeed()
     assert time.monotonic() - began < 10
     assert second.returncode == 1
-    assert f"job {request['name']} is already running; following it" in second.stderr
+    assert f"job {request_of['name']} is already running; following it" in second.stderr
     assert "the job was cancelled before it was done" in second.stderr
     assert len(bench.dataflow.submitted) == 1
 
 
-@pytest.mark.slow
-def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
-    bench.beamfeed()
-    (request,) = bench.dataflow.submitted
-    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(submitted, request_of):
+    bench, _ = submitted
+    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request_of}]
     before = bench.cloud.store.objects()
     result = bench.beamfeed("--set", "windows.stride=4")
     assert result.returncode == 2, result.stderr

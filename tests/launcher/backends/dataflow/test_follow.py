@@ -3,9 +3,11 @@
 import pytest
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.dataflow import follow as dataflow_follow
-from beamfeed.launcher.backends.dataflow.api import Message, Unreachable
+from beamfeed.launcher.backends.dataflow.api import Message
 from beamfeed.launcher.backends.dataflow.follow import counters, failure, follow
+from beamfeed.launcher.backends.remote import Unreachable
 
 ERROR, WARNING = "JOB_MESSAGE_ERROR", "JOB_MESSAGE_WARNING"
 QUOTA = (
@@ -47,6 +49,7 @@ class Script:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     monkeypatch.setattr(dataflow_follow, "POLL_SECONDS", 0)
+    monkeypatch.setattr(remote, "POLL_SECONDS", 0)
 
 
 def play(*args):
@@ -84,7 +87,8 @@ def test_a_service_that_does_not_answer_for_a_while():
     assert lines == ["Dataflow does not answer (503); trying again", "job is running", "job is cancelled"]
 
 
-def test_a_service_that_does_not_answer_any_more():
+def test_a_service_that_does_not_answer_any_more(monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0)
     with pytest.raises(UserError, match="does not answer: 503"):
         play([Unreachable("503")])
 

@@ -42,8 +42,8 @@ def test_how_a_run_ended():
     assert end_of({}) is None
     assert end_of(with_condition("Failed", "False")) is None
     assert end_of(with_condition("Suspended")) is None
-    assert end_of(with_condition("Failed")).message == "why"
-    assert all(end_of(with_condition(word)).well for word in ("Completed", "Complete", "Succeeded"))
+    assert end_of(with_condition("Failed")) == (False, "why")
+    assert all(end_of(with_condition(word))[0] for word in ("Completed", "Complete", "Succeeded"))
 
 
 def test_pods_that_wait():

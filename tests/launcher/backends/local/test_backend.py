@@ -23,6 +23,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.local import backend as local_backend
 from beamfeed.launcher.backends.local.backend import free_ports
+from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.stage import Stage
 
@@ -76,7 +77,7 @@ def marked(mark):
 
 
 def run(a_stage):
-    return run_stage(a_stage)
+    return run_stage(a_stage, progress=StageProgress(a_stage.name, time.monotonic(), phase=""))  # it has begun
 
 
 def test_all_succeed_and_only_the_chief_speaks(tmp_path, mark, capfd):
@@ -395,7 +396,7 @@ def test_preprocessing_gets_a_progress_folder_that_is_removed(tmp_path, mark, ca
             file.write('{"stage": "write", "assets": 2, "rows": 30}\\n')
         print(folder)
     """
-    assert run(stage(tmp_path, mark, code, workers=1, name="preprocess", reports_progress=True)) == 0
+    assert run(stage(tmp_path, mark, code, workers=1, name="preprocess")) == 0
     out, error = capfd.readouterr()
     assert "preprocess: write: 2 assets, 30 rows in" in error
     assert not os.path.exists(out.strip())

@@ -99,9 +99,9 @@ def test_another_job_at_the_same_place_is_not_followed(programs):
     folder, slurm = programs(squeue="echo 7 PENDING"), SlurmBackend()
     mine = stage(folder)
     programs(scontrol=shown("PENDING", comment=work_of(mine)))
-    assert slurm.submit(mine, Lines())._job_id == "7"
+    assert slurm.submit(mine, Lines()).job_id == "7"
     follows = stage(folder, "--restart")  # as the one that began it was called
-    assert slurm.submit(follows, Lines())._job_id == "7"
+    assert slurm.submit(follows, Lines()).job_id == "7"
     others = [
         stage(folder, "--set", "train.epochs=50"),
         dataclasses.replace(mine, fingerprint="e" * 64),

@@ -7,6 +7,7 @@ from google.cloud.aiplatform_v1 import AcceleratorType, Scheduling
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.vertex import backend as vertex
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.plan import train_stage
@@ -154,7 +155,7 @@ def test_what_the_service_refuses_is_one_line(cloud, stage, code, told):
 
 def test_a_service_that_does_not_answer_for_a_while_is_waited_for(cloud, stage, monkeypatch, capsys):
     run = vertex.VertexBackend().submit(stage(), vertex.Lines())
-    real, answers = run._service.get, iter([vertex.Unreachable("503 later"), None])
+    real, answers = run._service.get, iter([remote.Unreachable("503 later"), None])
 
     def get(name):
         if error := next(answers, None):
@@ -162,7 +163,7 @@ def test_a_service_that_does_not_answer_for_a_while_is_waited_for(cloud, stage, 
         return real(name)
 
     monkeypatch.setattr(run._service, "get", get)
-    monkeypatch.setattr("beamfeed.launcher.backends.remote.POLL_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "POLL_SECONDS", 0.01)
     assert run.follow(vertex.StageProgress("train", 0.0)) == 0
     assert "Vertex AI does not answer (503 later); trying again" in capsys.readouterr().err
 
