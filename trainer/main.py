@@ -57,12 +57,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     return fitted, manifest, worker
 
 
-def train(
-    job: TrainingJob,
-    manifest: Manifest,
-    worker: WorkerInfo,
-    start: Start | None = None,
-) -> TrainResult:
+def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, start: Start | None = None) -> TrainResult:
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
     Raises:

@@ -1,6 +1,8 @@
 """The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,6 +42,33 @@ class TrainResult(BaseModel):
     )
     seconds: float = Field(description="Of all steps and evaluations.")
     workers: int = Field(description="How many trained together at the end.")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The number that decides which weights are the best.
+
+    Attributes:
+      metric: its name: loss, or a metric.
+      high_is_good: whether high values are, not low ones.
+    """
+
+    metric: str
+    high_is_good: bool
+
+    @property
+    def mode(self) -> str:
+        """As `train.watch.mode` has it."""
+        return "max" if self.high_is_good else "min"
+
+    def turned(self, value: float) -> float:
+        """A value as a score of which lower ones are better; and back."""
+        return -value if self.high_is_good else value
+
+    def score(self, measured: Mapping[str, float | None]) -> float | None:
+        """The number among all that was measured, as a score."""
+        value = measured[self.metric]
+        return None if value is None else self.turned(value)
 
 
 def read_result(workdir: str) -> TrainResult | None:

@@ -16,7 +16,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.result import TrainResult, read_result, read_run
+from beamfeed.contract.dataset.result import TrainResult, Watched, read_result, read_run
 from beamfeed.contract.options import OF_DATASET
 from beamfeed.launcher.backends.local.backend import share_cores
 from beamfeed.launcher.processes import Process, Running, last_line, start_process
@@ -28,17 +28,8 @@ Line = dict[str, Any]  # of metrics.jsonl
 PREFIX = "beamfeed: "
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What a training run has written of the number that decides.
-
-    Attributes:
-      metric: its name.
-      high_is_good: whether high values are.
-    """
-
-    metric: str
-    high_is_good: bool
+class WatchedLine(Watched):
+    """The number that decides, in lines of metrics.jsonl."""
 
     def name(self, line: Line) -> str:
         """Its name in a line of metrics.jsonl: that of the train split where there is no eval split."""
@@ -48,15 +39,6 @@ class Watched:
         """The number in a line of metrics.jsonl."""
         value = line.get(self.name(line))
         return None if value is None else float(value)
-
-    @property
-    def mode(self) -> str:
-        """As `train.watch.mode` has it."""
-        return "max" if self.high_is_good else "min"
-
-    def turned(self, value: float) -> float:
-        """A value as a score of which lower ones are better; and back."""
-        return -value if self.high_is_good else value
 
 
 @dataclass
@@ -101,11 +83,11 @@ class Going:
         self._last_stat = (stat.st_mtime_ns, stat.st_size)
         return [json.loads(line) for line in text.splitlines()][len(self.lines) :]
 
-    def watched(self) -> Watched | None:
+    def watched(self) -> WatchedLine | None:
         """What decides, as soon as the trainer has said so."""
         with suppress(KeyError, TypeError):
             watched = read_run(self.train.workdir)["watched"]
-            return Watched(watched["metric"], watched["mode"] == "max")
+            return WatchedLine(watched["metric"], watched["mode"] == "max")
         return None
 
     def result(self) -> TrainResult | None:

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn's threads would spin where tests run beside each other
 
 import google_crc32c
 import numpy as np
@@ -182,9 +183,8 @@ def helpers():
 
 @pytest.fixture(autouse=True, scope="module")
 def exports_are_asked_here(request: pytest.FixtureRequest):
-    """Of the many training runs of tests in this process; two files ask in one of their own."""
-    own = request.path.name in ("test_fresh.py", "test_raw_rows.py")
-    with nullcontext() if own else in_same_process():
+    """Of the many training runs of tests in this process; test_fresh.py asks in one of their own."""
+    with nullcontext() if request.path.name == "test_fresh.py" else in_same_process():
         yield
 
 

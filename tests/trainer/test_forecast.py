@@ -209,7 +209,7 @@ def test_models_begin_as_the_linear_guess(forecast, section):
     model = models.build(job.train.model, objective.signature, seed=1)
     cluster = connect(WorkerInfo())
     together = Together(cluster, Watchdog())
-    fit_first_weights(job, forecast.manifest, objective, model, cluster, together)
+    fit_first_weights(job, forecast.manifest, objective, model, together)
     together.close()
     sums = HistorySums(objective.tasks["forecast"].history)
     sums.add(*windows_of(forecast, "train"))

@@ -13,14 +13,9 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import find_module
 from beamfeed.trainer.cluster.strategy import Cluster
 
-PACKAGES = ("beamfeed", "tensorflow", "keras")
+PACKAGES = ("beamfeed", "tensorflow", "keras")  # they decide what is computed
 SHOWN = 1000  # characters of a value
 LINGER_SECONDS = 1.0
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that decide what is computed."""
-    return {f"version of {name}": version(name) for name in PACKAGES}
 
 
 def identity(job: TrainingJob, manifest: Manifest) -> dict[str, str]:
@@ -49,7 +44,8 @@ def check_same(cluster: Cluster, texts: Mapping[str, str]) -> None:
       texts: values by keys; of the same keys on all workers.
     """
     names = list(texts)
-    different = cluster.differing([_number(texts[name]) for name in names])
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts.values()]
+    different = cluster.differing([int(digest[:6], 16) for digest in digests])
     if different:
         values = "; ".join(f"{names[i]}: here {texts[names[i]][:SHOWN]}" for i in different)
         time.sleep(LINGER_SECONDS)  # others may still be fetching from this worker what it told them last
@@ -65,9 +61,5 @@ def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest, profile: t
       manifest: of the dataset.
       profile: steps that are recorded; calls end there on all workers.
     """
-    check_same(cluster, versions())
+    check_same(cluster, {f"version of {name}": version(name) for name in PACKAGES})
     check_same(cluster, {**identity(job, manifest), "--profile-steps": str(profile)})
-
-
-def _number(text: str) -> int:
-    return int(hashlib.sha256(text.encode()).hexdigest()[:6], 16)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-COLLECTIVES = ("auto", "ring", "nccl")
 TELL_SECONDS = 0.5  # between signs of life
 
 Device = TypeVar("Device")
@@ -138,10 +137,13 @@ class Together:
     Args:
       cluster: the workers.
       watchdog: is told that they go on.
+
+    Attributes:
+      cluster, watchdog: the same.
     """
 
     def __init__(self, cluster: Cluster, watchdog: Watchdog):
-        self._cluster, self._watchdog = cluster, watchdog
+        self.cluster, self.watchdog = cluster, watchdog
         self._thread = ThreadPoolExecutor(1)
 
     def __call__(self, activity: str, work: Callable[[], None]) -> None:
@@ -151,13 +153,13 @@ class Together:
           activity: it is, for the watchdog.
           work: is called on the chief alone; what it raises is raised there.
         """
-        if self._cluster.worker.count == 1:
+        if self.cluster.worker.count == 1:
             work()
             return
-        doing = [self._thread.submit(work)] if self._cluster.worker.is_chief else []
-        self._watchdog.alive(activity)
-        while not self._cluster.all_are(not wait(doing, TELL_SECONDS).not_done):
-            self._watchdog.alive(activity)
+        doing = [self._thread.submit(work)] if self.cluster.worker.is_chief else []
+        self.watchdog.alive(activity)
+        while not self.cluster.all_are(not wait(doing, TELL_SECONDS).not_done):
+            self.watchdog.alive(activity)
         for future in doing:
             future.result()
 
@@ -183,26 +185,19 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
     """
     import tensorflow as tf
 
-    if collectives not in COLLECTIVES:
-        raise UserError(f"train.devices.collectives: is {collectives!r}, it must be one of {', '.join(COLLECTIVES)}")
     if worker.count > 1:
         if collectives == "nccl" and not tf.config.list_physical_devices("GPU"):
             raise UserError("train.devices.collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
-        cluster = Cluster(_join(worker, collectives), worker, collectives)
-    else:
-        gpus = tf.config.list_logical_devices("GPU")
-        devices = gpus or tf.config.list_logical_devices("CPU")
-        several = len(devices) > 1
-        strategy = tf.distribute.MirroredStrategy([device.name for device in devices]) if several else None
-        cluster = Cluster(strategy or tf.distribute.get_strategy(), worker)
-    return cluster
+        return Cluster(_join(worker, collectives), worker, collectives)
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    if len(devices) == 1:
+        return Cluster(tf.distribute.get_strategy(), worker)
+    return Cluster(tf.distribute.MirroredStrategy([device.name for device in devices]), worker)
 
 
 def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":
     import tensorflow as tf
 
-    if len(worker.addresses) != worker.count:
-        raise ValueError(f"{worker} has not the address of every worker: call rendezvous.resolve first")
     # TensorFlow and Keras read the variable themselves. Whatever the launcher wrote, they find workers only.
     os.environ["TF_CONFIG"] = tf_config(worker.addresses, worker.index)
     implementation = tf.distribute.experimental.CommunicationImplementation(collectives.upper())

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
+from beamfeed.trainer.cluster.rendezvous import split_address
+
 # Exit codes that say: start me again. 128 and more, as launchers expect of what a signal ended.
 LOST = 128 + signal.SIGUSR1  # another worker is gone; Kubeflow keeps 138 for programs that want to be started again
 PREEMPTED = 128 + signal.SIGTERM
@@ -211,9 +213,8 @@ def is_pending(process: int, number: int) -> bool:
 
 def answers(address: str) -> bool:
     """Whether something listens at host:port."""
-    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS):
+        with socket.create_connection(split_address(address), PROBE_SECONDS):
             return True
     except (OSError, ValueError):
         return False
@@ -225,9 +226,8 @@ def greets(address: str) -> bool:
     TensorFlow's server does at once, as each of HTTP/2, and from threads that wait for no Python. For a process that is
     stopped, the system takes connections, but nothing comes.
     """
-    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS) as connection:
+        with socket.create_connection(split_address(address), PROBE_SECONDS) as connection:
             connection.settimeout(GREETING_SECONDS)
             connection.recv(1)  # one that closes the connection runs as well
             return True

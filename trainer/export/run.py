@@ -2,7 +2,8 @@
 
 import math
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import keras
 import tensorflow as tf
@@ -20,16 +21,19 @@ from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.contract.errors import first_line
 from beamfeed.trainer import models
-from beamfeed.trainer.export.fresh import Call, FreshProcess, check_answers
+from beamfeed.trainer.export.fresh import FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import WindowServing, save_serving
 from beamfeed.trainer.export.serving import Serving
 from beamfeed.trainer.loop.metrics import WRITERS
 from beamfeed.trainer.loop.train import TrainedModel
-from beamfeed.trainer.review.look_back import latent_size, look_back, most_windows, training_windows
+from beamfeed.trainer.review.look_back import latent_size, look_back, most_windows
+from beamfeed.trainer.review.reading import training_windows
 from beamfeed.trainer.tasks.base import Guess
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tasks.regress import Regress
+
+Saved = tuple[Objective, keras.Model, Serving]  # what was learned, the model, and the module of the SavedModel
 
 
 def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> None:
@@ -47,8 +51,13 @@ def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> N
     Raises:
       JobFailed: if the SavedModel gives something else than the model.
     """
-    with FreshProcess() as stranger:
-        _export(job, manifest, trained, stranger)
+    with exported(job, manifest, trained) as (objective, model, module):
+        try:
+            review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
+        except Exception as error:  # the model is exported: a week's training is worth more than its review
+            problem = f"the model is exported, but its review could not be written: {type(error).__name__}"
+            print(f"train: {problem}: {first_line(error)}", file=sys.stderr)  # also where little is told
+    write_result(job.train.workdir, trained.result)
 
 
 def export_model(job: TrainingJob, manifest: Manifest, trained: TrainedModel, *, check: bool) -> None:
@@ -63,67 +72,43 @@ def export_model(job: TrainingJob, manifest: Manifest, trained: TrainedModel, *,
     Raises:
       JobFailed: if the SavedModel gives something else than the model.
     """
-    folder = RunLayout(job.train.workdir).saved_model
     if not check:
-        _Exported.of(job, manifest, trained)
+        save(job, manifest, trained)
         return
+    with exported(job, manifest, trained):
+        pass
+
+
+@contextmanager
+def exported(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> Iterator[Saved]:
+    """Writes a model, and compares it when the block ends: so long another process loads it."""
+    folder, layout = RunLayout(job.train.workdir).saved_model, manifest.data_layout(job.output.path)
     with FreshProcess() as stranger:
-        exported = _Exported.of(job, manifest, trained)
-        calls = exported.calls(job, manifest, trained)
-        stranger.ask(folder, calls)
-        check_answers(folder, calls, stranger.answers(folder), exported.objective.constants())
-
-
-@dataclass(frozen=True)
-class _Exported:
-    """A model that was written."""
-
-    objective: Objective
-    model: keras.Model
-    module: Serving
-
-    @classmethod
-    def of(cls, job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> "_Exported":
-        """Writes it."""
-        names = RunLayout(job.train.workdir)
-        objective = Objective.of(job.train, manifest)
-        objective.settle(trained.result.metrics)
-        model = models.build(job.train.model.bare, objective.signature, job.train.seed)
-        model.set_weights(trained.weights)
-        model.save(names.model)
-        most = most_windows(job, objective, trained.result)
-        objective.fit(lambda: training_windows(job, manifest, objective, most), latent_size(model, objective))
-        layout = manifest.data_layout(job.output.path)
-        ranges = resolve_ranges(job.prepare.range, manifest.features)
-        unused = key_columns(job.features)
-        raw = read_raw_values(layout.raw_values)
-        module = save_serving(
-            model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
-        )
-        return cls(objective, model, module)
-
-    def calls(self, job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> list[Call]:
-        """What is asked of it, and what it must answer."""
+        objective, model, module = save(job, manifest, trained)
         # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
-        exact = self.model if trained.model is None or job.train.devices.precision != "float32" else trained.model
-        raw_rows = read_raw_rows(manifest.data_layout(job.output.path).raw_rows)
-        return sample_calls(job, manifest, self.objective, exact, self.module, raw_rows)
+        exact = model if trained.model is None or job.train.devices.precision != "float32" else trained.model
+        calls = sample_calls(job, manifest, objective, exact, module, read_raw_rows(layout.raw_rows))
+        stranger.ask(folder, calls)
+        yield objective, model, module
+        check_answers(folder, calls, stranger.answers(folder), objective.constants())
 
 
-def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, stranger: FreshProcess) -> None:
-    names = RunLayout(job.train.workdir)
-    exported = _Exported.of(job, manifest, trained)
-    objective = exported.objective
-    calls = exported.calls(job, manifest, trained)
-    stranger.ask(names.saved_model, calls)
-    try:
-        last = last_value(job, manifest, objective, exported.module)
-        review(job, manifest, objective, exported.model, trained, last)
-    except Exception as error:  # the model is exported: a week's training is worth more than its review
-        problem = f"the model is exported, but its review could not be written: {type(error).__name__}"
-        print(f"train: {problem}: {first_line(error)}", file=sys.stderr)  # also where little is told
-    check_answers(names.saved_model, calls, stranger.answers(names.saved_model), objective.constants())
-    write_result(job.train.workdir, trained.result)
+def save(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> Saved:
+    """Writes the Keras model and the SavedModel."""
+    names, layout = RunLayout(job.train.workdir), manifest.data_layout(job.output.path)
+    objective = Objective.of(job.train, manifest)
+    objective.settle(trained.result.metrics)
+    model = models.build(job.train.model.bare, objective.signature, job.train.seed)
+    model.set_weights(trained.weights)
+    model.save(names.model)
+    most = most_windows(job, objective, trained.result)
+    objective.fit(lambda: training_windows(job, manifest, objective, most), latent_size(model, objective))
+    ranges = resolve_ranges(job.prepare.range, manifest.features)
+    unused, raw = key_columns(job.features), read_raw_values(layout.raw_values)
+    module = save_serving(
+        model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
+    )
+    return objective, model, module
 
 
 def review(

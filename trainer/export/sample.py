@@ -1,5 +1,6 @@
 """A sample of a dataset's rows, as the signatures of a SavedModel get them, and what they must return."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,7 +16,7 @@ from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.export.fresh import Call
 from beamfeed.trainer.export.saved_model import TIME, WindowServing
-from beamfeed.trainer.export.serving import Serving, serve
+from beamfeed.trainer.export.serving import Outputs, Serving, serve
 from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
@@ -23,6 +24,8 @@ from beamfeed.trainer.tasks.objective import Objective
 
 PREPARED_OFF = 1e-3  # of prepared values, beside what float32 rounds in raw ones
 ROWS = 16  # or windows, of the first split that has some
+
+Predict = Callable[[Any], Outputs]  # a model's input -> what a SavedModel returns
 
 
 def sample_calls(
@@ -41,23 +44,26 @@ def sample_calls(
     """
     split: SplitName = next(name for name in ("eval", "test", "train") if windows_in(manifest, name))
     keys = Keys.of(manifest)
-    preparation = objective.preparation and objective.preparation.once
     names = [*objective.signature.inputs, *keys.names]
-    fields = _first(read_windows(job, manifest, split, names, ROWS, ROWS, preparation))
+    fields = _first(read_windows(job, manifest, split, names, ROWS, ROWS, objective.once))
     x = objective.inputs(fields)
-    expected = serve(objective, with_latent(model), x)
+
+    def predict(inputs: Any) -> Outputs:
+        return serve(objective, with_latent(model), inputs)
+
+    expected = predict(x)
     rows = len(next(iter(expected.values())))
     places = [f"{keys.describe(fields, row) or f'row {row}'} ({split})" for row in range(rows)]
     calls = [Call("preprocessed", _arguments(module, x), expected, places)]
     if isinstance(module, WindowServing) and module.transform is not None:
-        calls.append(_raw_windows(objective, model, module, x, keys.assets(fields), places))
+        calls.append(_raw_windows(predict, module, x, keys.assets(fields), places))
         if module.ahead and x.shape[1] > 1:
             calls.append(_forecasts(calls[-1], module))
     if isinstance(module, StoredServing) and module.transform is None:
         stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
         calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
     if raw is not None:
-        calls += _raw_rows(objective, model, module, raw)
+        calls += _raw_rows(predict, objective, module, raw)
     return calls
 
 
@@ -73,7 +79,7 @@ def _forecasts(raw: Call, module: WindowServing) -> Call:
     return Call("forecast", inputs, {**raw.expected, **expected}, raw.places)
 
 
-def _raw_rows(objective: Objective, model: keras.Model, module: Serving, raw: RawRows) -> list[Call]:
+def _raw_rows(predict: Predict, objective: Objective, module: Serving, raw: RawRows) -> list[Call]:
     """Rows as the files have them, of a table as texts; no call where one of the inputs is of any length.
 
     Raises:
@@ -90,7 +96,7 @@ def _raw_rows(objective: Objective, model: keras.Model, module: Serving, raw: Ra
     except (KeyError, TypeError, ValueError):
         raise UserError("the dataset's raw_rows.parquet does not fit its manifest; preprocess again") from None
     x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
-    return [Call(signature, columns, serve(objective, with_latent(model), x), raw.places)]
+    return [Call(signature, columns, predict(x), raw.places)]
 
 
 def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:
@@ -101,12 +107,7 @@ def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:
 
 
 def _raw_windows(
-    objective: Objective,
-    model: keras.Model,
-    module: WindowServing,
-    windows: tf.Tensor,
-    names: np.ndarray,
-    places: list[str],
+    predict: Predict, module: WindowServing, windows: tf.Tensor, names: np.ndarray, places: list[str]
 ) -> Call:
     """The windows in the files' units, as `serving_default` gets them.
 
@@ -124,7 +125,7 @@ def _raw_windows(
             f"{off[row] * most:.3g} deviations; do not serve it"
         )
     inputs = {"windows": raw} if asset is None else {"windows": raw, "asset": asset}
-    return Call("serving_default", inputs, serve(objective, with_latent(model), prepared), places)
+    return Call("serving_default", inputs, predict(prepared), places)
 
 
 def _first(batches: Any) -> Fields:

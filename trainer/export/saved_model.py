@@ -65,7 +65,9 @@ class WindowServing(Serving):
         }
         super().__init__(model, objective, arguments, transform, constants)
         self._is_series, self._frame, self._features = is_series, frame, len(manifest.features)
-        self._constant = constant_of(missing)
+        # What the job puts for values that no other rule fills, in preprocessed units; None if it drops their rows.
+        is_constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
+        self._constant = missing.value if is_constant else None
         self._limits: np.ndarray | None = None
         if ranges:
             self._limits = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), self._features, axis=1)
@@ -168,12 +170,6 @@ class WindowServing(Serving):
         inputs = {VALUES: rows} if asset is None else {VALUES: rows, ASSET: asset}
         scaled = self.transform.transform_fn(inputs)
         return scaled[VALUES] if clip else scaled.get(UNCLIPPED, scaled[VALUES])
-
-
-def constant_of(missing: Missing) -> float | None:
-    """What the job puts for values that no other rule fills, in preprocessed units; None if it drops their rows."""
-    constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
-    return missing.value if constant else None
 
 
 def save_serving(

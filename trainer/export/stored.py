@@ -26,9 +26,8 @@ class StoredServing(Serving):
 
     def __init__(self, model: keras.Model, objective: Objective, transform: Any = None):
         inputs = list(objective.signature.inputs)
-        super().__init__(
-            model, objective, dict(zip(inputs, inputs, strict=True)), transform, {"inputs": tf.constant(inputs)}
-        )
+        arguments = {name: name for name in inputs}
+        super().__init__(model, objective, arguments, transform, {"inputs": tf.constant(inputs)})
         self._scaled = [] if transform is None else [name for name in inputs_of(transform) if name != ROW]
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:

@@ -1,12 +1,9 @@
 """The user's own code that is told of a training run: `train.callbacks`."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-
-from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import import_own, one_line
 
@@ -38,19 +35,13 @@ class Callbacks:
             for name in methods:
                 self._calls[name].append((f"{path}.{name}", getattr(callback, name)))
 
-    def on_steps(self, step: int, values: Mapping[str, float]) -> None:
-        """After a call of some steps: means over them, by name."""
-        self._notify("on_steps", step, dict(values))
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Calls the method of this name of all that have it.
 
-    def on_evaluation(self, line: Mapping[str, Any], model: keras.Model) -> None:
-        """After an evaluation: its line of metrics.jsonl, and the model with the weights that were evaluated."""
-        self._notify("on_evaluation", dict(line), model)
-
-    def on_end(self, result: TrainResult) -> None:
-        """When all is trained, before the export."""
-        self._notify("on_end", result.model_dump())
-
-    def _notify(self, name: str, *arguments: Any) -> None:
+        - `on_steps`: after a call of some steps; the step, and means over them, by name.
+        - `on_evaluation`: its line of metrics.jsonl, and the model with the weights that were evaluated.
+        - `on_end`: when all is trained, before the export; what is in complete.json.
+        """
         for path, call in self._calls[name]:
             _call(path, call, *arguments)
 

@@ -12,7 +12,6 @@ several checkpoints is whole.
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from pydantic_core import to_json
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.checkpoints import check_step, checkpoint_path, find_checkpoints
@@ -171,7 +171,7 @@ class Checkpoints:
                 shape_and_slices=[""] * len(values),
                 tensors=[tf.constant(value) for value in values.values()],
             )
-        storage.write_text(prefix + ".json", json.dumps(_plain(state._asdict()), allow_nan=False) + "\n")
+        storage.write_text(prefix + ".json", to_json(state._asdict(), inf_nan_mode="null").decode() + "\n")
         checkpoints = find_checkpoints(self._folder)
         for step in list(checkpoints)[: -self._keep]:
             remove(self._folder, step)
@@ -185,15 +185,6 @@ class Checkpoints:
 def find_aside(folder: str) -> list[int]:
     """The steps of checkpoints that were set aside."""
     return sorted(int(match[1]) for name in storage.list_folder(folder) if (match := _ASIDE.fullmatch(name)))
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: a sum of a metric that is no number is null."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def remove(folder: str, step: int) -> None:

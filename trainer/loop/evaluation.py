@@ -18,12 +18,6 @@ from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 WINDOWS = "windows"  # what is summed beside the objective
 
 
-def zero_eval(objective: Objective) -> Sums:
-    """Sums over windows, float64: those of the objective, and `windows`."""
-    sums = {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()}
-    return {**sums, WINDOWS: tf.zeros([], tf.float64)}
-
-
 class EvalSteps:
     """Steps of evaluation: `begin`, then `run` until all windows are read, then `end`.
 
@@ -36,7 +30,8 @@ class EvalSteps:
     def __init__(self, strategy: tf.distribute.Strategy, model: keras.Model, objective: Objective):
         self._strategy, self._model, self._objective = strategy, model, objective
         self._adds = bool(model.losses)
-        self._zero = zero_eval(objective)
+        zero = {**objective.zero(), WINDOWS: 0.0}
+        self._zero = {name: tf.constant(value, tf.float64) for name, value in zero.items()}
 
     @tf.function
     def begin(self) -> Any:

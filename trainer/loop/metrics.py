@@ -14,7 +14,6 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.verbosity import note
 from beamfeed.trainer.loop.callbacks import Callbacks
@@ -53,10 +52,9 @@ class MetricsLog:
     """The epochs of a training run so far.
 
     Args:
-      names: the files of the run.
+      job: the job.
       state: the restored state; later lines of an earlier run are dropped.
       measured: the names of what the task measures, with `loss`.
-      job: the job.
       steps: of an epoch.
       callbacks: the user's own.
       is_chief: whether to write and to print.
@@ -65,23 +63,21 @@ class MetricsLog:
 
     def __init__(
         self,
-        names: RunLayout,
+        job: TrainingJob,
         state: TrainingState,
         measured: list[str],
-        job: TrainingJob,
         steps: int,
         callbacks: Callbacks,
         is_chief: bool,
         progress: Progress,
     ):
-        self._names, train = names, job.train
-        self._measured = measured
-        self._is_chief = is_chief
+        train = job.train
+        self._names, self._measured, self._is_chief = RunLayout(train.workdir), measured, is_chief
         # One of this very step is to be measured again, if the state is not that after it.
         last = state.step - (state.since > 0)
-        self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
+        self.epochs: list[Epoch] = [line for line in _read(self._names.metrics) if line["step"] <= last]
         self._total = train.epochs
-        self._writers = [WRITERS[name](names, job, state.step) for name in train.writers] if is_chief else []
+        self._writers = [WRITERS[name](self._names, job, state.step) for name in train.writers] if is_chief else []
         self._callbacks = callbacks
         self._drawn = -PICTURE_SECONDS
         # Of the whole run, so that it says how long that takes.
@@ -106,7 +102,7 @@ class MetricsLog:
         values |= {"windows_per_second": rate, "waiting": waited / seconds}
         for writer in self._writers:
             writer.steps(after.step, values)
-        self._callbacks.on_steps(after.step, values)
+        self._callbacks.tell("on_steps", after.step, dict(values))
         self._reached(after, f", loss {loss / steps:.5f}")
 
     def add(self, line: Epoch) -> None:
@@ -122,11 +118,7 @@ class MetricsLog:
             writer.evaluation(self.epochs)
         note(describe(self.epochs[-1], self._measured, self._total))
         self._progress.evaluation(self.epochs[-1])
-        self._callbacks.on_evaluation(self.epochs[-1], model)
-
-    def end(self, result: TrainResult) -> None:
-        """Tells callbacks of the end."""
-        self._callbacks.on_end(result)
+        self._callbacks.tell("on_evaluation", dict(self.epochs[-1]), model)
 
     def picture_is_due(self) -> bool:
         return bool(self._writers) and time.monotonic() - self._drawn > PICTURE_SECONDS

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -25,8 +24,7 @@ from beamfeed.trainer.models.signature import Signature
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
 
-@dataclass(frozen=True)
-class Learner:
+class Learner(NamedTuple):
     """What a job trains, and how.
 
     Attributes:
@@ -87,18 +85,13 @@ def make_model(train: Train, signature: Signature) -> keras.Model:
             again = models.build(train.model.bare, signature, train.seed)
             check_made_again(model, again, CLASS, train.model.class_, signature.noise(2))
     if train.devices.xla:
-        without_cudnn(model)
+        for layer in model._flatten_layers():
+            if getattr(layer, "use_cudnn", False):  # kernels that XLA cannot compile
+                layer.use_cudnn = False
     elif not isinstance(train.model, CustomModel):
         # A user's own model may differentiate twice, which the quick layers cannot.
         quicken(model)
     return model
-
-
-def without_cudnn(model: keras.Model) -> None:
-    """Lets layers compute by operations that XLA can compile: kernels of cuDNN it cannot."""
-    for layer in model._flatten_layers():
-        if getattr(layer, "use_cudnn", False):
-            layer.use_cudnn = False
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The optimizer and its learning rate, as a job's optimizer section asks for them."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,19 +26,18 @@ class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> tf.Tensor:
         section, step = self._section, tf.cast(step, tf.float32)
+        lowest = section.final_fraction
         warm = tf.minimum(1.0, (step + 1) / max(1, section.warmup_steps)) if section.warmup_steps else 1.0
         done = tf.clip_by_value((step - section.warmup_steps) / self._decay_steps, 0.0, 1.0)
         match section.name:
             case "constant":
                 share = tf.ones_like(done)
             case "linear":
-                share = section.final_fraction + (1 - section.final_fraction) * (1 - done)
+                share = lowest + (1 - lowest) * (1 - done)
             case "cosine":
-                share = (
-                    section.final_fraction + (1 - section.final_fraction) * (1 + tf.cos(3.141592653589793 * done)) / 2
-                )
+                share = lowest + (1 - lowest) * (1 + tf.cos(math.pi * done)) / 2
             case "exponential":
-                share = tf.pow(section.final_fraction, done)
+                share = tf.pow(lowest, done)
         return self._peak * warm * share
 
     def get_config(self) -> dict[str, Any]:

@@ -52,8 +52,7 @@ class StepProfile:
         if self._running:
             self._running = False
             tf.profiler.experimental.stop()
-            text = f"holds a profile of the steps {self._first} to {self._recorded}"
-            note(f"{self._folder}: {text}")
+            note(f"{self._folder}: holds a profile of the steps {self._first} to {self._recorded}")
         elif self._first != NONE and not self._recorded:
             text = f"the steps {self._first} to {self._last} were not run this time, so there is no profile of them"
             note(f"{self._folder}: {text}")

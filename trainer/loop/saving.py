@@ -11,8 +11,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.strategy import Cluster, Together
-from beamfeed.trainer.cluster.watchdog import Watchdog
+from beamfeed.trainer.cluster.strategy import Together
 from beamfeed.trainer.feed.sharding import lanes_of
 from beamfeed.trainer.loop.checkpoint import Checkpoints, Damaged, restore, restore_newest, set_aside, variables_of
 from beamfeed.trainer.loop.optimizer import keep_averages
@@ -29,8 +28,6 @@ class Saving:
       train: the section of the job.
       model: whose weights are saved.
       optimizer: likewise.
-      cluster: of the workers.
-      watchdog: is told of what takes long.
       together: what all workers do at once.
       fit: gives the model the weights that come of the data.
     """
@@ -40,14 +37,12 @@ class Saving:
         train: Train,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        cluster: Cluster,
-        watchdog: Watchdog,
         together: Together,
         fit: Callable[[], None],
     ):
         self._fit = fit
         self._train, self._model, self._optimizer = train, model, optimizer
-        self._cluster, self._watchdog, self._together = cluster, watchdog, together
+        self._cluster, self._together = together.cluster, together
         self._names = RunLayout(train.workdir)
         self._checkpoints = Checkpoints(self._names.checkpoints, train.checkpoint.keep)
         # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
@@ -132,7 +127,7 @@ class Saving:
     def restore_best(self, state: TrainingState) -> None:
         """Puts the best weights into the model of every worker; they must have been evaluated once."""
         self._together("saving", self._checkpoints.wait)
-        self._watchdog.long("reading the best weights")
+        self._together.watchdog.long("reading the best weights")
         if state.best_step is None:  # they are gone, and no evaluation came after: the last ones are all there is
             keep_averages(self._model, self._optimizer)
             return

@@ -37,9 +37,8 @@ def zero_train(objective: Objective) -> Sums:
       skips, as its gradients overflow, is not among them.
     - `waited`: seconds until batches came, on this worker.
     """
-    return {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()} | {
-        name: tf.zeros([], tf.float64) for name in (NORM, NORMS, WAITED)
-    }
+    zero = {**objective.zero(), NORM: 0.0, NORMS: 0.0, WAITED: 0.0}
+    return {name: tf.constant(value, tf.float64) for name, value in zero.items()}
 
 
 def make_train_steps(
@@ -98,7 +97,8 @@ def make_train_steps(
                 for name, losses in by_name.items()
             }
             if model.losses:
-                share = tf.cast(_batch_of(examples), tf.float32) / batch_size
+                windows = tf.shape(tf.nest.flatten(examples.x)[0])[0]
+                share = tf.cast(windows, tf.float32) / batch_size
                 means[LOSS] += share * added_losses(model)
             target = optimizer.scale_loss(means[LOSS]) if scaled else means[LOSS]
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
@@ -192,7 +192,3 @@ def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return context.all_reduce("SUM", list(tensors))
     packed = context.all_reduce("SUM", tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0))
     return [tf.reshape(part, tensor.shape) for part, tensor in zip(tf.split(packed, sizes), tensors, strict=True)]
-
-
-def _batch_of(examples: Examples) -> tf.Tensor:
-    return tf.shape(tf.nest.flatten(examples.x)[0])[0]

@@ -43,11 +43,7 @@ class TrainedModel:
 
 
 def train_and_evaluate(
-    job: TrainingJob,
-    manifest: Manifest,
-    cluster: Cluster,
-    watchdog: Watchdog | None = None,
-    start: Start | None = None,
+    job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog | None = None, start: Start | None = None
 ) -> TrainedModel:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
@@ -78,7 +74,7 @@ def train_and_evaluate(
         def make_ready() -> None:
             if MLFLOW in train.writers:
                 check_server(training.names, start.restart)
-            watched = {"metric": training.watched.name, "mode": training.watched.mode}
+            watched = {"metric": training.watched.metric, "mode": training.watched.mode}
             # Not before the model could be made of the job.
             for change in claim(job, manifest, start.restart, start.once, watched):
                 note(change)
@@ -89,17 +85,8 @@ def train_and_evaluate(
         if cluster.worker.is_chief:
             begins = f", from step {state.step:,}" if state.step else ""
             note(f"train: {describe(cluster)}{begins}")
-        measured = training.objective.names()
-        metrics = MetricsLog(
-            training.names,
-            state,
-            measured,
-            job,
-            training.steps,
-            training.callbacks,
-            cluster.worker.is_chief,
-            start.progress,
-        )
+        measured, is_chief = training.objective.names(), cluster.worker.is_chief
+        metrics = MetricsLog(job, state, measured, training.steps, training.callbacks, is_chief, start.progress)
         stack.push(lambda kind, *_: metrics.close(finished=kind is None))
         batches = None
         # What was stopped right before its last evaluation is over, and still to be evaluated.
@@ -117,9 +104,9 @@ def train_and_evaluate(
         training.saving.restore_best(state)
         result = TrainResult(
             fingerprint=run_fingerprint(train, manifest.fingerprint),
-            watched=training.watched.name,
+            watched=training.watched.metric,
             workers=cluster.worker.count,
-            **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
+            **describe_run(state, train, metrics.epochs, training.watched.metric, training.evaluate("test")),
         )
-        training.together("telling of the end", lambda: metrics.end(result))
+        training.together("telling of the end", lambda: training.callbacks.tell("on_end", result.model_dump()))
         return TrainedModel(result, training.model.get_weights(), metrics.epochs, training.model)

@@ -53,14 +53,7 @@ class Training:
       start: how it is started.
     """
 
-    def __init__(
-        self,
-        job: TrainingJob,
-        manifest: Manifest,
-        cluster: Cluster,
-        watchdog: Watchdog,
-        start: Start,
-    ):
+    def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog, start: Start):
         self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
         self.names = RunLayout(job.train.workdir)
         train = job.train
@@ -68,9 +61,7 @@ class Training:
         self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
         learner = make_learner(job, manifest, cluster, self.objective, start.iterators)
-        self.model, self.optimizer, self.feed, self._train = (
-            learner.model, learner.optimizer, learner.feed, learner.run
-        )  # fmt: skip
+        self.model, self.optimizer, self.feed, self._train = learner
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
         self._eval = EvalSteps(cluster.strategy, self.model, self.objective)
         self.pictures = Pictures(job, manifest, self.objective)
@@ -80,8 +71,8 @@ class Training:
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
-        fit = partial(fit_first_weights, job, manifest, self.objective, self.model, cluster, self.together)
-        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together, fit)
+        fit = partial(fit_first_weights, job, manifest, self.objective, self.model, self.together)
+        self.saving = Saving(train, self.model, self.optimizer, self.together, fit)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._progress = start.progress
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
@@ -101,7 +92,9 @@ class Training:
         while remaining := until_evaluation(state, self.steps, self.job.train):
             state = state.next_epoch(self.steps)
             before, began = state, time.perf_counter()
-            most = min(self._until_checkpoint(state), self._bounds.limit(state.step))
+            every = self.job.train.checkpoint.every_steps
+            until_checkpoint = MOST_STEPS if every is None else every - state.step % every
+            most = min(until_checkpoint, self._bounds.limit(state.step))
             steps = min(self._at_a_time, self.steps - state.done, remaining, most)
             sent = tf.constant([float(self.watchdog.stop_asked), self._full])
             with self._profile.recording(state.step):
@@ -163,18 +156,8 @@ class Training:
         elif spent > 2 * CALL_SECONDS:
             self._at_a_time = max(1, self._at_a_time // 2)
 
-    def _until_checkpoint(self, state: TrainingState) -> int:
-        every = self.job.train.checkpoint.every_steps
-        return MOST_STEPS if every is None else every - state.step % every
-
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
         """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
-        self._progress.phase("evaluating")
-        if split in self._evaluated:
-            self.watchdog.alive("evaluation", self._spent)
-        else:
-            self.watchdog.long("the first evaluation, which is compiled")
-        self._evaluated.add(split)
 
         def alive() -> None:
             self.watchdog.alive("evaluation", self._spent)
@@ -182,6 +165,12 @@ class Training:
         def wait() -> None:
             self.watchdog.long("waiting for the others to evaluate")
 
+        self._progress.phase("evaluating")
+        if split in self._evaluated:
+            alive()
+        else:
+            self.watchdog.long("the first evaluation, which is compiled")
+        self._evaluated.add(split)
         sums = self.feed.evaluate(self._eval, split, self._at_a_time, alive, wait)
         return None if sums is None else self.objective.values(sums, float(sums["windows"]))
 

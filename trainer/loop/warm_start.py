@@ -1,9 +1,7 @@
 """Weights of a model that was trained before, to begin with: `train.init`."""
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -115,13 +113,9 @@ def _few(names: Sequence[str]) -> str:
 
 def _load(path: str) -> keras.Model:
     """The model in a file, local or gs://."""
-    with tempfile.TemporaryDirectory() as folder:
-        local = os.path.join(folder, "model.keras")
-        try:
-            tf.io.gfile.copy(path, local)
-            return keras.saving.load_model(local, compile=False)
-        except MemoryError:
-            raise
-        except Exception as error:  # a broken file makes Keras, zipfile and h5py raise whatever comes
-            reason = first_line(error)[:200]
-            raise UserError(f"{KEY}.from: {path} cannot be read: {reason}") from error
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except MemoryError:
+        raise
+    except Exception as error:  # a broken file makes Keras, zipfile and h5py raise whatever comes
+        raise UserError(f"{KEY}.from: {path} cannot be read: {first_line(error)[:200]}") from error

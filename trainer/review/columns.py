@@ -1,7 +1,6 @@
 """Means and deviations of the columns of inputs, so that splits that differ can be told."""
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -41,28 +40,24 @@ class Columns:
         """Whether nothing was added."""
         return not any(sums[0] for sums in self._sums.values())
 
-    def means(self) -> dict[str, float]:
-        """By column, of those that were added."""
-        return {name: float(total / count) for name, (count, total, _) in self._sums.items() if count}
-
-    def deviations(self) -> dict[str, float]:
-        """The same: the standard deviation."""
+    def moments(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation by column, of those that were added."""
         return {
-            name: float(np.sqrt(max(0.0, squares / count - (total / count) ** 2)))
+            name: (float(total / count), float(np.sqrt(max(0.0, squares / count - (total / count) ** 2))))
             for name, (count, total, squares) in self._sums.items()
             if count
         }
 
 
-def drift(train: Columns, means: Mapping[str, float]) -> dict[str, float]:
+def drift(train: Columns, split: Columns) -> dict[str, float]:
     """How far the means of a split are away from those of train, in train's deviations: the farthest columns first.
 
     Columns that are always the same in train are left out.
     """
-    before, deviations = train.means(), train.deviations()
-    away = {
-        name: (mean - before[name]) / deviations[name]
-        for name, mean in means.items()
-        if deviations.get(name, 0.0) > 1e-6 * max(1.0, abs(before[name])) and math.isfinite(mean)
-    }
+    moments = train.moments()
+    away = {}
+    for name, (mean, _) in split.moments().items():
+        before, deviation = moments.get(name, (0.0, 0.0))
+        if deviation > 1e-6 * max(1.0, abs(before)) and math.isfinite(mean):
+            away[name] = (mean - before) / deviation
     return dict(sorted(away.items(), key=lambda item: -abs(item[1]))[:MOST_COLUMNS])

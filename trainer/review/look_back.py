@@ -4,7 +4,9 @@ The chief does this alone, with a model that knows nothing of the other workers.
 takes a small part of the time that training took.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -24,10 +26,10 @@ from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
 from beamfeed.trainer.review.columns import Columns, drift
 from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
-from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
+from beamfeed.trainer.review.reading import BATCH, Fields, Keys, read_windows, some_of, training_windows
 from beamfeed.trainer.review.report import Chosen, draw_report
 from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
-from beamfeed.trainer.tasks.base import Guess, TrainingWindows
+from beamfeed.trainer.tasks.base import Guess
 from beamfeed.trainer.tasks.objective import Objective
 
 MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
@@ -37,7 +39,8 @@ LEARNED = 65_536  # and a model of a library
 MOST_BYTES = 128 << 20  # of the inputs of these
 TESTED: tuple[SplitName, ...] = ("test",)
 LAST = "the last value"
-BATCH = 256  # windows at a time, unless a device trains on fewer
+
+Windows = Callable[[], Iterator[Fields]]
 
 
 def look_back(
@@ -66,37 +69,31 @@ def look_back(
       The picture, a PNG.
     """
     names, keys = RunLayout(job.train.workdir), Keys.of(manifest, rows=bool(images_of(objective)))
-    preparation = objective.preparation and objective.preparation.once
     fields = [*objective.fields(), *keys.names]
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)
 
     def train_windows() -> Iterator[Fields]:
-        return training_windows(job, manifest, objective, min(FITTED, most), batch)
-
-    def windows_of(name: str) -> Iterator[tuple[Any, np.ndarray]]:
-        for fields in train_windows():
+        for fields in training_windows(job, manifest, objective, min(FITTED, most), batch):
             train.add(fields)
-            yield objective.inputs(fields), objective.tasks[name].truth(fields).numpy()
+            yield fields
 
-    def more_windows() -> Iterator[tuple[Any, np.ndarray]]:
-        ((_, task),) = objective.tasks.items()
-        for fields in training_windows(job, manifest, objective, most_windows(job, objective, result, LEARNED)):
-            yield objective.inputs(fields), task.truth(fields).numpy()
+    def more_windows() -> Iterator[Fields]:
+        return training_windows(job, manifest, objective, most_windows(job, objective, result, LEARNED))
 
     train = Columns(manifest)
     guesses: Guessed = {}
     skipped: list[str] = []
     if job.train.review.baselines == "all":
-        guesses, skipped = make_guesses(objective, windows_of, latent_size(model, objective), more_windows)
+        guesses, skipped = make_guesses(objective, train_windows, latent_size(model, objective), more_windows)
         if last is not None:
             guesses = {**guesses, LAST: dict.fromkeys(objective.tasks, last)}
-    for windows in train_windows() if train.is_empty else ():
-        train.add(windows)
+    if train.is_empty:
+        deque(train_windows(), maxlen=0)
     scorer = Scorer(model, objective, guesses, keys, manifest)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
-        split: scorer(read_windows(job, manifest, split, fields, batch, most, preparation), keeps=split == shown)
+        split: scorer(read_windows(job, manifest, split, fields, batch, most, objective.once), keeps=split == shown)
         for split in (shown, *TESTED)
         if windows_in(manifest, split)
     }
@@ -106,14 +103,25 @@ def look_back(
     alone = Scorer(model, objective, {}, keys, manifest)
     aged: dict[str, dict[str, Measured]] = {
         split: {
-            words: alone(read_windows(job, some, split, fields, batch, most, preparation), keeps=False).model
+            words: alone(read_windows(job, some, split, fields, batch, most, objective.once), keeps=False).model
             for words, some in (by_age(job.train.on, manifest) if job.train.on else {}).items()
             if windows_in(some, split)
         }
         for split in scores
     }
     splits = {
-        split: describe(score, windows_in(manifest, split), skipped, errors.get(split, []), train, aged[split])
+        split: SplitReview(
+            windows=len(score.losses),
+            of=windows_in(manifest, split),
+            model=score.model,
+            by_age=aged[split],
+            guesses=score.guesses,
+            skipped=skipped,
+            assets=len(errors.get(split, ())),
+            worst=errors.get(split, [])[:WORST],
+            drift=drift(train, score.columns),
+            worst_share=worst_share(errors.get(split, [])),
+        )
         for split, score in scores.items()
     }
     write_review(names.workdir, Review(fingerprint=result.fingerprint, splits=splits))
@@ -125,15 +133,6 @@ def look_back(
     png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen, inputs)
     storage.write_bytes(names.report, png)
     return png
-
-
-def training_windows(
-    job: TrainingJob, manifest: Manifest, objective: Objective, count: int, batch: int = BATCH
-) -> Iterator[Fields]:
-    """The fields of about so many windows of training, a batch at a time, as the objective takes them."""
-    preparation = objective.preparation and objective.preparation.once
-    for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
-        yield some_of(fields, numbers_of(present))
 
 
 def most_windows(job: TrainingJob, objective: Objective, result: TrainResult, most: int = MOST) -> int:
@@ -150,19 +149,18 @@ def latent_size(model: keras.Model, objective: Objective) -> int | None:
 
 
 def make_guesses(
-    objective: Objective, windows_of: Any, latent: int | None, more_windows: TrainingWindows
+    objective: Objective, windows: Windows, latent: int | None, more_windows: Windows
 ) -> tuple[Guessed, list[str]]:
     """What a model should beat, and what could not be had. With several outputs, the simplest guess of each together.
 
     Args:
       objective: what was learned.
-      windows_of: of the name of an output -> some training windows.
+      windows: some of training.
       latent: see `Task.guesses`.
       more_windows: training windows for models that are fitted, where there is one output.
     """
     of_outputs = {
-        name: task.guesses(lambda name=name: windows_of(name), latent)  # type: ignore[misc]
-        for name, task in objective.tasks.items()
+        name: task.guesses(partial(objective.pairs, task, windows), latent) for name, task in objective.tasks.items()
     }
     skipped = [
         f"{name}: {line}" if objective.several else line
@@ -171,7 +169,8 @@ def make_guesses(
     ]
     if not objective.several:
         ((name, guesses_of),) = of_outputs.items()
-        fitted = objective.tasks[name].baselines(more_windows)
+        task = objective.tasks[name]
+        fitted = task.baselines(partial(objective.pairs, task, more_windows))
         by_name = {**guesses_of.by_name, **fitted.by_name}
         return {guess: {name: function} for guess, function in by_name.items()}, [*skipped, *fitted.skipped]
     simplest = {
@@ -181,24 +180,6 @@ def make_guesses(
         return {}, skipped
     text = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
     return {text: {name: function for name, (_, function) in simplest.items()}}, skipped
-
-
-def describe(
-    scores: Scores, of: int, skipped: list[str], errors: list[AssetError], train: Columns, aged: dict[str, Measured]
-) -> SplitReview:
-    """What was found on a split that has `of` windows; `train` are the columns of training windows."""
-    return SplitReview(
-        windows=len(scores.losses),
-        of=of,
-        model=scores.model,
-        by_age=aged,
-        guesses=scores.guesses,
-        skipped=skipped,
-        assets=len(errors),
-        worst=errors[:WORST],
-        drift=drift(train, scores.means),
-        worst_share=worst_share(errors),
-    )
 
 
 def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:

@@ -21,7 +21,9 @@ from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
 from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
+from beamfeed.trainer.tasks.objective import Objective
 
+BATCH = 256  # windows at a time, unless a device trains on fewer
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
 Fields = dict[str, Any]
@@ -80,6 +82,14 @@ def read_windows(
     ):  # fmt: skip
         if tf.reduce_any(present > 0):
             yield fields, present
+
+
+def training_windows(
+    job: TrainingJob, manifest: Manifest, objective: Objective, count: int, batch: int = BATCH
+) -> Iterator[Fields]:
+    """The fields of about so many windows of training, a batch at a time, as the objective takes them."""
+    for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, objective.once):
+        yield some_of(fields, numbers_of(present))
 
 
 def numbers_of(present: tf.Tensor) -> tf.Tensor:

@@ -130,11 +130,8 @@ def _draw_images(part: Any, objective: Objective, name: str, chosen: Sequence[Ch
 
 
 def _caption(window: Chosen) -> str:
-    return (
-        f"{window.name}: {window.place}\nerror {window.loss:.4g}"
-        if window.place
-        else f"{window.name}: error {window.loss:.4g}"
-    )
+    place = f"{window.place}\n" if window.place else ""
+    return f"{window.name}: {place}error {window.loss:.4g}"
 
 
 def best_step(epochs: Sequence[Mapping[str, Any]], result: TrainResult) -> int | None:

@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.review import Measured
 from beamfeed.trainer.review.columns import Columns
 from beamfeed.trainer.review.inputs_seen import images_of
-from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, some_of
+from beamfeed.trainer.review.reading import BATCH, Fields, Keys, numbers_of, some_of
 from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
 
@@ -30,7 +30,7 @@ class Scores:
       guesses: the same of each guess.
       outputs: what the model makes of all of them, of outputs whose windows are not shown one by one.
       windows: the windows themselves, where some output shows them.
-      means: of the columns of the inputs.
+      columns: sums over the columns of the inputs.
     """
 
     losses: np.ndarray
@@ -39,7 +39,7 @@ class Scores:
     guesses: dict[str, Measured]
     outputs: dict[str, Sample]
     windows: list[Fields]
-    means: dict[str, float]
+    columns: Columns
 
 
 class Scorer:
@@ -92,40 +92,41 @@ class Scorer:
             np.concatenate(assets),
             measured.pop(""),
             measured,
-            {
-                name: Sample(
-                    np.concatenate([truth for truth, _ in pair]), np.concatenate([output for _, output in pair]), names
-                )
-                for name, pair in pairs.items()
-            },
+            {name: Sample(*map(np.concatenate, zip(*pair, strict=True)), names) for name, pair in pairs.items()},
             windows,
-            columns.means(),
+            columns,
         )
 
     def outputs(self, fields: Fields) -> dict[str, Sample]:
         """What the model makes of a batch without padding, by output."""
-        examples, outputs = self._run(fields)
-        x = examples.x.numpy() if isinstance(examples.x, tf.Tensor) else None
-        return {
-            name: Sample(
-                examples.truth[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns, x
-            )
-            for name in outputs
-        }
-
-    def _run(self, fields: Fields) -> tuple[Examples, dict[str, tf.Tensor]]:
-        examples = self._objective.examples(fields)
-        return examples, self._objective.outputs(self._model(examples.x, training=False))
+        return samples_of(self._objective, self._model, fields, self._keys.columns)
 
     def _of_batch(self, fields: Fields, present: tf.Tensor) -> tuple[tf.Tensor, dict[str, Any], dict[str, Any]]:
         """The losses of the windows, the sums of model and guesses, and what is to be drawn."""
-        examples, of_model = self._run(some_of(fields, numbers_of(present)))
+        examples = self._objective.examples(some_of(fields, numbers_of(present)))
+        of_model = self._objective.outputs(self._model(examples.x, training=False))
         outputs = {"": of_model}
         for name, guesses in self._guesses.items():
             outputs[name] = {output: guess(examples.x, examples.truth[output]) for output, guess in guesses.items()}
         sums_of = {name: _sums(self._objective, examples, of_guess) for name, of_guess in outputs.items()}
         drawn = {name: (examples.truth[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
         return self._objective.losses(examples, of_model)[LOSS], sums_of, drawn
+
+
+def samples_of(objective: Objective, model: keras.Model, fields: Fields, columns: list[str]) -> dict[str, Sample]:
+    """Some windows without padding and what a model makes of them, by output."""
+    examples = objective.examples(fields)
+    parts = []
+    for first in range(0, len(next(iter(examples.truth.values()))), BATCH):
+        x = tf.nest.map_structure(lambda values, first=first: values[first : first + BATCH], examples.x)
+        parts.append(objective.outputs(model(x, training=False)))
+    x = examples.x.numpy() if isinstance(examples.x, tf.Tensor) else None
+    return {
+        name: Sample(
+            truth.numpy(), tf.cast(tf.concat([part[name] for part in parts], 0), tf.float32).numpy(), columns, x
+        )
+        for name, truth in examples.truth.items()
+    }
 
 
 def _sums(objective: Objective, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

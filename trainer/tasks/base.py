@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.task import Goal
-from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.manifest import Manifest, Target
 from beamfeed.trainer.models.signature import Input, Output
 from beamfeed.trainer.tasks.named import TRIED, Loss, Measure, Trial, find_loss, find_measures, try_loss, try_measure
 
@@ -53,6 +53,12 @@ class Sample(NamedTuple):
     output: np.ndarray
     columns: list[str]
     x: Any = None
+
+    def median(self, errors: np.ndarray) -> "Sample":
+        """The window with the median of the errors `[windows]` alone: neither the best nor the worst."""
+        middle = np.argsort(errors, kind="stable")[[len(errors) // 2]]
+        x = None if self.x is None else self.x[middle]
+        return Sample(self.truth[middle], self.output[middle], self.columns, x)
 
 
 class Task(ABC):
@@ -142,8 +148,14 @@ class Task(ABC):
         """What the model must give."""
 
     def needs(self) -> list[str]:
-        """The names of the fields that it needs beside the inputs."""
-        return [] if self.goal.sample_weight is None else [self.goal.sample_weight]
+        """The names of the fields that it needs beside the inputs: its target and weights, where it has them."""
+        names = (getattr(self.goal, "target", None), self.goal.sample_weight)
+        return [name for name in names if name is not None]
+
+    def counted(self, target: str) -> Target | None:
+        """What the manifest says of a target in the training windows."""
+        train = self.manifest.splits.get("train")
+        return train.targets.get(target) if train else None
 
     @abstractmethod
     def truth(self, fields: Fields) -> tf.Tensor:

@@ -69,10 +69,6 @@ class Classify(Task):
         """`[batch, classes]`."""
         return Output(((len(self.classes),),), "a number for each class", units=len(self.classes), logits=True)
 
-    def needs(self) -> list[str]:
-        """The target, and the weights if there are any."""
-        return [self.goal.target, *super().needs()]
-
     def truth(self, fields: Fields) -> tf.Tensor:
         """The number of each window's class, int64 `[batch]`."""
         return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.int64)
@@ -137,8 +133,7 @@ class Classify(Task):
 
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """Always the shares of the classes among the training windows, so that the likeliest is always said."""
-        train = self.manifest.splits.get("train")
-        target = train.targets.get(self.goal.target) if train else None
+        target = self.counted(self.goal.target)
         if target is None or len(target.counts) != len(self.classes):
             return Guesses({}, ["nothing to compare with: the manifest does not count the windows of each class"])
         of_classes = class_weights(self.goal, self.key, self.manifest) or np.ones(len(self.classes))

@@ -82,7 +82,9 @@ def make_fits(
 
 
 class Components:
-    """The weights of an autoencoder's linear path.
+    """The weights of an autoencoder's linear path: kernel and bias to the latent state and back.
+
+    Together they project onto the principal components.
 
     Args:
       width: numbers in a window.
@@ -96,8 +98,21 @@ class Components:
         self._sums.add(examples.x.numpy().reshape(-1, self._width))
 
     def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """See `as_components`."""
-        return as_components(self._sums, first) if np.isfinite(self._sums.mean).all() else list(first)
+        """Where there are fewer components than latent numbers, those beyond keep their own way down.
+
+        Args:
+          first: random weights, as `linear_path` lists them: `[width, latent]`, `[latent]`, `[latent, width]` and
+            `[width]`. They stay where a window is not finite.
+        """
+        mean = self._sums.mean
+        if not np.isfinite(mean).all():
+            return list(first)
+        to_latent, to_latent_bias, back, back_bias = (np.array(value, np.float64) for value in first)
+        count = min(self._sums.most, to_latent.shape[1])
+        components = self._sums.components(count)
+        to_latent[:, :count], to_latent_bias[:count] = components, -mean @ components
+        back[:count], back[count:], back_bias[:] = components.T, 0.0, mean
+        return [value.astype(np.float32) for value in (to_latent, to_latent_bias, back, back_bias)]
 
 
 class ColumnBins:
@@ -197,19 +212,3 @@ class LinearForecast:
         if not self._last:  # the forecast of what is apart from the last row, and that row
             kernel[-1] += 1 - weights.sum(axis=0)
         return [kernel, bias, *[value for _ in first[2::2] for value in (kernel, np.zeros_like(bias))]]
-
-
-def as_components(sums: VectorSums, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Kernel and bias to the latent state and back, such that together they project onto the principal components.
-
-    Args:
-      sums: over windows.
-      values: of random weights, as `linear_path` lists them: `[width, latent]`, `[latent]`, `[latent, width]` and
-        `[width]`. Where there are fewer components than latent numbers, those beyond keep their own way down.
-    """
-    to_latent, to_latent_bias, back, back_bias = (np.array(value, np.float64) for value in values)
-    count = min(sums.most, to_latent.shape[1])
-    components = sums.components(count)
-    to_latent[:, :count], to_latent_bias[:count] = components, -sums.mean @ components
-    back[:count], back[count:], back_bias[:] = components.T, 0.0, sums.mean
-    return [value.astype(np.float32) for value in (to_latent, to_latent_bias, back, back_bias)]

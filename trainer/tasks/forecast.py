@@ -76,10 +76,6 @@ class Forecast(Task):
             measure.name = SCALED + measure.name
         return [*measures, *scaled]
 
-    def needs(self) -> list[str]:
-        """The target, and the weights if there are any."""
-        return [self.goal.target, *super().needs()]
-
     def truth(self, fields: Fields) -> tf.Tensor:
         """Float32 `[batch, rows, columns]`."""
         return tf.cast(fields[self.goal.target], tf.float32)
@@ -133,11 +129,9 @@ class Forecast(Task):
         return Guesses(by_name, skipped)
 
     def draw(self, figure: Any, sample: Sample) -> None:
-        """The window with the median error: neither the best nor the worst."""
+        """The window with the median error."""
         errors = self.losses(tf.constant(sample.truth), tf.constant(sample.output)).numpy()
-        middle = np.argsort(errors, kind="stable")[[len(errors) // 2]]
-        chosen = Sample(sample.truth[middle], sample.output[middle], sample.columns, sample.x[middle])
-        self.draw_windows([figure], chosen, ["the window with the median error"])
+        self.draw_windows([figure], sample.median(errors), ["the window with the median error"])
 
     def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
         """Each column by itself: the end of the window, what came, and the forecast dashed."""

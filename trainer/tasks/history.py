@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -64,8 +65,8 @@ class HistorySums:
 
     def __init__(self, history: History):
         self._history, self._batch = history, 0
-        self._covariance: np.ndarray | None = None
-        self._products: np.ndarray | None = None
+        self._covariance: Any = 0.0  # arrays with the first windows
+        self._products: Any = 0.0
 
     def add(self, x: np.ndarray, truth: np.ndarray) -> None:
         """Adds windows `[n, length, features]`, and the rows behind them `[n, ahead, columns]` in units."""
@@ -79,24 +80,18 @@ class HistorySums:
         future = future.transpose(0, 2, 1).reshape(-1, history.ahead)
         series = x[:, :, :: -(-x.shape[2] // TOGETHER)].transpose(0, 2, 1)
         series = series[:: -(-series.size // TRANSFORMED)].reshape(-1, x.shape[1])
-        covariance = len(x) * autocovariance(series)
+        self._covariance += len(x) * autocovariance(series)
         last = columns[:, -1:]
         both = np.concatenate([columns - last, np.ones_like(last), future - last], axis=1).astype(np.float64)
         rows = columns.shape[1] + 1
-        products = both[:, :rows].T @ both
-        if self._covariance is None or self._products is None:
-            self._covariance, self._products = covariance, products
-        else:
-            self._covariance += covariance
-            self._products += products
+        self._products += both[:, :rows].T @ both
 
     def period(self) -> int | None:
         """After how many rows values of all features repeat; None where they do not, or there was no window."""
-        return None if self._covariance is None else main_period(self._covariance.tolist())
+        return main_period(self._covariance.tolist()) if self._batch else None
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights `[rows, ahead]` and bias `[ahead]`, float32, by ridge regression; of at least one window."""
-        assert self._products is not None
         rows = len(self._products) - 1
         squares = self._products[:, : rows + 1].copy()
         squares[np.arange(rows), np.arange(rows)] += RIDGE * max(np.trace(squares[:rows, :rows]) / rows, 1e-12)

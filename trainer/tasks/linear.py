@@ -1,7 +1,6 @@
 """Linear models of tables and texts by scikit-learn: ridge regression of numbers, logistic regression of classes."""
 
 import warnings
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,14 +93,10 @@ def fit_linear(layout: Layout, training: TrainingRows, classes: int | None, stre
         return LinearModel(kernel, bias)
     if len(learner.classes_) == 2:
         kernel, bias = np.hstack([-kernel, kernel]) / 2, np.hstack([-bias, bias]) / 2
-    return _of_all(classes, learner.classes_, kernel, bias, len(numbers))
-
-
-def _of_all(classes: int, known: Sequence[int], kernel: np.ndarray, bias: np.ndarray, rows: int) -> LinearModel:
-    """A logit for each class; that of one that no row had is as if less than one had it."""
-    all_kernel, all_bias = np.zeros((len(kernel), classes)), np.full(classes, -np.log(rows))
-    all_kernel[:, known], all_bias[known] = kernel, bias
-    return LinearModel(all_kernel, all_bias)
+    # The logit of a class that no row had is as if less than one had it.
+    of_all = LinearModel(np.zeros((len(kernel), classes)), np.full(classes, -np.log(len(numbers))))
+    of_all.kernel[:, learner.classes_], of_all.bias[learner.classes_] = kernel, bias
+    return of_all
 
 
 def best_strength(layout: Layout, training: TrainingRows, classes: int | None) -> float:

@@ -59,7 +59,11 @@ def find_loss(name: str, key: str) -> Loss:
     """
     if ":" in name:
         return Loss(name, True, False, import_own(name, key))
-    functions = _losses()
+    functions = {
+        snake_case(name): function
+        for name, function in vars(keras.losses).items()
+        if inspect.isfunction(function) and name not in ("get", "serialize", "deserialize")
+    }
     keras_name = ALIASES.get(snake_case(name), snake_case(name))
     if keras_name not in functions:
         raise UserError(f"{key}: {name!r} is not a Keras loss{near_miss(keras_name, list(functions))}{OWN}")
@@ -257,7 +261,12 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], settings: dic
     if is_own:
         make = import_own(name, key)
     else:
-        classes = _metrics()
+        bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
+        classes = {
+            snake_case(name): class_
+            for name, class_ in vars(keras.metrics).items()
+            if inspect.isclass(class_) and issubclass(class_, keras.metrics.Metric) and class_ not in bases
+        }
         keras_name = meaning.get(snake_case(name), snake_case(name))
         if keras_name not in classes:
             raise UserError(f"{key}: {name!r} is not a Keras metric{near_miss(keras_name, [*classes, *RANKING])}{OWN}")
@@ -270,23 +279,3 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], settings: dic
     if not isinstance(metric, keras.metrics.Metric):
         raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
     return Measure(metric_name(name), name, is_own, metric)
-
-
-def _losses() -> dict[str, Callable[..., Any]]:
-    """Keras's functions of losses by their names in snake case."""
-    public = vars(keras.losses)
-    return {
-        snake_case(n): f
-        for n, f in public.items()
-        if inspect.isfunction(f) and n not in ("get", "serialize", "deserialize")
-    }
-
-
-def _metrics() -> dict[str, type[keras.metrics.Metric]]:
-    public = vars(keras.metrics)
-    bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
-    return {
-        snake_case(n): c
-        for n, c in public.items()
-        if inspect.isclass(c) and issubclass(c, keras.metrics.Metric) and c not in bases
-    }

@@ -1,7 +1,8 @@
 """The goals of a training run together: all that the loop knows of what is learned, and which number decides."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from beamfeed.contract.config.train import Train, Watch
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import check_task, inputs_of, keyed_goals
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import Watched
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.trainer.decode import preparation_of
 from beamfeed.trainer.decode.preparation import OTHER, SHARE, Preparation
@@ -92,13 +94,18 @@ class Objective:
         goals = zip(goals_of(section).items(), keyed_goals(section), strict=True)
         self.tasks = {name: TASKS[type(goal)](goal, key, manifest, inputs) for (name, goal), key in goals}
         self.signature = Signature(inputs, {name: task.output for name, task in self.tasks.items()})
-        measures = [
-            (self.prefix(name) + measure.name, (name, measure))
-            for name, task in self.tasks.items()
-            for measure in task.measures
-        ]
-        self._check_names([metric for metric, _ in measures])
-        self._measures = dict(measures)
+        self._measures: dict[str, tuple[str, Measure]] = {}
+        taken = [*TAKEN, *(f"{prefix}{loss}" for loss in (LOSS, *self._output_losses()) for prefix in ("", "eval_"))]
+        for name, task in self.tasks.items():
+            for measure in task.measures:
+                metric = self.prefix(name) + measure.name
+                taken += [metric, f"eval_{metric}"]
+                self._measures[metric] = name, measure
+        if twice := [name for name in taken if taken.count(name) > 1]:
+            raise UserError(
+                f"train.task: metrics.jsonl would have two numbers called {twice[0]!r}; give the output or the metric "
+                "another name"
+            )
         targets = [name for name in self.fields() if name not in inputs]
         self.preparation = preparation and replace(preparation, targets=targets)
 
@@ -110,6 +117,11 @@ class Objective:
           UserError: likewise.
         """
         return cls(train.task, manifest, preparation_of(train, manifest))
+
+    @property
+    def once(self) -> Preparation | None:
+        """The preparation where windows are read one time, for a look."""
+        return self.preparation and self.preparation.once
 
     @property
     def several(self) -> bool:
@@ -226,7 +238,11 @@ class Objective:
           latent: see `Task.fit`.
         """
         for task in self.tasks.values():
-            task.fit(lambda task=task: ((self.inputs(some), task.truth(some).numpy()) for some in windows()), latent)  # type: ignore[misc]
+            task.fit(partial(self.pairs, task, windows), latent)
+
+    def pairs(self, task: Task, windows: Callable[[], Iterable[Fields]]) -> Iterator[tuple[Any, np.ndarray]]:
+        """Of windows as `fit` takes them, the model's input and what a task wants of it, a batch at a time."""
+        return ((self.inputs(fields), task.truth(fields).numpy()) for fields in windows())
 
     def zero(self) -> Sums:
         """The sums over nothing: of losses, scalars, and of metrics; float64."""
@@ -237,30 +253,26 @@ class Objective:
     def values(self, sums: Mapping[str, Any], count: float) -> dict[str, float | None]:
         """The losses, per `count`, and the metrics; None where a metric is no number, as of no window at all."""
         losses = {name: float(sums[name]) / count for name in (LOSS, *self._output_losses())}
-        metrics = {name: measure.value(_of(name, measure, sums)) for name, (_, measure) in self._measures.items()}
+        metrics = {
+            name: measure.value([sums[key] for key in _keyed(name, measure.zero())])
+            for name, (_, measure) in self._measures.items()
+        }
         return {name: value if np.isfinite(value) else None for name, value in {**losses, **metrics}.items()}
 
     def serve(self, x: tf.Tensor, outputs: Mapping[str, tf.Tensor], restore: Restore | None) -> dict[str, tf.Tensor]:
         """What a SavedModel returns, by name."""
         by_output = {name: task.serve(x, outputs[name], restore) for name, task in self.tasks.items()}
-        return {self.prefix(name) + key: value for name, results in by_output.items() for key, value in results.items()}
+        return self._prefixed(by_output)
 
     def constants(self) -> dict[str, tf.Tensor]:
         """What a SavedModel tells of the tasks, by name."""
-        by_output = {name: task.constants() for name, task in self.tasks.items()}
+        return self._prefixed({name: task.constants() for name, task in self.tasks.items()})
+
+    def _prefixed(self, by_output: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return {self.prefix(name) + key: value for name, values in by_output.items() for key, value in values.items()}
 
     def _output_losses(self) -> list[str]:
         return [f"{name}_{LOSS}" for name in self.tasks] if self.several else []
-
-    def _check_names(self, metrics: list[str]) -> None:
-        measured = [LOSS, *self._output_losses(), *metrics]
-        names = [*measured, *TAKEN, *(f"eval_{name}" for name in measured)]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise UserError(
-                f"train.task: metrics.jsonl would have two numbers called {twice[0]!r}; give the output or the metric "
-                "another name"
-            )
 
 
 def input_of(field: Field, manifest: Manifest) -> Input:
@@ -282,33 +294,6 @@ def _filled_up(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:
     return {f"{metric}/{number}": value for number, value in enumerate(sums)}
-
-
-def _of(metric: str, measure: Measure, sums: Mapping[str, Any]) -> list[Any]:
-    return [sums[name] for name in _keyed(metric, measure.zero())]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The number that decides.
-
-    Attributes:
-      name: loss or a metric.
-      high_is_good: whether high values are, not low ones.
-    """
-
-    name: str
-    high_is_good: bool
-
-    @property
-    def mode(self) -> str:
-        """As `train.watch.mode` has it."""
-        return "max" if self.high_is_good else "min"
-
-    def score(self, measured: Mapping[str, float | None]) -> float | None:
-        """The number among all that was measured, turned so that lower ones are better."""
-        value = measured[self.name]
-        return -value if value is not None and self.high_is_good else value
 
 
 def find_watched(section: Watch, objective: Objective) -> Watched:

@@ -98,16 +98,19 @@ class Reconstruct(Task):
 
     def baselines(self, windows: TrainingWindows) -> Guesses:
         """The nearest of some centers of training windows (k-means)."""
-        if self._unusual is None:
+        unusual = self._unusual
+        if unusual is None:
             return Guesses({}, [self._unfit] if self._unfit else [])
-        return Guesses({f"k-means, {CENTERS} centers": _nearest(self._unusual.centers)}, [])
+
+        def nearest(_: Any, truth: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(unusual.nearest(tf.reshape(truth, [-1, unusual.centers.shape[1]])), tf.shape(truth))
+
+        return Guesses({f"k-means, {CENTERS} centers": nearest}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
-        """The window with the median error, and its reconstruction: neither the best nor the worst."""
+        """The window with the median error, and its reconstruction."""
         errors = np.square(sample.output - sample.truth).reshape(len(sample.truth), -1).mean(axis=1)
-        middle = np.argsort(errors, kind="stable")[len(errors) // 2]
-        chosen = Sample(sample.truth[[middle]], sample.output[[middle]], sample.columns)
-        self.draw_windows([figure], chosen, ["the window with the median error"])
+        self.draw_windows([figure], sample.median(errors), ["the window with the median error"])
 
     def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
         """Each sensor by itself, to one scale in all windows, and its reconstruction dashed."""
@@ -128,19 +131,6 @@ class Reconstruct(Task):
             if figure is figures[0]:
                 axes[0].legend(fontsize="x-small")
             axes[-1].set_xlabel("row")
-
-
-def _nearest(vectors: np.ndarray) -> Guess:
-    """The nearest of some centers `[n, numbers]`."""
-    centers = tf.constant(vectors, tf.float32)
-    norms = tf.reduce_sum(tf.square(centers), axis=1)
-
-    def guess(_: Any, truth: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(truth, [-1, vectors.shape[1]])
-        apart = norms - 2 * flat @ tf.transpose(centers)  # but for the square of the window, the same for all
-        return tf.reshape(tf.gather(centers, tf.argmin(apart, axis=1)), tf.shape(truth))
-
-    return guess
 
 
 def _projection(sums: VectorSums, count: int) -> Guess:

@@ -40,10 +40,6 @@ class Regress(Task):
         shape = self.manifest.field(self.goal.target).shape
         return shape[0] if shape else None
 
-    def needs(self) -> list[str]:
-        """The target, and the weights if there are any."""
-        return [self.goal.target, *super().needs()]
-
     def truth(self, fields: Fields) -> tf.Tensor:
         """Float32 `[batch]`, or `[batch, k]`."""
         return self._shaped(tf.cast(fields[self.goal.target], tf.float32))
@@ -82,8 +78,7 @@ class Regress(Task):
     @property
     def _target(self) -> Target:
         """What the manifest says of the training windows."""
-        train = self.manifest.splits.get("train")
-        return (train.targets.get(self.goal.target) if train else None) or Target()
+        return self.counted(self.goal.target) or Target()
 
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The mean of the training windows' targets."""

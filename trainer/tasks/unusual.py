@@ -24,7 +24,7 @@ class Unusual:
     "A User's Guide to Principal Components", section 1.7). nearest: the distance to the nearest of `CENTERS` centres.
 
     Attributes:
-      centers: float64 `[centers, numbers]`.
+      centers: float32 `[centers, numbers]`.
 
     Args:
       vectors: float32 `[n, numbers]`, windows of training, flattened; more than `CENTERS`.
@@ -40,11 +40,11 @@ class Unusual:
         components = sums.components(count)
         variances = ((vectors - sums.mean) @ components).var(axis=0)
         used = variances > LEAST_VARIANCE * variances[0]
-        self.centers = MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_
+        centers = MiniBatchKMeans(CENTERS, random_state=0, n_init=1).fit(vectors).cluster_centers_
+        self.centers = tf.constant(centers, tf.float32)
         self._mean = tf.constant(sums.mean, tf.float32)
         self._components = tf.constant(components, tf.float32)
         self._weights = tf.constant(np.where(used, 1 / np.where(used, variances, 1), 0), tf.float32)
-        self._centers = tf.constant(self.centers, tf.float32)
 
     def measure(self, windows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Of windows `[batch, ...]`, each measure `[batch]`, float32."""
@@ -52,11 +52,14 @@ class Unusual:
         apart = vectors - self._mean
         scores = apart @ self._components
         left = apart - scores @ tf.transpose(self._components)
-        products = vectors @ tf.transpose(self._centers)
-        squares = tf.reduce_sum(tf.square(self._centers), axis=1) - 2 * products
-        nearest = tf.gather(self._centers, tf.argmin(squares, axis=1))
         return {
             PCA_Q: tf.reduce_mean(tf.square(left), axis=1),
             PCA_T2: tf.reduce_sum(tf.square(scores) * self._weights, axis=1),
-            NEAREST: tf.norm(vectors - nearest, axis=1),
+            NEAREST: tf.norm(vectors - self.nearest(vectors), axis=1),
         }
+
+    def nearest(self, vectors: tf.Tensor) -> tf.Tensor:
+        """The nearest centre of each vector, both float32 `[batch, numbers]`."""
+        # But for the square of the vector, which is the same for all.
+        apart = tf.reduce_sum(tf.square(self.centers), axis=1) - 2 * vectors @ tf.transpose(self.centers)
+        return tf.gather(self.centers, tf.argmin(apart, axis=1))

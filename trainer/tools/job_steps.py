@@ -48,7 +48,7 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, iterators: list[Any] | 
     """Makes the job's model and its steps; see `make_learner`."""
     cluster, objective = connect(WorkerInfo()), Objective.of(job.train, manifest)
     learner = make_learner(job, manifest, cluster, objective, iterators)
-    fit_first_weights(job, manifest, objective, learner.model, cluster, Together(cluster, Watchdog()))
+    fit_first_weights(job, manifest, objective, learner.model, Together(cluster, Watchdog()))
     if job.train.init is not None:
         warm_start(learner.model, job.train.init)
     batches = learner.feed.train(epoch=0, step=0, lanes=lanes_of(job.train.feed.lanes, workers=1))

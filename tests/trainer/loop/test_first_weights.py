@@ -19,7 +19,7 @@ def fitted(job, written):
     first = [weight.numpy() for weight in linear_path(model)]
     cluster = connect(WorkerInfo())
     together = Together(cluster, Watchdog())
-    fit_first_weights(job, written.manifest, objective, model, cluster, together)
+    fit_first_weights(job, written.manifest, objective, model, together)
     together.close()
     return model, first
 
@@ -48,7 +48,7 @@ def test_more_latent_numbers_than_components_give_the_windows_back(job, written)
 
 
 def test_without_a_linear_path_nothing_is_read(job, written, monkeypatch):
-    monkeypatch.setattr("beamfeed.trainer.loop.first_weights.read_windows", None)
+    monkeypatch.setattr("beamfeed.trainer.loop.first_weights.training_windows", None)
     fitted(job(model={"name": "dense_autoencoder", "linear": False}), written)
 
 

@@ -13,12 +13,13 @@ from labelled import labelled_job, write_labelled
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.train import Watch
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.result import Watched
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
-from beamfeed.trainer.tasks.objective import Objective, Watched, find_watched
+from beamfeed.trainer.tasks.objective import Objective, find_watched
 
 OWN = """
 import keras
@@ -164,7 +165,7 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
     names = ["loss", "back_loss", "fault_loss", "fault_accuracy", "fault_auc"]
     assert [name for name in line if name in names] == names
     assert line["eval_loss"] == pytest.approx(0.5 * line["eval_back_loss"] + line["eval_fault_loss"], rel=1e-6)
-    assert pictures(whole) == {"back_reconstruction", "fault_confusion_matrix"}
+    assert pictures(whole) == {"back_reconstruction", "fault_confusion_matrix", "report"}
     assert result.best == max(one["eval_fault_auc"] for one in lines(whole))
 
 
