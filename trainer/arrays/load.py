@@ -91,7 +91,10 @@ def load_arrays(
     options.allow("load_arrays", "start", "lanes", "tuning")
     batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
     arrays = _find(inputs, outputs or {})
-    first, end = _range(rows, arrays[0].rows)
+    total = arrays[0].rows
+    first, end = rows or (0, total)
+    if rows is not None and not 0 <= first < end <= total:
+        raise UserError(f"rows: {rows} is no range of the {total:,} rows")
     if end - first < batch_size and not batching.is_padded:
         raise UserError(f"batch_size: {batch_size} is more than the {end - first:,} rows that there are")
     row_bytes = batch_bytes(arrays)
@@ -156,15 +159,6 @@ def _local_paths(array: NamedArray) -> list[str]:
 
 def _section(files: Files) -> Any:
     return os.fspath(files) if isinstance(files, os.PathLike) else files
-
-
-def _range(rows: tuple[int, int] | None, total: int) -> tuple[int, int]:
-    if rows is None:
-        return 0, total
-    first, end = rows
-    if not 0 <= first < end <= total:
-        raise UserError(f"rows: {rows} is no range of the {total:,} rows")
-    return first, end
 
 
 def _cut(

@@ -8,11 +8,11 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import inputs_of
 from beamfeed.contract.dataset.inputs import IMAGE, check_inputs
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.decode.image import EncodedImages, RawImages
-from beamfeed.trainer.decode.preparation import Decoder, Preparation
+from beamfeed.trainer.decode.image import EncodedImages, Images, RawImages
+from beamfeed.trainer.decode.preparation import Preparation
 
 # The one look-up of decoders: `Field.content` -> what decodes it. Without a content, a field holds plain numbers.
-DECODERS: Mapping[str, Callable[[Field, Any], Decoder]] = {IMAGE: EncodedImages, "": RawImages}
+DECODERS: Mapping[str, Callable[[Field, Any], Images]] = {IMAGE: EncodedImages, "": RawImages}
 
 
 def preparation_of(train: Train, manifest: Manifest) -> Preparation | None:

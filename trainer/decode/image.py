@@ -18,10 +18,19 @@ SMALLER = 2.0  # by more than this, pixels are averaged: of every second one, so
 class Images:
     """What encoded and raw images share: how they come to their size, and augmentation.
 
+    Stored values become what a model gets in two steps: what may be kept in memory lies between them.
+
     Args:
       section: of the job.
-      stored: of the values in the dataset.
+      stored: of the values in the dataset, `[batch, ...]`.
       size: height, width and channels that a model gets.
+
+    Attributes:
+      input: of the model.
+      stored: as above.
+      keeps: whether decoded values are to be kept in memory.
+      augments: whether training changes them.
+      mixup: the parameter of mixing two windows; None where they are not mixed.
     """
 
     def __init__(self, section: ImageInput, stored: tf.TensorSpec, size: tuple[int, int, int]):
@@ -42,12 +51,15 @@ class Images:
         return augment(values, self._section.augment, draws) if self._section.augment else self.finish(values)
 
     def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
-        """Both steps, one after the other."""
+        """Stored values -> the model's input at once, with draws changed by chance.
+
+        Where it takes less work than the two steps, it does not give their very numbers.
+        """
         decoded = self.decode(values)
         return self.finish(decoded) if draws is None else self.augment(decoded, draws)
 
     def decode(self, values: tf.Tensor) -> tf.Tensor:
-        """Stored values -> uint8 `[batch, height, width, channels]`."""
+        """Stored values -> uint8 `[batch, height, width, channels]`; empty strings, which fill up, are zeros."""
         raise NotImplementedError
 
 

@@ -7,53 +7,19 @@ rows, so how a batch is divided does not matter. A window's own share is the lar
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.decode.draws import Draws
-from beamfeed.trainer.models.signature import Input
+from beamfeed.trainer.decode.image import Images
 
 SHARE = ".share"  # what a batch calls the share of each window itself
 OTHER = ".other/"  # begins the name of a field of the window that it is mixed with; no field of a dataset has one such
 STEPS = 1024  # of the table of shares
 
 Values = Mapping[str, tf.Tensor]  # by the name of the field, `[windows, ...]`
-
-
-class Decoder(Protocol):
-    """Stored values of a field -> what a model gets, in two steps: what may be kept in memory lies between them.
-
-    Attributes:
-      input: of the model.
-      stored: of the values in the dataset, `[batch, ...]`.
-      keeps: whether decoded values are to be kept in memory.
-      augments: whether training changes them.
-      mixup: the parameter of mixing two windows; None where they are not mixed.
-    """
-
-    input: Input
-    stored: tf.TensorSpec
-    keeps: bool
-    augments: bool
-    mixup: float | None
-
-    def decode(self, values: tf.Tensor) -> tf.Tensor:
-        """Stored values -> decoded ones, `[batch, ...]`; empty strings, which fill batches up, become zeros."""
-
-    def finish(self, values: tf.Tensor) -> tf.Tensor:
-        """Decoded values -> the model's input."""
-
-    def augment(self, values: tf.Tensor, draws: Draws) -> tf.Tensor:
-        """The same, changed by chance."""
-
-    def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
-        """Stored values -> the model's input at once, with draws changed by chance.
-
-        It takes less work than the two steps, and does not give their very numbers.
-        """
 
 
 @dataclass(frozen=True)
@@ -69,7 +35,7 @@ class Preparation:
       passing: whether little is read, so that nothing is kept whatever decoders want.
     """
 
-    decoders: Mapping[str, Decoder]
+    decoders: Mapping[str, Images]
     seed: int
     batch_size: int
     targets: Sequence[str] = ()

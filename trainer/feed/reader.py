@@ -6,11 +6,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.trainer.feed.fields import FieldSelection
-from beamfeed.trainer.feed.parsing import Parsed, parse
+from beamfeed.trainer.feed.parsing import Parsed, checked, parse
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.shards import Index
-from beamfeed.trainer.feed.windowing import Rows, add_zeros, check, find_windows
+from beamfeed.trainer.feed.windowing import Rows, add_zeros, find_windows
 
 BUFFER_BYTES = 8 << 20  # at a time, of a whole shard
 GROUP_BYTES = 16 << 20  # read into memory at a time
@@ -148,13 +149,13 @@ class Shards:
             not passed over.
         """
         records = tf.gather(self._index.records, blocks)
-        is_complete = check(tf.size(parsed.rows, tf.int64) == tf.reduce_sum(records) + 1)
-        with tf.control_dependencies([is_complete] if is_complete is not None else []):
+        is_complete = tf.size(parsed.rows, tf.int64) == tf.reduce_sum(records) + 1
+        with checked((is_complete, MISMATCH)):
             rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.selection)
         if self._skip_corrupt:
             return rows
-        same = check(tf.reduce_all(rows.windows == tf.gather(self._index.windows, blocks)))
-        with tf.control_dependencies([same] if same is not None else []):
+        is_same = tf.reduce_all(rows.windows == tf.gather(self._index.windows, blocks))
+        with checked((is_same, MISMATCH)):
             return rows._replace(starts=tf.identity(rows.starts), first=tf.identity(rows.first))
 
 

@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 from beamfeed.trainer.feed.order import Round
-from beamfeed.trainer.feed.parsing import Parsed
+from beamfeed.trainer.feed.parsing import Parsed, checked
 
 SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
 
@@ -40,15 +40,6 @@ class Rows(NamedTuple):
     windows: tf.Tensor
     piece: tf.Tensor
     zeros: bool = False
-
-
-def check(condition: tf.Tensor) -> tf.Operation | None:
-    """Raises tf.errors.InvalidArgumentError with MISMATCH where a bool scalar is false; no operation in eager mode.
-
-    `tf.debugging.assert_equal` and the like put the numbers into the message, for which they trace two more functions:
-    an eighth of the time that it takes to make a feed.
-    """
-    return tf.debugging.Assert(condition, [MISMATCH])
 
 
 def find_windows(parsed: Parsed, records: tf.Tensor, selection: FieldSelection) -> Rows:
@@ -111,8 +102,7 @@ def replace_missing(place: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
     """
     present_places = tf.boolean_mask(place, present)
     count = tf.size(present_places, tf.int64)
-    some_present = check(count > 0)
-    with tf.control_dependencies([some_present] if some_present is not None else []):
+    with checked((count > 0, MISMATCH)):
         others = tf.gather(present_places, tf.range(tf.size(place, tf.int64)) % count)
     return tf.where(present, place, others)
 

@@ -136,7 +136,14 @@ def build_application(section: Application, signature: Signature) -> keras.Model
             f"train.inputs.{name}.channels: is {shape[2]}, and {section.network} takes 3 (grey images can be "
             "decoded as 3 channels)"
         )
-    network = _with_weights(make, section, shape, name)
+    try:
+        network = make(include_top=False, weights=None, input_shape=shape, pooling="avg")
+    except Exception as error:
+        raise UserError(
+            f"train.inputs.{name}.size: is {list(shape[:2])}, {section.network} cannot take it: {one_line(error)}"
+        ) from error
+    if section.weights is not None:
+        _load_weights(network, section.weights, section.network)
     network.trainable = not section.frozen
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
@@ -166,19 +173,6 @@ def find_network(name: str) -> tuple[Any, ModuleType]:
             f"(allowed: {', '.join(allowed)})"
         )
     return networks[name]
-
-
-def _with_weights(make: Any, section: Application, shape: tuple[int | None, ...], name: str) -> keras.Model:
-    """The network with its weights."""
-    try:
-        network = make(include_top=False, weights=None, input_shape=shape, pooling="avg")
-    except Exception as error:
-        raise UserError(
-            f"train.inputs.{name}.size: is {list(shape[:2])}, {section.network} cannot take it: {one_line(error)}"
-        ) from error
-    if section.weights is not None:
-        _load_weights(network, section.weights, section.network)
-    return network
 
 
 def _load_weights(network: keras.Model, path: str, name: str) -> None:

@@ -11,7 +11,7 @@ import keras
 
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.trainer.models.parts import dropped, in_units
-from beamfeed.trainer.models.signature import Output, Signature, one_or_all
+from beamfeed.trainer.models.signature import Signature, one_or_all
 
 MEAN = "_mean_of_members"  # what the name of the layer ends with that makes one output of all members'
 SPREAD = 0.5  # of the scales that members begin with, around 1
@@ -49,7 +49,12 @@ def heads_of_members(
     """The outputs of a model, as `beamfeed.trainer.models.parts.heads`, of `[batch, members, numbers]`."""
     outputs = {}
     for name, output in signature.outputs.items():
-        numbers = _head(state, name, output, "zeros" if added else "glorot_uniform")
+        assert output.units is not None
+        head = keras.layers.EinsumDense(
+            "bmn,mnu->bmu", (state.shape[1], output.units), bias_axes="mu", name=f"{name}_head", dtype="float32",
+            kernel_initializer="zeros" if added else "glorot_uniform",
+        )  # fmt: skip
+        numbers = head(state)
         if added:
             same = keras.layers.Reshape((1, -1), dtype="float32")(added[name])
             numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, same])
@@ -79,11 +84,3 @@ def with_members(model: keras.Model) -> keras.Model | None:
 def _scaled(values: keras.KerasTensor, initial: Any) -> keras.KerasTensor:
     """Each member's numbers times scales of its own."""
     return keras.layers.EinsumDense("bmn,mn->bmn", tuple(values.shape[1:]), kernel_initializer=initial)(values)
-
-
-def _head(state: keras.KerasTensor, name: str, output: Output, begins: str) -> keras.KerasTensor:
-    assert output.units is not None
-    return keras.layers.EinsumDense(
-        "bmn,mnu->bmu", (state.shape[1], output.units), bias_axes="mu", kernel_initializer=begins, name=f"{name}_head",
-        dtype="float32",
-    )(state)  # fmt: skip

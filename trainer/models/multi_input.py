@@ -33,17 +33,13 @@ def _read(values: keras.KerasTensor, name: str, field: Input, section: MultiInpu
         content = "categories or words" if field.sizes else f"{field.dtype} {list(field.shape)}"
         raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {content}")
     if field.dtype != keras.config.floatx():
-        values = keras.layers.Rescaling(_unit(field.dtype), name=f"{ascii_name(name)}_numbers")(values)
+        unit = 1 / 255 if field.dtype == "uint8" else 1.0  # of pixels it makes numbers up to 1
+        values = keras.layers.Rescaling(unit, name=f"{ascii_name(name)}_numbers")(values)
     if not field.shape:
         return keras.layers.Reshape((1,))(values)
     if section.filters and len(field.shape) in (2, 3) and not field.in_rows and min(field.shape[:2]) > LEAST:  # type: ignore
         return _convolved(values, name, field, section)
     return keras.layers.Flatten()(values) if len(field.shape) > 1 else values
-
-
-def _unit(dtype: str) -> float:
-    """What makes a pixel a number up to 1; other numbers stay as they are."""
-    return 1 / 255 if dtype == "uint8" else 1.0
 
 
 def _convolved(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:

@@ -190,7 +190,8 @@ def _changed(graph: Any) -> set[int]:
 
 def _check_graph(graph: Any, variables: Iterable[Any], subject: str, instead: str) -> None:
     _check_draws(graph, subject, instead)
-    saved = {id(copy) for variable in variables for copy in _copies(variable.value)}
+    values = [variable.value for variable in variables]
+    saved = {id(copy) for value in values for copy in getattr(value, "values", (value,))}  # one on each device
     changed = _changed(graph)
     for variable in graph.variables:
         if id(variable) in saved:
@@ -238,11 +239,6 @@ def _states() -> dict[str, Any]:
     """Where the random numbers of these libraries are."""
     kind, keys, place, *_ = np.random.get_state()
     return {"numpy.random": (kind, np.asarray(keys).tobytes(), place), "Python's random": random.getstate()}
-
-
-def _copies(value: Any) -> tuple[Any, ...]:
-    """Of a variable on each device."""
-    return getattr(value, "values", (value,))
 
 
 def _same(left: Any, right: Any) -> bool:

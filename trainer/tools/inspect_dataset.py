@@ -69,17 +69,7 @@ def describe_growth(manifest: Manifest) -> list[str]:
 def describe_fields(fields: Sequence[Field]) -> list[str]:
     """The fields as a table."""
     head = ("field", "dtype", "shape", "role", "per", "names")
-    rows = [
-        (
-            field.name,
-            field.dtype,
-            field.shape_text,
-            field.role,
-            field.per,
-            _names(field),
-        )
-        for field in fields
-    ]
+    rows = [(field.name, field.dtype, field.shape_text, field.role, field.per, _names(field)) for field in fields]
     return table([head, *rows], left=6)
 
 

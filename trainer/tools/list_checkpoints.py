@@ -43,14 +43,10 @@ def describe(states: Mapping[int, TrainingState | None]) -> list[str]:
         if state is None:
             rows.append((str(step), "damaged", "", "", ""))
             continue
-        loss = state.measured.get("loss")
-        best = (
-            (str(state.best_step), "-" if loss is None else f"{loss:.6g}")
-            if state.best_step is not None
-            else ("-", "-")
-        )
-        # An epoch that is over counts; one that is under way is the next.
-        rows.append((str(step), str(state.epoch + (state.done > 0)), str(state.done) if state.done else "all", *best))
+        values = values_of(step, state)
+        best_step, loss = values["best_step"], values["best_loss"]
+        best = ("-" if best_step is None else str(best_step), "-" if loss is None else f"{loss:.6g}")
+        rows.append((str(step), str(values["epoch"]), str(state.done) if state.done else "all", *best))
     return [f"  {line}" for line in table(rows, left=0)]
 
 
@@ -60,7 +56,7 @@ def values_of(step: int, state: TrainingState | None) -> dict[str, Any]:
         return {"step": step, "damaged": True, "epoch": None, "best_step": None, "best_loss": None}
     best = state.best_step
     loss = state.measured.get("loss") if best is not None else None
-    epoch = state.epoch + (state.done > 0)
+    epoch = state.epoch + (state.done > 0)  # one that is over counts; one that is under way is the next
     return {"step": step, "damaged": False, "epoch": epoch, "best_step": best, "best_loss": loss}
 
 

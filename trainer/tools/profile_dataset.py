@@ -37,9 +37,9 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
         raise UserError(f"--set {arguments.set[0]}: replaces a key of a job file, it goes with --job")
     job = load_as(TrainingJob, arguments.job, arguments.set) if arguments.job else None
     manifest = read_manifest(arguments.dataset)
-    feed = job.train.feed if job else None
-    batch = _first(arguments.batch, feed.batch_size if feed else None, BATCH)
-    shuffle = _first(arguments.shuffle, feed.shuffle if feed else None, SHUFFLE)
+    batch, shuffle = (job.train.feed.batch_size, job.train.feed.shuffle) if job else (BATCH, SHUFFLE)
+    batch = batch if arguments.batch is None else arguments.batch
+    shuffle = shuffle if arguments.shuffle is None else arguments.shuffle
     check_split(manifest, "train", batch, full_batch=True)
     if job:
         train = job.train.model_copy(
@@ -48,10 +48,6 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
         output = job.output.model_copy(update={"path": arguments.dataset})
         job = job.model_copy(update={"train": train, "output": output})
     return job, manifest, batch, shuffle
-
-
-def _first(*values: int | None) -> int:
-    return next(value for value in values if value is not None)
 
 
 def profile(

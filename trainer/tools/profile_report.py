@@ -9,6 +9,11 @@ from beamfeed.trainer import figures
 
 STEADY = 0.1  # by so much of their median, at most, may rounds of one figure differ
 LITTLE = 0.02  # of a step: less waiting than this is none to speak of
+DOING = {  # the stages as things to do
+    "read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing",
+    "shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting",
+    "prefetch": "prefetching",
+}  # fmt: skip
 
 
 class Figure(NamedTuple):
@@ -165,7 +170,7 @@ def limit(profile: Profile) -> str:
         return doubt
     slowest = max(profile.stages, key=lambda stage: stage.extra_microseconds)
     spent = 1e6 / profile.feed
-    costs = f"{slowest.extra_microseconds:.2f} of {spent:.2f} us a window go to {_doing(slowest.name)}"
+    costs = f"{slowest.extra_microseconds:.2f} of {spent:.2f} us a window go to {DOING[slowest.name]}"
     if profile.first_read < 0.5 * profile.feed:
         rate = profile.first_read * profile.bytes_per_window / 1e6
         costs += f", in the first epoch storage gives {rate:,.0f} MB/s, {profile.first_read / profile.feed:.0%} of that"
@@ -196,15 +201,6 @@ def noise(profile: Profile) -> str | None:
     if spread > STEADY:
         return f"No conclusion: the figures did not get steady, the same one differs by {spread:.0%}; {again}."
     return None
-
-
-def _doing(stage: str) -> str:
-    """The stage as a thing to do."""
-    doing = {
-        "read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing",
-        "shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting",
-    }  # fmt: skip
-    return doing.get(stage, "prefetching")
 
 
 def draw(profile: Profile) -> bytes:

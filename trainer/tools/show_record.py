@@ -64,7 +64,8 @@ def _values(feature: Any, field: Field) -> list[np.ndarray]:
     if field.is_raw:
         flat = np.frombuffer(b"".join(listed), np.dtype(field.dtype).newbyteorder("<")).astype(field.dtype)
     elif field.default is not None and not listed:
-        flat = _numbers([_default(field)] * field.width, field)
+        default = field.default.encode() if isinstance(field.default, str) else field.default
+        flat = _numbers([default] * field.width, field)
     else:
         flat = _numbers(listed, field)
     if field.stored == "list":
@@ -76,10 +77,6 @@ def _values(feature: Any, field: Field) -> list[np.ndarray]:
     if sizes.sum() != len(flat):
         raise ValueError(f"not a record of this format: field {field.name} has {len(flat)} entries")
     return np.split(flat, np.cumsum(sizes))[:-1]
-
-
-def _default(field: Field) -> Any:
-    return field.default.encode() if isinstance(field.default, str) else field.default
 
 
 def show_window(values: Values, manifest: Manifest) -> list[str]:
