@@ -124,7 +124,6 @@ class DataLayout:
     # What the values of a table's files become before the transform graph gets them
     raw_values = Inside("raw_values.json")
     raw_rows = Inside("raw_rows.parquet")  # some rows as the files have them, and the fields that were made of them
-    rejects = Inside("rejects", "part-00000.jsonl")  # what was set aside, one JSON line each
     files = Inside(FILES)  # of a dataset that grows: the input files that it was made of
     assets = Inside(ASSETS)  # of a dataset that grows: what is known of each asset that new files may go on with
     learned = Inside(LEARNED)  # of a dataset that grows: what was learned of the files of the first run
@@ -135,6 +134,11 @@ class DataLayout:
     temporary = Inside("tmp")  # intermediate files of the running job; removed before publishing
     traced = Inside("tmp", "traced")  # the transform graph before it is filled; removed before publishing
     scratch = Inside("tmp", "scratch")  # copies of input in another order; removed before publishing
+
+    @property
+    def rejects(self) -> str:
+        """What was set aside, one JSON line each."""
+        return storage.join(self.root, "rejects", "part-00000.jsonl")
 
     @property
     def graph(self) -> tuple[str, str]:

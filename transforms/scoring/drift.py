@@ -145,8 +145,9 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
             same.append(name)
         else:
             described = (_side(reference, name), _side(current, name))
-            nothing = (np.empty(0), (), np.empty((2, 0)))
-            drifts[name] = Drift(name, math.nan, math.nan, math.nan, *described, *nothing, kinds=(before, now))
+            drifts[name] = Drift(
+                name, math.nan, math.nan, math.nan, *described, np.empty(0), (), np.empty((2, 0)), kinds=(before, now)
+            )
 
     def group(name: str) -> tuple[int, int]:
         return reference.columns.names.index(name) // TOGETHER, current.columns.names.index(name) // TOGETHER

@@ -199,7 +199,8 @@ def terms_of(layout: DataLayout, column: str, size: int, missing: Missing, rare:
     path = layout.transform_fn + ASSETS + vocabulary_file(column)
     if not storage.exists(path):
         return ()
-    values = storage.read_bytes(path).decode(errors="replace").split("\n")[1:-1]  # the first line is no value
+    # The first line is no value.
+    values: list[str] = storage.read_bytes(path).decode(errors="replace").split("\n")[1:-1]
     return (missing, *[rare] * (size - 1 - len(values)), *values)
 
 

@@ -40,13 +40,13 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
 
 def look_at_arrow(path: str, _: TextOptions) -> Look:
     """The names and types of the columns."""
-    with _open(path) as (schema, _, _):
+    with _open(path) as (schema, *_others):
         return Look(schema)
 
 
 def cut_arrow(path: str, _: TextOptions) -> Cut | None:
     """Whether a record batch can be read without those before it."""
-    with _open(path) as (_, _, seekable):
+    with _open(path) as (*_others, seekable):
         return Cut() if seekable else None
 
 

@@ -193,8 +193,9 @@ def _read_rows(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType])
     ragged: dict[int, str] = {}
 
     def skip(row: pa.csv.InvalidRow) -> str:
-        is_open = dialect.quotes is not None and is_marked(row.text, dialect.quotes)
-        ragged[row.number - 1] = describe_open(row.text, dialect.quotes) if is_open else _ragged(row)
+        quotes = dialect.quotes
+        is_open = quotes is not None and is_marked(row.text, quotes)
+        ragged[row.number - 1] = describe_open(row.text, quotes) if quotes and is_open else _ragged(row)
         return "skip"
 
     try:
