@@ -1,13 +1,13 @@
 """Answers of an exported model for series that never end: rows come in, in any order, and windows are cut from them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.coders import BytesCoder, PickleCoder, TupleCoder, VarIntCoder
+from apache_beam.coders import BytesCoder, TupleCoder, VarIntCoder
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
@@ -113,13 +113,16 @@ def _half(times: np.ndarray) -> int:
     return int(times[(len(times) - 1) // 2])
 
 
+_BLOCK = TupleCoder((BytesCoder(), BytesCoder()))
+
+
 @beam.typehints.with_input_types(tuple[str, Any])
 @beam.typehints.with_output_types(StreamWindow)
 class CutWindows(beam.DoFn):
     """(asset, (times, values)) -> StreamWindow, as the watermark passes its rows."""
 
-    WAITING = BagStateSpec("waiting", TupleCoder((BytesCoder(), BytesCoder())))  # times and values, often of one row
-    HISTORY = ReadModifyWriteStateSpec("kept", PickleCoder())
+    WAITING = BagStateSpec("waiting", _BLOCK)
+    HISTORY = ReadModifyWriteStateSpec("kept", TupleCoder((VarIntCoder(), VarIntCoder(), _BLOCK)))
     DUE = ReadModifyWriteStateSpec("due", VarIntCoder())
     TIMER = TimerSpec("complete", TimeDomain.WATERMARK)
 
@@ -152,12 +155,16 @@ class CutWindows(beam.DoFn):
         due: Any = beam.DoFn.StateParam(DUE), timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[StreamWindow]:  # fmt: skip
         """All rows up to the time of the timer are there."""
-        history = history_state.read() or History.empty(self._features)
+        state = history_state.read()
+        history = History.empty(self._features)
+        if state is not None:
+            position, last, block = state
+            history = replace(History(position, *self._block(block)), last=last)
         times, values, late = merge(map(self._block, waiting.read()), history.last)
         self._late.inc(late)
         ready = int(np.searchsorted(times, int(now.micros), side="right"))
         windows, history = cut(asset, history, times[:ready], values[:ready], self._length, self._stride, self._max_gap)
-        history_state.write(history)
+        history_state.write((history.position, history.last, (history.times.tobytes(), history.values.tobytes())))
         waiting.clear()
         due.clear()
         if ready < len(times):

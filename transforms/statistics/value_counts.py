@@ -67,6 +67,17 @@ class ValueCounts:
     def __len__(self) -> int:
         return len(self._settle().values)
 
+    def table(self) -> pa.Table:
+        """The columns `value` and `count`, in the order of the alphabet."""
+        settled = self._settle()
+        return pa.table({"value": settled.values, "count": settled.counts})
+
+    @classmethod
+    def of_table(cls, table: pa.Table, most: int, *, over: bool = False) -> "ValueCounts":
+        """What `table` gave, and whether it was `over`."""
+        values, counts = (table[name].combine_chunks() for name in ("value", "count"))
+        return cls(values, counts.to_numpy(), len(values), most, overflowed=over)
+
     def items(self) -> list[tuple[str, int]]:
         """The values with their counts, in the order of the alphabet."""
         settled = self._settle()
