@@ -73,6 +73,16 @@ class RowSample:
         hashes = np.concatenate([self.hashes, other.hashes])
         return _smallest(hashes, np.concatenate([self.values, other.values]))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowSample) and self._bytes() == other._bytes()
+
+    def __hash__(self) -> int:
+        return hash(self._bytes())
+
+    def _bytes(self) -> tuple[bytes, ...]:
+        settled = b"" if self.settled is None else self.settled.tobytes()
+        return self.hashes.tobytes(), self.values.tobytes(), settled
+
     @classmethod
     def zero(cls, features: int) -> "RowSample":
         """Of no rows."""
