@@ -280,7 +280,7 @@ def test_progress_after_going_back_is_progress(tmp_path, mark, monkeypatch):
 
 def test_a_start_anew_of_several_launchers_has_a_name(tmp_path, mark, capfd, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", TWO)
-    code = "import sys; print(sys.argv[2:])"
+    code = "import sys; print(sys.argv[2:6])"
     anew = stage(tmp_path, mark, code, workers=1, starts_anew=True)
     anew = replace(anew, command=(*anew.command, "--from-step", "7"))
     with pytest.raises(UserError, match=r"TF_CONFIG says that this is worker 1 of 2, .*name this start, .*--once NAME"):
@@ -403,7 +403,12 @@ def test_preprocessing_gets_a_progress_folder_that_is_removed(tmp_path, mark, ca
 
 
 def test_logs_of_a_remote_workdir_go_to_a_local_folder(tmp_path, mark, capfd, monkeypatch):
-    monkeypatch.setattr(local_backend.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "here"))
+    real = local_backend.tempfile.mkdtemp
+
+    def mkdtemp(suffix=None, prefix=None, dir=None):
+        return str(tmp_path / "here") if prefix == "beamfeed-logs-" else real(suffix, prefix, dir)
+
+    monkeypatch.setattr(local_backend.tempfile, "mkdtemp", mkdtemp)
     assert run(stage(tmp_path, mark, "print('I am', i)", workers=2, logs="gs://bucket/model/logs")) == 0
     assert (tmp_path / "here" / "worker-1.log").read_text() == "I am 1\n"
 
