@@ -101,7 +101,7 @@ class LocalRun(Submission):
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
             )
-            stage = replace(stage, command=(*stage.command, "--progress-dir", folder, *count_once(stage)))
+            stage = replace(stage, command=(*stage.command, *count_once(stage), "--progress-dir", folder))
             restarts, reached = 0, newest(stage)
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)

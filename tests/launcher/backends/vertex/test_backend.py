@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.vertex import backend as vertex
+from beamfeed.launcher.display import Lines
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.plan import train_stage
 from beamfeed.launcher.run import run_stage
@@ -100,7 +101,7 @@ def test_one_worker_is_one_pool(cloud, stage):
 
 
 def test_a_job_that_runs_is_followed_and_no_other_started(cloud, stage, capsys):
-    first = vertex.VertexBackend().submit(stage(), vertex.Lines())
+    first = vertex.VertexBackend().submit(stage(), Lines())
     assert first.title == "job 1 of Vertex AI"
     assert run_stage(stage()) == 0
     assert len(cloud.vertex.jobs) == 1
@@ -109,7 +110,7 @@ def test_a_job_that_runs_is_followed_and_no_other_started(cloud, stage, capsys):
 
 
 def test_another_job_at_the_same_place_is_refused(cloud, stage):
-    vertex.VertexBackend().submit(stage(), vertex.Lines())
+    vertex.VertexBackend().submit(stage(), Lines())
     with pytest.raises(UserError, match="job 1 of Vertex AI is writing there with other input"):
         run_stage(stage(restart=True))
 
@@ -136,7 +137,7 @@ def test_how_it_ends(cloud, stage, capsys, state, error, code, told):
 
 
 def test_it_is_cancelled(cloud, stage, capsys):
-    run = vertex.VertexBackend().submit(stage(), vertex.Lines())
+    run = vertex.VertexBackend().submit(stage(), Lines())
     assert run.state() == "job 1 of Vertex AI is pending"
     found = vertex.VertexBackend().find(stage())
     found.cancel()
@@ -154,7 +155,7 @@ def test_what_the_service_refuses_is_one_line(cloud, stage, code, told):
 
 
 def test_a_service_that_does_not_answer_for_a_while_is_waited_for(cloud, stage, monkeypatch, capsys):
-    run = vertex.VertexBackend().submit(stage(), vertex.Lines())
+    run = vertex.VertexBackend().submit(stage(), Lines())
     real, answers = run._service.get, iter([remote.Unreachable("503 later"), None])
 
     def get(name):
