@@ -382,18 +382,18 @@ def _adding(
                 raise CannotGoOn(why)
             again[name] = why
             del more[name]
-    whys = list(again.values())
-    if again and (again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}):
-        raise CannotGoOn(whys[0])
+    growth = replace(growth, goes_on=bool(more), is_mixed=is_mixed)
+    if not again:
+        return growth, changes.new
+    if again.keys() >= names - {None} or again.keys() & {name_of(stat.path) for stat in changes.gone}:
+        raise CannotGoOn(next(iter(again.values())))
     theirs = [stat for stat in files if name_of(stat.path) in again]
     others = [stat for stat in changes.new if name_of(stat.path) not in again]
     growth = replace(
         growth,
-        goes_on=bool(more),
-        is_mixed=is_mixed,
         replaced=frozenset(map(str, again)),
         replaced_files=sum(name_of(path) in again for path in changes.known),
-        why="".join(whys[:1]),
+        why=next(iter(again.values())),
     )
     return growth, [*theirs, *others]
 
@@ -432,7 +432,8 @@ def _why_not_on(
         uncertain = nameless_files(growth.published, job.output.path)
         why = f"{more[None]} may go on with any asset, and so may files that were set aside"
         return {None: why} if uncertain else {}
-    can = set(known["asset"].filter(pc.greater(pc.list_value_length(known["tail"]), 0)).to_pylist())
+    touched = known.filter(pc.is_in(known["asset"], pa.array(sorted(map(str, more)))))
+    can = set(touched["asset"].filter(pc.greater(pc.list_value_length(touched["tail"]), 0)).to_pylist())
     return {
         name: f"{path} {_goes_on_with(name)}, whose rows have to be read all together"
         for name, path in more.items()

@@ -54,12 +54,14 @@ def all_known(before: str, known: Iterable[KnownAsset], gone: Collection[str] = 
 
 def lacking_lines(known: pa.Table, job: Job) -> list[str]:
     """Which splits by time assets have nothing in, a line each."""
-    assets = list(zip(known["asset"].to_pylist(), known["splits"].to_pylist(), strict=True))
     lines = []
+    known = known.filter(pc.greater(pc.list_value_length(known["splits"]), 0))
+    joined = pc.binary_join(known["splits"], ",")
     for name in wanted_splits(job.split) if job.split.by == "time" else ():
-        text = f"{LACKING} {name}"
-        if lacking := [Note(text, asset) for asset, splits in assets if splits and name not in splits]:
-            lines.append(to_line(text, lacking))
+        lacking = known["asset"].filter(pc.invert(pc.match_substring(joined, name))).to_pylist()
+        if lacking:
+            text = f"{LACKING} {name}"
+            lines.append(to_line(text, (Note(text, asset) for asset in lacking)))
     return lines
 
 

@@ -61,7 +61,7 @@ class Column:
         if self.kind in OTHERS:
             return OTHERS[self.kind]
         if self.constant:
-            return f"always {self.example:g}" if isinstance(self.example, float) else f"always {self.example}"
+            return f"always {self.example:.12g}" if isinstance(self.example, float) else f"always {self.example}"
         return f"{self.missing:.0%} missing" if self.missing > MOSTLY_MISSING else ""
 
     @property

@@ -75,12 +75,24 @@ class Time:
     def columns(self) -> tuple[str, ...]:
         return TimeColumn.model_validate(self.section).columns
 
-    def span(self, ticks: int) -> str | float:
+    def span(self, ticks: float) -> str | int | float:
         """A duration as the job file has it: `5s`, or a plain number where the time has no unit."""
-        text = self.units.format_span(ticks)
-        if self.units.kind == "timestamp" or self.units.unit is not None:
-            return text
-        return float(text) if self.units.kind == "float" else int(text)
+        if self.units.kind in ("integer", "row") and self.units.unit is None:
+            return max(1, round(ticks))
+        if self.units.kind == "float" and self.units.unit is None:
+            return float(f"{ticks / 10**9:.6g}")
+        return format_nanoseconds(ticks)
+
+
+def format_nanoseconds(ticks: float) -> str:
+    """Nanoseconds in the largest unit that leaves a short number: 5s, 1.5h, 250ms."""
+    for unit, size in (("d", 86_400 * 10**9), ("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6),
+                       ("us", 10**3)):  # fmt: skip
+        if ticks >= size:
+            number = f"{ticks / size:.3g}" if ticks / size < 1000 else str(round(ticks / size))
+            if abs(float(number) * size - ticks) <= 0.005 * ticks:
+                return f"{number}{unit}"
+    return f"{max(1, round(ticks))}ns"
 
 
 def find_times(sample: Sample, columns: Mapping[str, Column], options: Options) -> list[Time]:

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
@@ -402,8 +402,7 @@ def _decode(
 def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
     """Decoded values of a column as its Arrow type. Text that is not UTF-8 stays as it is: who reads it says so."""
     if pa.types.is_decimal(type_):
-        numbers = [None if value is None else int.from_bytes(value, "big", signed=True) for value in values]
-        return pa.array([None if n is None else Decimal(f"{n}e{-type_.scale}") for n in numbers], type_)
+        return _decimals(pa.array(values, pa.binary()), type_)
     if pa.types.is_nested(type_):
         return pa.nulls(len(values), type_)
     if pa.types.is_string(type_):
@@ -411,6 +410,27 @@ def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(type_):
         return pa.array(values, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
     return pa.array(values, type_)
+
+
+def _decimals(column: pa.BinaryArray, type_: pa.DataType) -> pa.Array:
+    """Numbers of two's complement, the highest byte first, as decimals of 16 bytes, the lowest first."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    ends, lengths = offsets[1:], np.diff(offsets)
+    if len(lengths) and lengths.max() > 16:
+        raise ValueError(f"a decimal of {lengths.max()} bytes")
+    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    numbers = np.zeros((len(column), 16), np.uint8)
+    for place in range(int(lengths.max(initial=0))):
+        has = lengths > place
+        numbers[has, place] = data[ends[has] - 1 - place]
+    negative = np.zeros(len(column), bool)
+    filled = lengths > 0
+    negative[filled] = data[offsets[:-1][filled]] >= 0x80
+    numbers[negative[:, None] & (np.arange(16) >= lengths[:, None])] = 0xFF
+    valid = column.is_valid()
+    decimals = pa.Array.from_buffers(type_, len(column), [valid.buffers()[1], pa.py_buffer(numbers.tobytes())])
+    decimals.validate(full=True)  # a number of more digits than the schema says
+    return decimals
 
 
 def _unpack_snappy(data: bytes, most: int) -> bytes:

@@ -84,8 +84,9 @@ def _without_empty_rows(block: bytes, dialect: Dialect) -> bytes:
         return block
     empty = rb"(?m:^)(?P<empty>%b)(?=\r?(?m:$))" % re.escape(row)
     quotes = dialect.quotes
-    pattern = empty if quotes is None else empty + b"|" + quotes.value
-    return re.sub(pattern, lambda match: b"" if match["empty"] is not None else match[0], block)
+    if quotes is None or quotes.quote.encode() not in block or not re.search(empty, block):
+        return re.sub(empty, b"", block)
+    return re.sub(empty + b"|" + quotes.value, lambda match: b"" if match["empty"] is not None else match[0], block)
 
 
 def _single_spaces(block: bytes) -> bytes:

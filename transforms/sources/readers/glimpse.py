@@ -47,8 +47,9 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
     """
     with naming_the_file(path):
         table = _some_rows(path, list(names), text)
+        columns_read = [] if table is None else table.select(list(names)).columns
     columns = []
-    for column in [] if table is None else table.select(list(names)).columns:
+    for column in columns_read:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         columns.append(column.cast(pa.string()))

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,6 @@ from beamfeed.transforms.sources.readers.blocks import (
     whole_lines,
 )
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.json_documents import is_document, pieces_of_lines, start_of_lines
 from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, check_rows, fault_column
@@ -50,11 +50,9 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
         for name, value in row.items():
             if _is_text(name):
                 values.setdefault(name, []).append(value)
-    if not values:
-        with naming_the_place(path):
-            check_rows(_by_lines(block, {}))
-            if not block.strip():
-                raise BadText("holds no rows")
+    if not values and block.strip():
+        with naming_the_place(path):  # bytes that are not UTF-8 are told where they are read
+            check_rows(_by_lines(block.decode(errors="replace").encode(), {}))
     columns = [
         (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
         for name, samples in values.items()
@@ -63,8 +61,11 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
 
 
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
-    """The objects of lines; what is none is told where it is read."""
-    return (row for line in block.split(b"\n") for row in _objects_in(line)[0] if row is not None)
+    """The lines that are objects; what is none is told where it is read."""
+    for line in block.split(b"\n"):
+        with suppress(ValueError, RecursionError):
+            if isinstance(row := json.loads(line), dict):
+                yield row
 
 
 def _is_text(value: str) -> bool:

@@ -231,6 +231,6 @@ class SeriesSchema:
 
 def _as_parsed(type_: pa.DataType) -> pa.DataType:
     """The type that a column of a text is parsed as for the user's own steps."""
-    if pa.types.is_boolean(type_):
+    if pa.types.is_boolean(type_) or pa.types.is_float32(type_):  # float32: of columns that are times
         return type_
     return pa.float64() if is_number(type_) else pa.string()
