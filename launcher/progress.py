@@ -13,6 +13,12 @@ from typing import Any
 SUFFIX = ".jsonl"
 POLL_SECONDS = 0.1
 RATE_SECONDS = 30.0  # a rate is that of so long a time
+KEYS = {
+    **dict.fromkeys(("assets", "rows", "total_assets", "total_rows", "done", "total"), int),
+    **dict.fromkeys(("stage", "phase", "unit", "note"), str),
+    "evaluation": dict,
+}
+KINDS = {"stage", "phase", "evaluation"}  # each event has one of these keys
 COUNTED = {"scan": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
 LAST = ("write", "train")  # steps after which little is left to do of their stage
 
@@ -26,11 +32,11 @@ class ProgressReader:
 
     def read(self) -> list[dict[str, Any]]:
         """The new events. A line still being written is left for the next time; a folder may come late, and go."""
-        events: list[dict[str, Any]] = []
+        events = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._folder)):
                 if name.endswith(SUFFIX):
-                    events += map(json.loads, self._new_lines(name))
+                    events += [event for line in self._new_lines(name) if (event := parse_event(line))]
         return events
 
     def _new_lines(self, name: str) -> list[bytes]:
@@ -39,6 +45,17 @@ class ProgressReader:
             complete = file.read().rpartition(b"\n")
         self._read[name] = self._read.get(name, 0) + len(complete[0]) + len(complete[1])
         return complete[0].splitlines()
+
+
+def parse_event(line: bytes) -> dict[str, Any] | None:
+    """One line as an event; None for what is none: a drawing is not worth a failure."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(event, dict) or len(KINDS & event.keys()) != 1:
+        return None
+    return event if all(isinstance(event[key], kind) for key, kind in KEYS.items() if key in event) else None
 
 
 @dataclass

@@ -125,10 +125,11 @@ class Patience:
     Args:
       whose: what does not answer, as messages begin.
       say: tells a line.
+      seconds: from one try to the next.
     """
 
-    def __init__(self, whose: str, say: Callable[[str], None]):
-        self._whose, self._say = whose, say
+    def __init__(self, whose: str, say: Callable[[str], None], seconds: float = POLL_SECONDS):
+        self._whose, self._say, self._seconds = whose, say, seconds
         self._since: float | None = None
 
     def answered(self) -> None:
@@ -147,7 +148,7 @@ class Patience:
             self._say(f"{self._whose} does not answer ({error}); trying again")
         if now > self._since + PATIENCE_SECONDS:
             raise UserError(f"{self._whose} does not answer: {error}") from None
-        time.sleep(POLL_SECONDS)
+        time.sleep(self._seconds)
 
 
 def flags(options: Mapping[str, bool | int | float | str | list[str]]) -> list[str]:

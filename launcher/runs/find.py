@@ -15,6 +15,7 @@ from beamfeed.launcher.job import load_job
 from beamfeed.launcher.runs.record import ID, RunRecord, list_layouts, read_record
 
 MOST_KNOWN = 500  # runs that are looked for
+MOST = 1 << 20  # bytes of the list of this machine's runs, from where it is begun anew
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
@@ -37,6 +38,8 @@ def remember(layout: RecordLayout) -> None:
     path = known_path()
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.exists(path) and os.path.getsize(path) > MOST:
+            os.replace(path, f"{path}.old")
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"id": layout.id, "place": storage.absolute(layout.place)}) + "\n")
 
@@ -44,11 +47,12 @@ def remember(layout: RecordLayout) -> None:
 def known_layouts() -> list[RecordLayout]:
     """Of the runs that were started on this machine, the oldest first; each once."""
     layouts = {}
-    with suppress(OSError), open(known_path(), encoding="utf-8", errors="replace") as file:
-        for line in file:
-            with suppress(ValueError, KeyError, TypeError):
-                known = json.loads(line)
-                layouts[known["id"]] = RecordLayout(known["place"], known["id"])
+    for path in (f"{known_path()}.old", known_path()):
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with suppress(ValueError, KeyError, TypeError):
+                    known = json.loads(line)
+                    layouts[known["id"]] = RecordLayout(known["place"], known["id"])
     return [layouts[id_] for id_ in sorted(layouts)]
 
 

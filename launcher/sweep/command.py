@@ -66,9 +66,13 @@ def sweep(args: argparse.Namespace) -> int:
         _tell_plan(args, plan, search)
         return 0
     with choose(args.quiet, args.json) as display:
-        code, _ = run_plan(plan, display)  # the dataset, unless it is there
-        if code:
-            return code
+        if any(not stage.complete for stage in plan.stages):  # the dataset; where it is there, no run is recorded
+            code, _ = run_plan(plan, display)
+            if code:
+                return code
+        else:
+            for stage in plan.stages:
+                display.skipped(stage.name, stage.reason)
         with hold(storage.join(search.folder, LOCK), use=SWEEPING):
             if args.restart:
                 forget(search.folder)

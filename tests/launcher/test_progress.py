@@ -6,7 +6,7 @@ import time
 
 from beamfeed.launcher.display import Lines
 from beamfeed.launcher.display.words import ended_line
-from beamfeed.launcher.progress import ProgressReader, StageProgress, Step, watching
+from beamfeed.launcher.progress import ProgressReader, StageProgress, Step, parse_event, watching
 
 
 def append(path, *events, end="\n"):
@@ -33,6 +33,11 @@ def test_a_line_still_being_written_waits(tmp_path):
     assert reader.read() == []
     (tmp_path / "a.jsonl").write_text('{"stage": "write", "rows": 1}\n{"stage": "write", "rows": 2}\n')
     assert [event["rows"] for event in reader.read()] == [2]
+
+
+def test_lines_that_are_no_events_are_passed_over():
+    for line in (b"", b"{", b"[1]", b'{"rows": 1}', b'{"stage": 1}', b'{"stage": "write", "rows": "many"}', b"\xff"):
+        assert parse_event(line) is None
 
 
 def test_a_step_is_done_when_all_that_was_announced_is():

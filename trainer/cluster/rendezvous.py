@@ -255,9 +255,7 @@ def _ask(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str]:
                 address = join_address(connection.getsockname()[0], port)
                 _send(connection, {"rank": worker.index, "workers": worker.count, "address": address})
                 # Worker 0 is there and ends by its own deadline, which may have begun just now.
-                connection.settimeout(deadline_seconds + GRACE_SECONDS)
-                with connection.makefile("rb") as lines:
-                    answer = _parse(lines.readline(LONGEST_LIST))
+                answer = _parse(_read_line(connection, time.monotonic() + deadline_seconds + GRACE_SECONDS))
         except OSError as error:
             answer, reason = None, error.strerror or str(error)
         else:
@@ -272,6 +270,17 @@ def _ask(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str]:
                 f"within {deadline_seconds:g} seconds: {reason}"
             )
         time.sleep(RETRY_SECONDS)
+
+
+def _read_line(connection: socket.socket, end: float) -> bytes:
+    received = b""
+    while not received.endswith(b"\n") and len(received) < LONGEST_LIST:
+        connection.settimeout(max(0.01, end - time.monotonic()))
+        data = connection.recv(2**16)
+        if not data:
+            break
+        received += data
+    return received
 
 
 # Lines

@@ -25,7 +25,7 @@ from beamfeed.trainer.loop.writers import Writer
 
 STEP_SECONDS = 10.0  # from one value of steps to the next
 TRY_AGAIN_SECONDS = 60.0
-PARAMS = 100  # at a time, as the server takes them; of metrics 1000, more than an evaluation has
+AT_A_TIME = {"metrics": 1000, "params": 100}  # as the server takes them
 SETTINGS = {
     # A training run waits for what is sent.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -109,8 +109,8 @@ class MLflow(Writer):
         run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id
         settings = flat(self._job.train.model_dump(mode="json"))
         params = [self._param(key, value[:500]) for key, value in settings.items()]
-        for at in range(0, len(params), PARAMS):
-            self._client.log_batch(run, params=params[at : at + PARAMS])
+        for at in range(0, len(params), AT_A_TIME["params"]):
+            self._client.log_batch(run, params=params[at : at + AT_A_TIME["params"]])
         storage.write_text(self._path, json.dumps({"run_id": run}) + "\n")
         self._run = run
 
@@ -135,7 +135,8 @@ class MLflow(Writer):
     def _log(self, values: Mapping[str, float], step: int) -> None:
         milliseconds = int(time.time() * 1000)
         metrics = [self._metric(name, value, milliseconds, step) for name, value in values.items()]
-        self._client.log_batch(self._run, metrics=metrics)
+        for at in range(0, len(metrics), AT_A_TIME["metrics"]):
+            self._client.log_batch(self._run, metrics=metrics[at : at + AT_A_TIME["metrics"]])
 
     def _try(self, action: str, send: Callable[[], None]) -> None:
         """Sends something unless that failed a moment ago; the first failure of its kind is told."""

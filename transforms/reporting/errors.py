@@ -11,7 +11,7 @@ from beamfeed.transforms.reporting.answers import Answer
 from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
-from beamfeed.transforms.reporting.samples import Wording, has_images, place_of, show, shown_columns, side_by_side
+from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
 from beamfeed.transforms.reporting.tables import Extreme, Predictions
 
 SHOWN, IMAGES, COMPARED = 3, 12, 5  # windows that are shown, of each end: of series, of images, of rows
@@ -51,7 +51,7 @@ def best_and_worst(
                 for window, (error, _, part_errors) in zip(windows, rows, strict=True)
             ]
             shown = shown_columns(windows, manifest)
-            most = IMAGES if has_images(manifest) else SHOWN
+            most = IMAGES if manifest.windows.length == 1 and any(map(is_image, manifest.fields)) else SHOWN
             drawn = [
                 show(window, manifest, f"error {error:.4g}, {name}" + (f"\nmost in {why}" if why else ""), shown)
                 for window, (name, error, why) in zip(windows[:most], listed, strict=False)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -98,12 +99,14 @@ def _number(value: Any) -> float:
 def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, Sequence[str]]:
     """Of columns of categories what their numbers stand for, where the transform graph keeps their names as a file."""
     layout = manifest.data_layout(dataset)
-    by_column = {
-        name: terms_of(layout, name, size, NOTHING, UNSEEN)
-        for field in manifest.fields
-        for name, size in zip(field.columns or [field.name], field.sizes, strict=False)
-    }
-    return {name: terms for name, terms in by_column.items() if terms}
+    by_column = {}
+    for field in manifest.fields:
+        for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
+            with suppress(OSError):
+                terms = terms_of(layout, name, size, NOTHING, UNSEEN)
+                if len(terms) == size:
+                    by_column[name] = terms
+    return by_column
 
 
 def read_stats(dataset: str, manifest: Manifest) -> dict[str, Any]:

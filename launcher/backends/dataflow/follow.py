@@ -37,7 +37,7 @@ def follow(service: DataflowService, job_id: str, report: Callable[[str], None])
     Raises:
       UserError: if the service cannot be asked any more. The job is not touched.
     """
-    log, patience = _Log(service, job_id, report), Patience("Dataflow", report)
+    log, patience = _Log(service, job_id, report), Patience("Dataflow", report, POLL_SECONDS)
     before, last_line, looks = "", "", 0
     while True:
         try:

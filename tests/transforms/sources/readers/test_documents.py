@@ -13,10 +13,17 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BAD, TextOptions, divides, iter_batches, json_documents, look_at
+from beamfeed.transforms.sources.readers import (
+    BAD,
+    TextOptions,
+    divides,
+    iter_batches,
+    json_documents,
+    look_at,
+)
 from beamfeed.transforms.sources.readers.blocks import open_text
 from beamfeed.transforms.sources.readers.excerpt import choose_parts
-from beamfeed.transforms.suggest.look import Every
+from beamfeed.transforms.suggest.look import every_column
 
 RECORDS = [{"t": row, "x0": row / 2, "x1": None if row % 7 == 3 else -row, "who": f"ü{row % 3}"} for row in range(200)]
 FORMS = {
@@ -125,7 +132,7 @@ def test_the_only_line_of_json_lines_is_a_record(tmp_path, name):
 def test_a_look_at_parts_takes_json_lines_alone(tmp_path, form):
     path = tmp_path / "a.json"
     path.write_text(FORMS[form], encoding="utf-8")
-    parts = choose_parts(str(path), path.stat().st_size, Every({}, TextOptions()), 4000)
+    parts = choose_parts(str(path), path.stat().st_size, every_column({}, TextOptions()), 4000)
     assert (parts is not None) == (form == "lines")
 
 
@@ -198,7 +205,7 @@ def test_a_zip_file_with_what_is_no_text_says_what_to_do(tmp_path, name, message
 
 def read_all(path):
     types = {"t": pa.int64(), "x0": pa.float32()}
-    return list(iter_batches(str(path), Every(types, TextOptions()), [*types, BAD]))
+    return list(iter_batches(str(path), every_column(types, TextOptions()), [*types, BAD]))
 
 
 @pytest.mark.parametrize(
