@@ -99,7 +99,7 @@ def _number(value: Any) -> float:
 def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, Sequence[str]]:
     """Of columns of categories what their numbers stand for, where the transform graph keeps their names as a file."""
     layout = manifest.data_layout(dataset)
-    by_column = {}
+    by_column: dict[str, Sequence[str]] = {}
     for field in manifest.fields:
         for name, size in zip(field.columns or [field.name], field.sizes, strict=False):
             with suppress(OSError):
