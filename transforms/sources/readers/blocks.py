@@ -24,13 +24,13 @@ class EmptyFile(BadInput):
 
 
 @contextmanager
-def naming_the_place(path: str, lines: int = 0, noun: str = "line") -> Iterator[None]:
+def naming_the_place(path: str, lines: int = 0, noun: Callable[[], str] = lambda: "line") -> Iterator[None]:
     """Turns BadText into BadInput; so many lines of the file stand before, which are called so."""
     try:
         yield
     except BadText as bad:
         bad = bad.after(lines)
-        raise BadInput(path, bad.place.replace("line", noun, 1), bad.reason) from None
+        raise BadInput(path, bad.place.replace("line", noun(), 1), bad.reason) from None
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
 
 def iter_tables(
     path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, names: Sequence[str],
-    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0, noun: str = "line",
+    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0, noun: Callable[[], str] = lambda: "line",
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Parses blocks one after the other, see `iter_batches`.
 
@@ -153,7 +153,7 @@ def iter_tables(
       names: of the columns that are read; without BAD among them, no row may be bad.
       parse: a block, and whether it is the first of the file, becomes columns and BAD; raises BadText.
       first_line: lines that were left out of the first block.
-      noun: what a line is for who wrote the file.
+      noun: tells what a line is for who wrote the file; asked where something is wrong with one.
 
     Raises:
       BadInput: at the line that cannot be read.

@@ -112,7 +112,10 @@ def iter_json(
         return parse_json(_without_mark(block) if first else block, types)
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
-    noun = "record" if groups is None and is_document(read_start(path)[0]) else "line"
+
+    def noun() -> str:
+        return "record" if groups is None and is_document(read_start(path)[0]) else "line"
+
     yield from iter_tables(path, blocks, groups, names, parse_block, noun=noun)
 
 

@@ -98,13 +98,14 @@ def fault_column(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping
     return pa.array(reasons, pa.string())
 
 
-def place_faults(table: pa.Table, lines: int, noun: str) -> pa.Table:
+def place_faults(table: pa.Table, lines: int, noun: Callable[[], str]) -> pa.Table:
     """A block with its column BAD where so many lines of the file, called so, stand before it."""
     column = table.column(BAD)
     if column.null_count == len(column):
         return table
+    name = noun()
     parts = (None if value is None else value.split("\0", 1) for value in column.to_pylist())
-    placed = [None if part is None else f"{noun} {int(part[0]) + lines}\0{part[1]}" for part in parts]
+    placed = [None if part is None else f"{name} {int(part[0]) + lines}\0{part[1]}" for part in parts]
     return table.set_column(table.schema.get_field_index(BAD), BAD, pa.array(placed, pa.string()))
 
 
