@@ -46,7 +46,7 @@ def train(data, workdir, **section):
 
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    return train(data, tmp_path_factory.mktemp("run"), epochs=2)
+    return train(data, tmp_path_factory.mktemp("run"), epochs=4)
 
 
 def weights(job):
@@ -63,8 +63,8 @@ def lines(job):
 def test_a_run_that_goes_on_ends_with_the_same_bits(data, trained, tmp_path):
     job, _ = trained
     train(data, tmp_path, epochs=1)
-    train(data, tmp_path, epochs=2, max_steps=17)  # in the middle of an epoch
-    again, _ = train(data, tmp_path, epochs=2)
+    train(data, tmp_path, epochs=4, max_steps=17)  # in the middle of an epoch
+    again, _ = train(data, tmp_path, epochs=4)
     for one, other in zip(weights(job), weights(again), strict=True):
         np.testing.assert_array_equal(one, other)
     assert lines(again)[-1] == lines(job)[-1]
