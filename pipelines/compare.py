@@ -234,8 +234,8 @@ def _tell(args: argparse.Namespace, table: Any, reference: ComparedSide, current
     code = DRIFT if drifted else 0
     if args.json:
         columns = [{name: value for name, value in row.items() if name not in _LONG} for row in rows]
-        found = {"rows": sizes, "set_aside": aside, "threshold": args.threshold, "drifted": drifted, "skipped": skipped}
-        emit_event("compare", reference=reference.place, current=current.place, **found, columns=columns)
+        facts = {"rows": sizes, "set_aside": aside, "threshold": args.threshold, "drifted": drifted, "skipped": skipped}
+        emit_event("compare", reference=reference.place, current=current.place, **facts, columns=columns)
         return code
     for compared, (name, count) in zip((reference, current), sizes.items(), strict=True):
         note(f"{name:9}  {compared.place}: {counted(count, 'row')}", sys.stdout)

@@ -83,8 +83,8 @@ def predict_dataset(
     job: TrainingJob, manifest: Manifest, args: argparse.Namespace, out: str, ending: Ending, log: FailureLog
 ) -> dict[str, Any]:
     """Predicts the windows of the dataset."""
-    wanted = [split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits]
-    splits = tuple(split for split in wanted if manifest.splits[split].windows)
+    chosen = [split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits]
+    splits = tuple(split for split in chosen if manifest.splits[split].windows)
     if not splits:
         raise UserError(f"--split: dataset {manifest.name} holds nothing in {', '.join(args.split)}")
     with heavy_imports():

@@ -3,9 +3,10 @@
 What it returns for a sample is compared with what the trained model makes of the same rows.
 """
 
+import base64
+import json
 import math
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -22,21 +23,29 @@ from beamfeed.contract.errors import JobFailed
 # Imports TensorFlow at once, and then waits to be told what to load: the import takes seconds. TensorFlow would load
 # Keras with it, if it is there, which takes as long again; who serves a model has none.
 READER = """
-import pickle, sys
+import base64, json, sys
 sys.modules["keras"] = sys.modules["tf_keras"] = None
 import tensorflow as tf
 
 path = sys.stdin.readline().strip()
 if path:
-    with open(path, "rb") as file:
-        folder, calls = pickle.load(file)
-    model = tf.saved_model.load(folder)
+    with open(path) as file:
+        asked = json.load(file)
+
+    def read(one):
+        return tf.io.parse_tensor(base64.b64decode(one["bytes"]), tf.as_dtype(one["dtype"]))
+
+    def written(one):
+        return {"dtype": one.dtype.name, "bytes": base64.b64encode(tf.io.serialize_tensor(one).numpy()).decode()}
+
+    model = tf.saved_model.load(asked["folder"])
     replies = []
-    for signature, inputs in calls:
-        found = model.signatures[signature](**{name: tf.constant(values) for name, values in inputs.items()})
-        replies.append({name: values.numpy() for name, values in found.items()})
-    with open("replies", "wb") as file:
-        pickle.dump(replies, file)
+    for call in asked["calls"]:
+        given = {name: read(one) for name, one in call["inputs"].items()}
+        found = model.signatures[call["signature"]](**given)
+        replies.append({name: written(one) for name, one in found.items()})
+    with open(asked["replies"], "w") as file:
+        json.dump(replies, file)
 """
 LINK = "model"  # to the SavedModel, in the folder that the process works in
 PATIENCE = 1800  # seconds; of a large model on a busy machine
@@ -89,10 +98,17 @@ class FreshProcess:
             # TensorFlow takes letters of a path for a glob; where the process works, the link has none.
             os.symlink(os.path.abspath(folder), os.path.join(self._folder.name, LINK))
             folder = LINK
-        arrays = [(call.signature, {name: np.asarray(value) for name, value in call.inputs.items()}) for call in calls]
-        path = os.path.join(self._folder.name, "asked")
-        with open(path, "wb") as file:
-            pickle.dump((folder, arrays), file)
+        request = {
+            "folder": folder,
+            "replies": self._replies,
+            "calls": [
+                {"signature": call.signature, "inputs": {name: _written(value) for name, value in call.inputs.items()}}
+                for call in calls
+            ],
+        }
+        path = os.path.join(self._folder.name, "asked.json")
+        with open(path, "w") as file:
+            json.dump(request, file)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended: `answers` says why
             self._process.stdin.write(path + "\n")
@@ -113,9 +129,13 @@ class FreshProcess:
             lines = [line.strip() for line in self._errors if line.strip()]
             why = lines[-1] if lines else "it said nothing"
             raise JobFailed(f"{folder}: the SavedModel fails in a fresh process (exit code {code}): {why}")
-        with open(os.path.join(self._folder.name, "replies"), "rb") as file:
-            replies = pickle.load(file)  # noqa: S301 - it is READER that wrote it, in a folder of this process
-        return [{name: tf.constant(values) for name, values in reply.items()} for reply in replies]
+        with open(self._replies) as file:
+            replies = json.load(file)
+        return [{name: _read(encoded) for name, encoded in reply.items()} for reply in replies]
+
+    @property
+    def _replies(self) -> str:
+        return os.path.join(self._folder.name, "replies.json")
 
 
 def check_answers(folder: str, calls: Sequence[Call], answers: Sequence[Tensors], thresholds: Tensors) -> None:
@@ -144,8 +164,12 @@ def check_answers(folder: str, calls: Sequence[Call], answers: Sequence[Tensors]
             off = _off(actual, expected, tolerance, _sure(name, call.expected, thresholds))
             row = int(np.argmax(off))
             if off[row] > worst:
-                farthest = int(np.argmax(_distances(actual[row : row + 1], expected[row : row + 1])))
-                at = (row, *np.unravel_index(farthest, actual.shape[1:]))
+                at = (
+                    row,
+                    *np.unravel_index(
+                        int(np.argmax(_distances(actual[row : row + 1], expected[row : row + 1]))), actual.shape[1:]
+                    ),
+                )
                 worst, line = off[row], f"{subject} is {_text(actual[at])} where the model gives {_text(expected[at])}"
                 line += f", for {call.places[row]}"
     if line:
@@ -186,3 +210,12 @@ def _sure(name: str, expected: Tensors, thresholds: Tensors) -> np.ndarray | Non
 
 def _text(value: Any) -> str:
     return repr(value.decode(errors="replace")) if isinstance(value, bytes) else f"{value:.6g}"
+
+
+def _written(tensor: Any) -> dict[str, str]:
+    tensor = tf.convert_to_tensor(tensor)
+    return {"dtype": tensor.dtype.name, "bytes": base64.b64encode(tf.io.serialize_tensor(tensor).numpy()).decode()}
+
+
+def _read(encoded: Mapping[str, str]) -> tf.Tensor:
+    return tf.io.parse_tensor(base64.b64decode(encoded["bytes"]), tf.as_dtype(encoded["dtype"]))
