@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 from beamfeed.contract.errors import JobFailed, not_installed
 from beamfeed.contract.imports import heavy_imports
 
-# Keras loads them if they are there, which takes a second, and tracing needs none.
-UNUSED = ("matplotlib", "pandas", "scipy", "sklearn")
 TASK = "task"  # the name of the file that says what to trace
 _RUNNING: dict[str, "Tracing"] = {}  # by folder, those that this process has started
 
@@ -94,7 +92,6 @@ def wait_for(folder: str) -> None:
 def main() -> None:
     """Traces what is told in the folder for temporary files when stdin ends, and leaves nothing there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
-    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]  # None: as if they were not installed
     with heavy_imports():
         import tensorflow_transform  # noqa: F401
     sys.stdin.read()

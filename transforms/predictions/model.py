@@ -11,14 +11,17 @@ from typing import Any
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.argument_names import argument_names
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.imports import lean_imports
 from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
+
+with lean_imports():
+    import tensorflow as tf
 
 DESCRIBING = ("features", "inputs", "columns")  # signatures by which a model describes itself; each has one of them
 ASSET = "asset"  # an argument where each asset has a scale of its own

@@ -1,0 +1,34 @@
+"""What the programs load with their frameworks."""
+
+import subprocess
+import sys
+
+LEAN = """
+import sys
+from beamfeed.contract.imports import UNUSED, heavy_imports
+
+with heavy_imports():
+    import {framework}
+print(*sorted(UNUSED & set(sys.modules)))
+import googleapiclient.discovery, matplotlib.pyplot, pandas, scipy.stats, sklearn.base
+"""
+INSIDE = """
+from beamfeed.contract.imports import heavy_imports
+
+with heavy_imports():
+    import pandas, apache_beam, tensorflow
+    import sklearn.linear_model
+print(apache_beam.io.ReadFromCsv, sklearn.linear_model.Ridge)
+"""
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_framework_loads_nothing_that_is_not_used():
+    assert run(LEAN.format(framework="tensorflow, apache_beam")) == "\n"
+
+
+def test_what_is_imported_beside_a_framework_is_there():
+    assert "Ridge" in run(INSIDE)
