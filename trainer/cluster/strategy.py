@@ -125,6 +125,7 @@ class Cluster:
         return tf.function(
             lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None),
             input_signature=[tf.TensorSpec([None], tf.float32)],
+            autograph=False,
         )
 
 

@@ -53,7 +53,9 @@ class ColumnServing(Serving):
         functions = {
             **super().signatures(),
             "serving_default": signature(self.run_columns, self._columns),
-            "examples": tf.function(self.run_examples, input_signature=[strings]).get_concrete_function(),
+            "examples": tf.function(
+                self.run_examples, input_signature=[strings], autograph=False
+            ).get_concrete_function(),
             "columns": self.constants.get_concrete_function(),
         }
         if (of_text := self.raw_arguments()) is not None:

@@ -44,7 +44,9 @@ class Serving(tf.Module):
         self._predict = with_latent(model)
         constants = {**constants, **objective.constants()}
         self.constants = tf.function(
-            lambda: {name: tf.identity(value) for name, value in constants.items()}, input_signature=[]
+            lambda: {name: tf.identity(value) for name, value in constants.items()},
+            input_signature=[],
+            autograph=False,
         )
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
@@ -97,7 +99,7 @@ def signature(function: Callable[[dict[str, tf.Tensor]], Outputs], specs: Specs)
     def call(arguments: dict[str, tf.Tensor]) -> Outputs:
         return function({name: arguments[spec.name] for name, spec in specs.items()})
 
-    return tf.function(call).get_concrete_function({spec.name: spec for spec in specs.values()})
+    return tf.function(call, autograph=False).get_concrete_function({spec.name: spec for spec in specs.values()})
 
 
 def load_transform(folder: str) -> Any:

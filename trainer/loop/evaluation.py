@@ -33,7 +33,7 @@ class EvalSteps:
         zero = {**objective.zero(), WINDOWS: 0.0}
         self._zero = {name: tf.constant(value, tf.float64) for name, value in zero.items()}
 
-    @tf.function
+    @tf.function(autograph=False)
     def begin(self) -> Any:
         """The sums over nothing, one vector for each replica."""
         return self._strategy.run(lambda: tf.identity(_pack(self._zero, self._zero)))
@@ -57,13 +57,14 @@ class EvalSteps:
         total = self._strategy.experimental_local_results(self._end(sums))[0]
         return {name: tensor.numpy() for name, tensor in _unpack(total, self._zero).items()}
 
-    @tf.function
+    @tf.function(autograph=False)
     def _run(self, batches: Any, steps: tf.Tensor, sums: Any) -> Any:
-        for _ in tf.range(steps):
-            sums = self._strategy.run(self._add, args=(sums, *next(batches)))
-        return sums
+        def add_next(step: tf.Tensor, sums: Any) -> tuple[tf.Tensor, Any]:
+            return step + 1, self._strategy.run(self._add, args=(sums, *next(batches)))
 
-    @tf.function
+        return tf.while_loop(lambda step, _: step < steps, add_next, (0, sums))[1]
+
+    @tf.function(autograph=False)
     def _end(self, sums: Any) -> Any:
         return self._strategy.run(lambda tensor: all_reduce_sum([tensor])[0], args=(sums,))
 

@@ -54,4 +54,4 @@ def spread_seeds(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
         for seed in seeds:
             seed.assign(seed.value + tf.cast(tf.stack([APART * replica, tf.zeros_like(replica)]), seed.dtype))
 
-    tf.function(lambda: strategy.run(of_replica))()
+    tf.function(lambda: strategy.run(of_replica), autograph=False)()

@@ -105,7 +105,7 @@ def make_train_steps(
         return means, outputs, gradients
 
     # No graph of its own without XLA: layers that look at the whole batch exchange in it, which takes the outermost.
-    differentiate_step = tf.function(differentiate, jit_compile=True) if xla else differentiate
+    differentiate_step = tf.function(differentiate, jit_compile=True, autograph=False) if xla else differentiate
 
     def sums_of(fields: Fields) -> tuple[Sums, list[tf.Tensor]]:
         examples = objective.examples(fields)
@@ -131,10 +131,10 @@ def make_train_steps(
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return sums, norm, sent
 
-    @tf.function
+    # Nothing of ours has Python's control flow on tensors; to look for it takes seconds at the start of each run.
+    @tf.function(autograph=False)
     def run(batches: Any, steps: tf.Tensor, totals: Sums, sent: tf.Tensor) -> tuple[Sums, tf.Tensor]:
-        received = tf.zeros_like(sent)
-        for _ in tf.range(steps):
+        def run_next(step: tf.Tensor, totals: Sums, _: tf.Tensor) -> tuple[tf.Tensor, Sums, tf.Tensor]:
             begun = clock()
             fields = next(batches)
             waited = clock() - begun
@@ -146,7 +146,9 @@ def make_train_steps(
             norm = tf.math.multiply_no_nan(tf.cast(norm, tf.float64), applied) if scaled else tf.cast(norm, tf.float64)
             further = {**sums, NORM: norm, NORMS: applied, WAITED: waited}
             totals = {name: total + tf.cast(further[name], tf.float64) for name, total in totals.items()}
-        return totals, received
+            return step + 1, totals, received
+
+        return tf.while_loop(lambda step, *_: step < steps, run_next, (0, totals, tf.zeros_like(sent)))[1:]
 
     return run
 

@@ -70,7 +70,7 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     for output, tensor in _by_output(outputs, name, signature).items():
         _check_output(tensor, output, name, of, signature)
     try:
-        of_noise = tf.function(model)(signature.noise(TRIED), training=False)
+        of_noise = tf.function(model, autograph=False)(signature.noise(TRIED), training=False)
     except Exception as error:
         raise UserError(
             f"{CLASS}: {name} fails in a graph (tf.function), as training runs it: {one_line(error)}"

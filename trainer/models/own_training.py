@@ -126,7 +126,7 @@ def check_made_again(model: keras.Model, again: keras.Model, key: str, name: str
 
 def _check_predictions(model: keras.Model, subject: str, x: Any) -> None:
     """Refuses predictions that are others each time: the graph's, or those of the same Python code traced again."""
-    function = tf.function(lambda x: model(x, training=False))
+    function = tf.function(lambda x: model(x, training=False), autograph=False)
     graph = function.get_concrete_function(x).graph
     predicting = f"{subject} when it predicts (training=False)"
     _check_draws(graph, predicting, TRAINING_ONLY)
@@ -157,7 +157,7 @@ def check_function(
     """
     before = _states()
     try:
-        graph = tf.function(function).get_concrete_function(x).graph
+        graph = tf.function(function, autograph=False).get_concrete_function(x).graph
     except Exception as error:
         raise UserError(f"{subject} fails in training (training=True): {one_line(error)}") from error
     drawn = [library for library, state in _states().items() if before[library] != state]

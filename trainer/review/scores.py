@@ -64,7 +64,7 @@ class Scorer:
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
         self.images = images_of(objective)
         self._shows = bool(self.images) or len(self._drawn) < len(objective.tasks)
-        self._measure = tf.function(self._of_batch, reduce_retracing=True)
+        self._measure = tf.function(self._of_batch, reduce_retracing=True, autograph=False)
 
     def __call__(self, batches: Iterable[tuple[Fields, tf.Tensor]], keeps: bool) -> Scores:
         """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""

@@ -58,7 +58,9 @@ def find_loss(name: str, key: str) -> Loss:
       UserError: if there is none.
     """
     if ":" in name:
-        return Loss(name, True, False, import_own(name, key))
+        own = import_own(name, key)
+        # Only what is not ours may have Python's control flow on tensors.
+        return Loss(name, True, False, tf.function(own) if inspect.isfunction(own) else own)
     functions = {
         snake_case(name): function
         for name, function in vars(keras.losses).items()
@@ -103,7 +105,7 @@ def try_loss(
       UserError: if it fails, does not give a number for each, has no gradient, or draws random numbers.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def tried(truth: tf.Tensor, output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
         with tf.GradientTape() as tape:
             tape.watch(output)
@@ -222,7 +224,7 @@ def try_measure(
 
     batches = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in (truth, wrong)]
 
-    @tf.function(input_signature=batches)
+    @tf.function(input_signature=batches, autograph=False)
     def sums(truth: tf.Tensor, output: tf.Tensor) -> list[tf.Tensor]:
         target, actual = compared(truth, output)
         return measure.sums(target, actual, tf.ones(tf.shape(truth)[:1]))

@@ -234,13 +234,14 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float)
       seconds: to measure, after a quarter of that; three times as long where the rate is not steady.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def consume(iterator: Any, elements: tf.Tensor) -> tf.Tensor:
-        windows = tf.zeros([], tf.float64)
-        for _ in tf.range(elements):
+        def consume_next(number: tf.Tensor, windows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             element = next(iterator)
-            windows += count(*element) if isinstance(element, tuple) else count(element)
-        return windows
+            return number + 1, windows + (count(*element) if isinstance(element, tuple) else count(element))
+
+        nothing = tf.zeros([], tf.float64)
+        return tf.while_loop(lambda number, _: number < elements, consume_next, (0, nothing))[1]
 
     with tf.device("CPU"):
         calls = _calls(partial(consume, iter(dataset)))

@@ -28,7 +28,7 @@ def make_measure(manifest: Manifest) -> Measure:
     """
     fields_of_records = choose_fields(manifest, [field.name for field in manifest.fields])
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def measure(serialized: tf.Tensor) -> tf.Tensor:
         sizes = tf.strings.length(serialized)
         return tf.stack([tf.cast(sizes, tf.int64) + FRAMING_BYTES, parse(serialized, fields_of_records).rows])
