@@ -4,13 +4,13 @@ Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.facts import read_stats
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import emit_event
@@ -122,15 +122,6 @@ def _number(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, (int, float)) else "-"
 
 
-def read_stats(manifest: Manifest, output: str) -> dict[str, Any]:
-    """What stats.json says; nothing where there is none."""
-    try:
-        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
-    except (OSError, ValueError):
-        return {}
-    return stats if isinstance(stats, dict) else {}
-
-
 def sample_of(manifest: Manifest, output: str, split: SplitName) -> list[Values]:
     """The first records of some shards: at most SAMPLE, and about SAMPLE_BYTES of them."""
     info = manifest.splits[split]
@@ -144,7 +135,7 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
     first = splits[0] if splits else None
     sample = sample_of(manifest, output, first) if first else []
     columns = statistics_of(sample, manifest.fields)
-    stats = read_stats(manifest, output)
+    stats = read_stats(output, manifest)
     if picture is not None and first is not None:
         from beamfeed.trainer.tools.dataset_picture import draw
 
