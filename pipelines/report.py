@@ -18,7 +18,7 @@ from typing import Any
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.facts import read_facts
+from beamfeed.contract.dataset.facts import read_facts, read_stats
 from beamfeed.contract.dataset.findings import drifts, findings
 from beamfeed.contract.dataset.layout import DESCRIPTION, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
@@ -43,7 +43,7 @@ with heavy_imports():
     from beamfeed.transforms.reporting.page import Chapter, Command, Words, page
     from beamfeed.transforms.reporting.sample import Sample
     from beamfeed.transforms.reporting.samples import Wording, samples
-    from beamfeed.transforms.reporting.scales import names_of_categories, read_stats, scales_of
+    from beamfeed.transforms.reporting.scales import names_of_categories, scales_of
     from beamfeed.transforms.reporting.tables import Predictions
     from beamfeed.transforms.reporting.timelines import Scores, timelines
     from beamfeed.transforms.reporting.training import Run, training

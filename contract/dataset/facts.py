@@ -51,11 +51,17 @@ def read_facts(output: str, manifest: Manifest) -> Facts:
             reasons = count_reasons(json.loads(line)["reason"] for line in first.splitlines())
     except (OSError, ValueError, KeyError):
         reasons, counted = [], None
-    try:
-        missing, cells = count_missing(json.loads(storage.read_text(names.stats)))
-    except (OSError, ValueError):
-        missing, cells = {}, 0
+    missing, cells = count_missing(read_stats(output, manifest))
     return Facts(reasons, rejects, missing, cells, counted)
+
+
+def read_stats(output: str, manifest: Manifest) -> dict[str, Any]:
+    """What stats.json of the dataset at `output` says; nothing where it cannot be read."""
+    try:
+        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
+    except (OSError, ValueError):
+        return {}
+    return stats if isinstance(stats, dict) else {}
 
 
 def count_reasons(reasons: Iterable[str]) -> list[tuple[str, int]]:

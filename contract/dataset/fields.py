@@ -3,8 +3,10 @@
 import unicodedata
 from typing import Annotated, Literal, cast, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, model_validator
 from pydantic import Field as Key
+
+from beamfeed.contract.dataset.strict import Strict
 
 Dtype = Literal[
     "float32", "int64", "bytes",
@@ -52,7 +54,7 @@ def _checked(name: str) -> str:
     return name
 
 
-class Unit(BaseModel):
+class Unit(Strict):
     """What a column of a forecast counts in: value = input * divisor + offset.
 
     Attributes:
@@ -60,14 +62,12 @@ class Unit(BaseModel):
       offset, divisor: what the dataset scaled the input of the same column by.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     std: float
     offset: float
     divisor: float
 
 
-class Field(BaseModel):
+class Field(Strict):
     """One field of the records.
 
     In a record it is a feature of the `tf.train.Example`: the values of all rows (windows) of the record one after the
@@ -75,8 +75,6 @@ class Field(BaseModel):
     many entries each has along that axis. Of a dtype that an Example cannot list, each value is one string: its memory,
     little-endian. Records that others wrote hold one row each; `feature`, `stored` and `default` say how they differ.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, AfterValidator(_checked)]
     dtype: Dtype

@@ -181,16 +181,11 @@ class DataLayout:
 class EachLayout:
     """The names inside the folder of models that were trained one for each group."""
 
-    out: str
+    root: str  # the folder of all
 
     results = Inside("results.parquet")  # a row for each group that was trained
     rejects = Inside(REJECTS)  # the groups that were not, one JSON line each
     unpacked = Inside("_unpacked")  # the shards of a compressed dataset as they are read; removed at the end
-
-    @property
-    def root(self) -> str:
-        """The folder of all."""
-        return self.out
 
     def group(self, name: str) -> str:
         """The folder of a group, whatever characters its name has; of one without any, `%`, which no other has."""
@@ -198,7 +193,7 @@ class EachLayout:
         safe = safe.replace(".", "%2E") if not safe.strip(". ") else safe
         if len(safe) > NAME_BYTES:
             safe = f"{safe[:NAME_BYTES]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        return storage.join(self.out, MODELS, safe)
+        return storage.join(self.root, MODELS, safe)
 
     def result(self, name: str) -> str:
         """Written last: what came of a group."""

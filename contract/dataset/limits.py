@@ -25,17 +25,25 @@ def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | No
       counts: of the input.
       nameless_files: set aside before they could tell their assets.
     """
-    most, rejected = limits.max_rejected_assets, counts.rejected_assets + nameless_files
+    rejected, (fraction, noun) = counts.rejected_assets + nameless_files, largest_share(counts, nameless_files)
+    words = f"{rejected} assets or files were rejected", f"{fraction:.1%} of the {noun} were rejected"
+    return _over(limits, rejected, fraction, *words)
+
+
+def groups_over_limits(limits: Limits, rejected: int, groups: int) -> str | None:
+    """As `over_limits`, where each group of a dataset is trained by itself, and counts as an asset does."""
+    words = f"{rejected} of {groups} groups were set aside"
+    return _over(limits, rejected, rejected / max(1, groups), words, words)
+
+
+def _over(limits: Limits, rejected: int, fraction: float, by_number: str, by_fraction: str) -> str | None:
+    most = limits.max_rejected_assets
     if most is not None and rejected > most:
-        return f"{rejected} assets or files were rejected, limits.max_rejected_assets is {most}"
+        return f"{by_number}, limits.max_rejected_assets is {most}"
     if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
         return None
-    fraction, noun = largest_share(counts, nameless_files)
     if fraction > limits.max_rejected_fraction:
-        return (
-            f"{fraction:.1%} of the {noun} were rejected, "
-            f"limits.max_rejected_fraction is {limits.max_rejected_fraction:.1%}"
-        )
+        return f"{by_fraction}, limits.max_rejected_fraction is {limits.max_rejected_fraction:.1%}"
     return None
 
 
@@ -53,21 +61,6 @@ def over_drift(limits: Limits, drift: Mapping[str, float]) -> str | None:
         f"in new files the mean of {name} is {away:+.1f} deviations away from that of the first run, "
         f"limits.max_drift is {limits.max_drift:g}"
     )
-
-
-def groups_over_limits(limits: Limits, rejected: int, groups: int) -> str | None:
-    """As `over_limits`, where each group of a dataset is trained by itself, and counts as an asset does."""
-    most = limits.max_rejected_assets
-    if most is not None and rejected > most:
-        return f"{rejected} of {groups} groups were set aside, limits.max_rejected_assets is {most}"
-    if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
-        return None
-    if rejected > limits.max_rejected_fraction * groups:
-        return (
-            f"{rejected} of {groups} groups were set aside, limits.max_rejected_fraction is "
-            f"{limits.max_rejected_fraction:.1%}"
-        )
-    return None
 
 
 def check_complete(job: Job, manifest: Manifest) -> None:

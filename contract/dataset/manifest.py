@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_serializer, field_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
@@ -16,15 +16,12 @@ from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
+from beamfeed.contract.dataset.strict import Strict
 from beamfeed.contract.errors import UserError, near_miss
 
 FORMAT: Literal[4] = 4
 
 _PLAIN = re.compile(r'\[[\w\s,."+-]*\]')  # a list of numbers or words, which JSON with indents gives a line each
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _stays_below(path: str) -> str:
@@ -37,7 +34,7 @@ def _stays_below(path: str) -> str:
 Below = Annotated[str, AfterValidator(_stays_below)]
 
 
-class Shard(_Strict):
+class Shard(Strict):
     """One TFRecord file, as it was read back; its name is `layout.shard_name` of its place, or `file`."""
 
     records: int
@@ -80,7 +77,7 @@ def to_columns(model: type[BaseModel], items: Sequence[BaseModel]) -> dict[str, 
     return {name: [getattr(item, name) for item in items] for name in names}
 
 
-class Target(_Strict):
+class Target(Strict):
     """The values of a target, or of a weight, over the windows of a split."""
 
     counts: list[int] = Field(default=[], description="Windows of each class, in the order of the field's classes.")
@@ -90,7 +87,7 @@ class Target(_Strict):
     max: float | None = None
 
 
-class SplitInfo(_Strict):
+class SplitInfo(Strict):
     """One split of the dataset. In the file its shards stand as columns, which keeps it small."""
 
     assets: int = Field(description="Assets with at least one window in this split.")
@@ -119,7 +116,7 @@ class SplitInfo(_Strict):
         return to_columns(Shard, shards)
 
 
-class Counts(_Strict):
+class Counts(Strict):
     """What was found in the input."""
 
     files: int
@@ -149,7 +146,7 @@ class Increment(Counts):
     )
 
 
-class Grows(_Strict):
+class Grows(Strict):
     """By what later runs know a dataset that they may add to."""
 
     job: str = Field(description="The fingerprint of its job, whatever the files hold.")
@@ -164,7 +161,7 @@ class Grows(_Strict):
         return f"{self.first} {self.compacted}" if self.compacted else self.first
 
 
-class Manifest(_Strict):
+class Manifest(Strict):
     """The published dataset. Paths in it are relative to the folder that holds it."""
 
     format: Literal[4] = FORMAT

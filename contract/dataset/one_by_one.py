@@ -3,16 +3,13 @@
 `beamfeed.trainer.one_by_one` reads requests from stdin and writes answers to stdout; who starts it does the other.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.strict import Strict
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TrainRequest(_Strict):
+class TrainRequest(Strict):
     """A training run."""
 
     job: str = Field(description="The text of its job file, whose train.workdir is empty.")
@@ -21,7 +18,7 @@ class TrainRequest(_Strict):
     check: bool = Field(description="Whether it is read again in a fresh process and compared with the trained model.")
 
 
-class Answer(_Strict):
+class Answer(Strict):
     """What came of it; the first one, to no request, says that the trainer is ready."""
 
     result: TrainResult | None = Field(default=None, description="Of a training run that came to its end.")

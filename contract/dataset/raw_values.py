@@ -6,20 +6,17 @@ All patterns are of RE2, which Arrow and TensorFlow share.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset.strict import Strict
 from beamfeed.contract.errors import UserError
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value into the name of a folder
 WHITE_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]"  # what counts for nothing around a value
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RawColumn(_Strict):
+class RawColumn(Strict):
     """A column that features read."""
 
     reads: Literal["number", "text", "time"]
@@ -35,7 +32,7 @@ class RawColumn(_Strict):
     required: bool = Field(default=False, description="A row without a value is set aside.")
 
 
-class RawValues(_Strict):
+class RawValues(Strict):
     """How the files write their values, and what becomes of each column that features read."""
 
     null_words: list[str] = Field(description="For a missing value.")

@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.strict import Strict
 
 
-class TrainResult(BaseModel):
+class TrainResult(Strict):
     """`<workdir>/complete.json`. Losses and metrics are those of the job's task, see docs/job_file.md."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fingerprint: str = Field(description="Of the run: the data and what shapes the weights.")
     epochs: int = Field(description="Whole epochs that were run.")

@@ -1,19 +1,16 @@
 """How good a finished training run is: what the trainer measures at its end, and the launcher puts into words."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.strict import Strict
 
 Measured = dict[str, float | None]  # the loss and what else the task measures, by name; None where it is no number
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class AssetError(_Strict):
+class AssetError(Strict):
     """The loss of one asset's windows."""
 
     asset: str
@@ -22,7 +19,7 @@ class AssetError(_Strict):
     worst: float | None = Field(description="That of its worst window.")
 
 
-class SplitReview(_Strict):
+class SplitReview(Strict):
     """What was measured on the windows of a split, the same ones for all."""
 
     windows: int = Field(description="How many were looked at.")
@@ -46,7 +43,7 @@ class SplitReview(_Strict):
     )
 
 
-class Review(_Strict):
+class Review(Strict):
     """`<workdir>/review.json`."""
 
     fingerprint: str = Field(description="Of the run, as in complete.json.")

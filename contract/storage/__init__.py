@@ -1,60 +1,30 @@
 """Files on a local disk or gs://: small files whole, listings, ranges of large ones, locks."""
 
-from beamfeed.contract.storage.files import (
-    GS,
-    FileStat,
-    absolute,
-    copy_tree,
-    exists,
-    is_remote,
-    join,
-    list_folder,
-    match,
-    match_inputs,
-    open_input,
-    open_output,
-    read_bytes,
-    read_dated,
-    read_table,
-    read_text,
-    remove_file,
-    remove_tree,
-    stat,
-    stat_all,
-    write_bytes,
-    write_chunks,
-    write_table,
-    write_text,
-)
-from beamfeed.contract.storage.patterns import below, escaped_glob, fits, has_glob
-
-__all__ = [
-    "GS",
-    "FileStat",
-    "absolute",
-    "below",
-    "copy_tree",
-    "escaped_glob",
-    "exists",
-    "fits",
-    "has_glob",
-    "is_remote",
-    "join",
-    "list_folder",
-    "match",
-    "match_inputs",
-    "open_input",
-    "open_output",
-    "read_bytes",
-    "read_dated",
-    "read_table",
-    "read_text",
-    "remove_file",
-    "remove_tree",
-    "stat",
-    "stat_all",
-    "write_bytes",
-    "write_chunks",
-    "write_table",
-    "write_text",
-]
+from beamfeed.contract.storage.files import GS as GS
+from beamfeed.contract.storage.files import FileStat as FileStat
+from beamfeed.contract.storage.files import absolute as absolute
+from beamfeed.contract.storage.files import copy_tree as copy_tree
+from beamfeed.contract.storage.files import exists as exists
+from beamfeed.contract.storage.files import is_remote as is_remote
+from beamfeed.contract.storage.files import join as join
+from beamfeed.contract.storage.files import list_folder as list_folder
+from beamfeed.contract.storage.files import match as match
+from beamfeed.contract.storage.files import match_inputs as match_inputs
+from beamfeed.contract.storage.files import open_input as open_input
+from beamfeed.contract.storage.files import open_output as open_output
+from beamfeed.contract.storage.files import read_bytes as read_bytes
+from beamfeed.contract.storage.files import read_dated as read_dated
+from beamfeed.contract.storage.files import read_table as read_table
+from beamfeed.contract.storage.files import read_text as read_text
+from beamfeed.contract.storage.files import remove_file as remove_file
+from beamfeed.contract.storage.files import remove_tree as remove_tree
+from beamfeed.contract.storage.files import stat as stat
+from beamfeed.contract.storage.files import stat_all as stat_all
+from beamfeed.contract.storage.files import write_bytes as write_bytes
+from beamfeed.contract.storage.files import write_chunks as write_chunks
+from beamfeed.contract.storage.files import write_table as write_table
+from beamfeed.contract.storage.files import write_text as write_text
+from beamfeed.contract.storage.patterns import below as below
+from beamfeed.contract.storage.patterns import escaped_glob as escaped_glob
+from beamfeed.contract.storage.patterns import fits as fits
+from beamfeed.contract.storage.patterns import has_glob as has_glob

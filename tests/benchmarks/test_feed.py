@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from beamfeed.contract.dataset.manifest import find_manifest
-from beamfeed.trainer.tools.verify_dataset import make_measure, read_counts
+from beamfeed.trainer.tools.verify_dataset import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))  # the scripts import each other as siblings
@@ -52,11 +52,8 @@ def test_the_manifest_holds_what_was_written(folder):
     for records in (feed_readers.SEGMENTS, feed_readers.WINDOWS):
         output = f"{folder}/{records}"
         read = find_manifest(output)
-        measure = make_measure(read)
-        for path, shard in zip(read.shard_paths(output, "train"), read.splits["train"].shards, strict=True):
-            _, rows = np.concatenate(list(read_counts(path, read.compression, measure)), axis=1)
-            assert (len(rows), rows.sum()) == (shard.records, shard.rows)
-            assert Path(path).stat().st_size == shard.bytes
+        # It holds no checksums.
+        assert [line for line in verify(read, output) if ": crc32c " not in line] == []
         assert read.splits["train"].windows == SIZES.windows
 
 

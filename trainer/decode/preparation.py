@@ -24,7 +24,7 @@ Values = Mapping[str, tf.Tensor]  # by the name of the field, `[windows, ...]`
 
 @dataclass(frozen=True)
 class Preparation:
-    """Decodes fields, and changes them by chance.
+    """Decodes fields, and changes them by chance. The feed calls it in the graph, by several threads.
 
     Attributes:
       decoders: by the name of the field.
@@ -93,8 +93,9 @@ class Preparation:
         """Values as they are stored, or decoded ones -> those of a batch.
 
         Args:
-          values: of some windows, where they are mixed an even number of them.
-          numbers: int64 `[windows]`, the place of each in the run: what chance depends on.
+          values: of some windows, which follow each other in this worker's batches; a multiple of `together`.
+          numbers: int64 `[windows]`, what chance depends on: the place of each in a run without end, its global batch
+            times the batch size, plus its row. So neither the number of workers counts, nor where the reading began.
           is_decoded: whether they come from memory.
         """
         draws = Draws(self.seed, numbers)

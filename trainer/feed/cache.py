@@ -16,15 +16,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 
-import pyarrow as pa
-
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.records.frames import CHUNK_BYTES, unpacked
 from beamfeed.contract.storage import FileStat
 
 THREADS = 8
 PREFIX, LOCK = "beamfeed-copies-", ".lock"
-CHUNK_BYTES = 8 << 20
 
 _until_the_end = ExitStack()
 _folders: dict[str, str] = {}  # that this process holds, by name
@@ -82,10 +80,8 @@ def _copy(source: str, target: str, compression: str, remedy: str) -> None:
 def _chunks(source: str, compression: str, remedy: str) -> Iterator[bytes]:
     try:
         with storage.open_input(source) as file:
-            # What unpacks reads 8 KB at a time, each of which would be a request of its own.
-            ahead = pa.BufferedInputStream(file, CHUNK_BYTES)
-            stream = gzip.GzipFile(fileobj=ahead) if compression == "gzip" else ahead
-            while chunk := stream.read(CHUNK_BYTES):
+            content = unpacked(file, compression)
+            while chunk := content.read(CHUNK_BYTES):
                 yield chunk
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise UserError(f"{source}: damaged: {error}; {remedy}") from None

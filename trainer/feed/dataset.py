@@ -23,13 +23,13 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
+from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.batching import Batching, Remainder, SplitSetup, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.options import CutOff, FeedOptions
 from beamfeed.trainer.feed.order import Line
-from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.reading import Reading
 from beamfeed.trainer.feed.sharding import Distribution

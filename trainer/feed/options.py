@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
+
+if TYPE_CHECKING:  # PyTorch's users have no TensorFlow
+    from beamfeed.trainer.decode.preparation import Preparation
 
 Cache = Literal["none", "memory", "file"]
 Stage = Literal["records", "parse", "frame", "batches"]
@@ -93,7 +95,7 @@ class FeedOptions:
     where: Mapping[str, Sequence[str]] | None = None
     manifest: Manifest | None = None
     skip_corrupt: bool = False
-    preparation: Preparation | None = None
+    preparation: "Preparation | None" = None
     tuning: Tuning = Tuning()
 
     def __post_init__(self) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.dataset.windows import MISMATCH
+from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.parsing import Parsed, checked, parse
-from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.feed.windowing import Rows, add_zeros, find_windows
 

@@ -15,15 +15,16 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.dataset.batches import check_split, train_steps, windows_in
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.loop.callbacks import Callbacks
-from beamfeed.trainer.loop.evaluation import EvalSteps
+from beamfeed.trainer.loop.evaluation import WINDOWS, EvalSteps
 from beamfeed.trainer.loop.first_weights import fit_first_weights
 from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
 from beamfeed.trainer.loop.model import make_learner
@@ -69,7 +70,7 @@ class Training:
         self._published: FileStat | None = None  # the manifest at the last look
         self._spent = 0.0  # seconds of the last call
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
-        self._evaluated: set[str] = set()
+        self._evaluated: set[SplitName] = set()
         self.together = Together(cluster, watchdog)
         fit = partial(fit_first_weights, job, manifest, self.objective, self.model, self.together)
         self.saving = Saving(train, self.model, self.optimizer, self.together, fit)
@@ -156,23 +157,40 @@ class Training:
         elif spent > 2 * CALL_SECONDS:
             self._at_a_time = max(1, self._at_a_time // 2)
 
-    def evaluate(self, split: Any) -> dict[str, float | None] | None:
-        """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
+    def evaluate(self, split: SplitName) -> dict[str, float | None] | None:
+        """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty.
 
-        def alive() -> None:
-            self.watchdog.alive("evaluation", self._spent)
-
-        def wait() -> None:
-            self.watchdog.long("waiting for the others to evaluate")
-
+        Raises:
+          UserError: if the split holds other windows than the manifest says.
+          JobFailed: if the loss is not finite.
+        """
         self._progress.phase("evaluating")
         if split in self._evaluated:
-            alive()
+            self.watchdog.alive("evaluation", self._spent)
         else:
             self.watchdog.long("the first evaluation, which is compiled")
         self._evaluated.add(split)
-        sums = self.feed.evaluate(self._eval, split, self._at_a_time, alive, wait)
-        return None if sums is None else self.objective.values(sums, float(sums["windows"]))
+        windows, feed = windows_in(self.manifest, split), self.job.train.feed
+        if windows == 0:
+            return None
+        batches = self.feed.padded(split)
+        sums, left = self._eval.begin(), eval_steps(windows, feed.batch_size)
+        while left:
+            steps = min(left, self._at_a_time)
+            sums = self._eval.run(batches, steps, sums)
+            left -= steps
+            self.watchdog.alive("evaluation", self._spent)
+        self.watchdog.long("waiting for the others to evaluate")
+        totals = self._eval.end(sums)
+        loss, count = float(totals[LOSS]), float(totals[WINDOWS])
+        if (count != windows and not feed.skip_corrupt) or count == 0:
+            raise UserError(
+                f"{self.job.output.path}: the split {split} held {count:.0f} windows, the manifest says {windows}; "
+                f"{self.manifest.remedy}"
+            )
+        if not math.isfinite(loss):
+            raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")
+        return self.objective.values(totals, count)
 
     def keep_first(self, state: TrainingState) -> TrainingState:
         """Evaluates a model that begins as a linear one: training may not find better weights."""

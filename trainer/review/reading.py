@@ -14,11 +14,11 @@ from beamfeed.contract.dataset.batches import eval_steps, windows_in
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
+from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
 from beamfeed.trainer.feed.options import FeedOptions
-from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import LANES
 from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
 from beamfeed.trainer.tasks.objective import Objective

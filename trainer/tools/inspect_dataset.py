@@ -4,22 +4,21 @@ Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.facts import read_stats
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import INSPECT
 from beamfeed.contract.text import table
-
-if TYPE_CHECKING:  # it loads TensorFlow
-    from beamfeed.trainer.tools.show_record import Values
+from beamfeed.trainer.tools.field_statistics import rows_of, statistics_of
+from beamfeed.trainer.tools.show_record import Values, first_records, has_single_rows, show_single_rows, show_window
 
 CLASSES = 20  # shown of a target
 LINES = 40  # columns of the files
@@ -123,19 +122,8 @@ def _number(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, (int, float)) else "-"
 
 
-def read_stats(manifest: Manifest, output: str) -> dict[str, Any]:
-    """What stats.json says; nothing where there is none."""
-    try:
-        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
-    except (OSError, ValueError):
-        return {}
-    return stats if isinstance(stats, dict) else {}
-
-
-def sample_of(manifest: Manifest, output: str, split: SplitName) -> "list[Values]":
+def sample_of(manifest: Manifest, output: str, split: SplitName) -> list[Values]:
     """The first records of some shards: at most SAMPLE, and about SAMPLE_BYTES of them."""
-    from beamfeed.trainer.tools.show_record import first_records
-
     info = manifest.splits[split]
     fitting = SAMPLE_BYTES * info.records // max(1, info.bytes)
     return list(first_records(manifest, output, split, max(1, min(SAMPLE, fitting, info.records))))
@@ -143,14 +131,11 @@ def sample_of(manifest: Manifest, output: str, split: SplitName) -> "list[Values
 
 def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: str | None) -> dict[str, Any]:
     """Prints the manifest, statistics and the first windows of each split; as JSON, returns what is to be printed."""
-    from beamfeed.trainer.tools.field_statistics import rows_of, statistics_of
-    from beamfeed.trainer.tools.show_record import first_records, has_single_rows, show_single_rows, show_window
-
     splits: list[SplitName] = [split for split, info in manifest.splits.items() if info.windows]
     first = splits[0] if splits else None
     sample = sample_of(manifest, output, first) if first else []
     columns = statistics_of(sample, manifest.fields)
-    stats = read_stats(manifest, output)
+    stats = read_stats(output, manifest)
     if picture is not None and first is not None:
         from beamfeed.trainer.tools.dataset_picture import draw
 
@@ -182,13 +167,16 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
 def inspect(arguments: argparse.Namespace) -> int:
     """Shows a dataset and returns the exit code."""
     manifest = read_manifest(arguments.dataset)
-    with heavy_imports():
-        import tensorflow as tf
+    if arguments.verify or arguments.picture is not None:
+        with heavy_imports():
+            import tensorflow as tf
 
-        tf.config.set_visible_devices([], "GPU")
-    from beamfeed.trainer.tools.verify_dataset import verify
+            tf.config.set_visible_devices([], "GPU")
+    wrong: list[str] = []
+    if arguments.verify:
+        from beamfeed.trainer.tools.verify_dataset import verify
 
-    wrong = verify(manifest, arguments.dataset) if arguments.verify else []
+        wrong = verify(manifest, arguments.dataset)
     if wrong and not arguments.json:
         print("\n".join(describe(manifest)))
     shown = {} if wrong else show(

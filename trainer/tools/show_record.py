@@ -1,18 +1,22 @@
 """The first windows of a dataset as text, whatever its fields are."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.records.entries import as_binary, divided, entries_of
+from beamfeed.contract.records.examples import Lists, Records, features_of, find_lists
+from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
+from beamfeed.contract.records.pieces import Pieces, find_numbers
 from beamfeed.contract.text import table
-from beamfeed.trainer.feed.reader import open_shard
 
 ROWS, COLUMNS = 4, 8  # shown of a window
 LINES = 40  # of single rows
@@ -28,54 +32,29 @@ def decode(serialized: bytes, fields: Sequence[Field]) -> Values:
     Raises:
       ValueError: if it is not a record of these fields.
     """
-    in_steps = any(field.stored == "steps" for field in fields)
     try:
-        example = (tf.train.SequenceExample if in_steps else tf.train.Example).FromString(serialized)
-    except Exception as error:  # protobuf's DecodeError has no public home
-        raise ValueError(f"not a record of this format: {type(error).__name__}") from None
-    feature = example.context.feature if in_steps else example.features.feature
-    return {
-        field.name: _steps(example.feature_lists.feature_list[field.in_records].feature, field)
-        if field.stored == "steps"
-        else _values(feature, field)
-        for field in fields
-    }
+        lists = find_lists(Records.of([serialized]), features_of(fields))
+    except UserError as error:
+        raise ValueError(f"not a record of this format: {error.reason.partition(';')[0]}") from None
+    return {field.name: _values(lists, field) for field in fields}
 
 
-LISTS: dict[Listed, str] = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
-
-
-def _steps(steps: Any, field: Field) -> list[np.ndarray]:
-    """The one value of a feature list, flat."""
-    return [_numbers([value for step in steps for value in getattr(step, LISTS[field.listed]).value], field)]
-
-
-def _numbers(listed: Sequence[Any], field: Field) -> np.ndarray:
-    if field.spelled:
-        numbers = {name.encode(): number for number, name in enumerate(field.classes)}
-        if unknown := [name for name in listed if name not in numbers]:
-            raise ValueError(f"not a record of this format: field {field.name} has no class {unknown[0]!r}")
-        return np.array([numbers[name] for name in listed], np.int64)
-    return np.array(listed, object if field.dtype == "bytes" else np.dtype(field.dtype))
-
-
-def _values(feature: Any, field: Field) -> list[np.ndarray]:
-    listed = getattr(feature[field.in_records], LISTS[field.listed]).value
-    if field.is_raw:
-        flat = np.frombuffer(b"".join(listed), np.dtype(field.dtype).newbyteorder("<")).astype(field.dtype)
-    elif field.default is not None and not listed:
-        default = field.default.encode() if isinstance(field.default, str) else field.default
-        flat = _numbers([default] * field.width, field)
-    else:
-        flat = _numbers(listed, field)
-    if field.stored == "list":
-        return [flat]
-    if field.is_ragged:
-        sizes = np.array(feature[field.name + LENGTHS].int64_list.value, np.int64) * field.width
-    else:
-        sizes = np.full(len(flat) // field.width, field.width)
-    if sizes.sum() != len(flat):
-        raise ValueError(f"not a record of this format: field {field.name} has {len(flat)} entries")
+def _values(lists: Lists, field: Field) -> list[np.ndarray]:
+    try:
+        entries, counts = entries_of(lists, field)
+        if isinstance(entries, Pieces):
+            flat = np.array(as_binary(lists.buffer, entries).to_pylist(), object)
+        else:
+            flat = entries.ravel()
+        if field.stored != "rows":
+            return [flat]
+        sizes = np.full(divided(counts, field.listed_width).sum(), field.width)
+        if field.is_ragged:
+            sizes = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])[0] * field.width
+            if sizes.sum() != len(flat):
+                raise ValueError
+    except ValueError:
+        raise ValueError(f"not a record of this format: field {field.name}") from None
     return np.split(flat, np.cumsum(sizes))[:-1]
 
 
@@ -188,17 +167,19 @@ def _spread(paths: list[str], count: int) -> list[str]:
 
 def _read(path: str, manifest: Manifest) -> Iterator[Values]:
     try:
-        for i, serialized in enumerate(open_shard(path, manifest.compression).as_numpy_iterator()):
-            if not serialized:  # a record that others wrote, without any feature: no row
-                continue
-            try:
-                values = decode(serialized, manifest.fields)
-            except ValueError as error:
-                raise UserError(f"{path}: record {i}: {error}") from None
-            rows = min(len(values[field.name]) for field in manifest.fields if field.per == "row")
-            if rows >= manifest.windows.length:
-                yield values
-    except tf.errors.NotFoundError:
+        with storage.open_input(path) as file:
+            frames = read_frames(unpacked(file, manifest.compression))
+            for i, serialized in enumerate(itertools.chain.from_iterable(frames)):
+                if not serialized:  # a record that others wrote, without any feature: no row
+                    continue
+                try:
+                    values = decode(serialized, manifest.fields)
+                except ValueError as error:
+                    raise UserError(f"{path}: record {i}: {error}") from None
+                rows = min(len(values[field.name]) for field in manifest.fields if field.per == "row")
+                if rows >= manifest.windows.length:
+                    yield values
+    except FileNotFoundError:
         raise UserError(f"{path}: is missing; {manifest.remedy}") from None
-    except tf.errors.DataLossError:
+    except Damaged:
         raise UserError(f"{path}: is damaged; {manifest.remedy}") from None

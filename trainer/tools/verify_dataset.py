@@ -36,23 +36,6 @@ def make_measure(manifest: Manifest) -> Measure:
     return measure
 
 
-def read_counts(path: str, compression: str, measure: Measure) -> Iterator[np.ndarray]:
-    """Bytes and rows of the records of a shard, int64 `[2, <= 64]` at a time, by `make_measure`.
-
-    Raises:
-      UserError: if the shard is missing or damaged, or a record is not as the manifest says, when the reading comes
-        to it.
-    """
-    try:
-        # Called from here: in a map of the dataset it would be traced and optimized again for each shard.
-        for serialized in open_shard(path, compression).batch(RECORDS):
-            yield measure(serialized).numpy()
-    except tf.errors.NotFoundError:
-        raise UserError(f"{path}: is missing") from None
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise UserError(f"{path}: {find_mismatch(error) or 'is damaged'}") from None
-
-
 def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manifest, measure: Measure) -> list[str]:
     """How a shard differs from what is said of it, a line each; none if it does not.
 
@@ -68,11 +51,12 @@ def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manife
 
     def row_counts() -> Iterator[np.ndarray]:
         try:
-            for counts in read_counts(path, manifest.compression, measure):
-                counts_read.append(counts)
-                yield counts[1]
-        except UserError as error:
-            damage.append(str(error))
+            # Called from here: in a map of the dataset it would be traced and optimized again for each shard.
+            for serialized in open_shard(path, manifest.compression).batch(RECORDS):
+                counts_read.append(measure(serialized).numpy())
+                yield counts_read[-1][1]
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            damage.append(f"{path}: {find_mismatch(error) or 'is damaged'}")
 
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

@@ -1,13 +1,11 @@
 """What gives numbers of a dataset back in the units of the files, as far as that is known."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
@@ -107,12 +105,3 @@ def names_of_categories(dataset: str, manifest: Manifest) -> dict[str, Sequence[
                 if len(terms) == size:
                     by_column[name] = terms
     return by_column
-
-
-def read_stats(dataset: str, manifest: Manifest) -> dict[str, Any]:
-    """What stats.json holds; nothing where it cannot be read."""
-    try:
-        stats = json.loads(storage.read_text(manifest.data_layout(dataset).stats))
-    except (OSError, ValueError):
-        return {}
-    return stats if isinstance(stats, dict) else {}
