@@ -160,6 +160,7 @@ def make_job(output: str, **train: object) -> TrainingJob:
         "feed": {"batch_size": 8, "shuffle": 32},
         "optimizer": {"name": "adam", "learning_rate": 0.01},
         "epochs": 2,
+        "review": {"baselines": "none"},
         **train,
     }
     return TrainingJob.model_validate(

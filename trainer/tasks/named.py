@@ -59,8 +59,10 @@ def find_loss(name: str, key: str) -> Loss:
     """
     if ":" in name:
         own = import_own(name, key)
-        # Only what is not ours may have Python's control flow on tensors.
-        return Loss(name, True, False, tf.function(own) if inspect.isfunction(own) else own)
+        # Only what is not ours may have Python's control flow on tensors. A graph of its own each time: what is traced
+        # once would be looked at once.
+        is_function = inspect.isfunction(own)
+        return Loss(name, True, False, (lambda y, output: tf.function(own)(y, output)) if is_function else own)
     functions = {
         snake_case(name): function
         for name, function in vars(keras.losses).items()

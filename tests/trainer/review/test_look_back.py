@@ -42,7 +42,7 @@ def review_of(job, manifest):
 def series(helpers_module, tmp_path_factory):
     folder = tmp_path_factory.mktemp("series")
     written = helpers_module.write_three_splits(str(folder / "data"))
-    job = helpers_module.make_job(written.output, workdir=str(folder / "run"))
+    job = helpers_module.make_job(written.output, workdir=str(folder / "run"), review={"baselines": "all"})
     return job, written, *review_of(job, written.manifest)
 
 
