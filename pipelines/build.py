@@ -32,7 +32,7 @@ from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
 from beamfeed.transforms.records.rewrite import CopyShards, Rule
-from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_gathered
+from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
 from beamfeed.transforms.rejects import Reject
@@ -107,8 +107,10 @@ class PreprocessPipeline:
         statistics, made_path, new_statistics = self._learn(checked)
         path = "" if made_path is None else beam.pvalue.AsSingleton(made_path)
         for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
-        write = WriteToTFRecord(self.layout, source, for_writers, statistics, progress)
-        written = checked.shards | "WriteToTFRecord" >> write
+        write = WriteToTFRecord(self.layout, source, progress)
+        written = checked.shards | "WriteToTFRecord" >> beam.ParDo(
+            write, for_writers, beam.pvalue.AsSingleton(statistics)
+        )
         verify = VerifyShard(job.frame, job.output.compression, progress)
         verified = (
             written
@@ -203,7 +205,7 @@ class PreprocessPipeline:
     def _plan_shards(self, _: None, works: list[tuple[int, Packed]], fleet: Fleet) -> Iterator[ShardPlan]:
         job = self.source.job
         few = self.growth.adds  # else a dataset that grows every day would be of tiny files
-        shards = list(plan_gathered(works, job.output.shards, job.split.seed, few=few))
+        shards = list(plan_shards(works, job.output.shards, job.split.seed, few=few))
         self.progress.total("write", sum(shard.assets for shard in shards), sum(shard.rows for shard in shards))
         self.progress.total("verify", len(shards))
         yield from shards

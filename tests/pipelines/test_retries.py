@@ -102,7 +102,7 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
         "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAsset)", "Units", "ValidateUnit", "Judge", "TrainingRows",
         "ParDo(TakeApart)", "ScaleOfFleet", "Works", "ParDo(SplitsOfAsset)", "DecideFleet", "PlanShards",
-        "ChooseNames", "WriteShard", "VerifyShard", "PublishManifest",
+        "ChooseNames", "WriteToTFRecord", "VerifyShard", "PublishManifest",
     } | ({"NameScale", "ScaleLine", "WritePiece", "JoinPieces"} if per == "asset" else set())  # fmt: skip
     monkeypatch.undo()
     assert fleet.preprocess(*overrides) == 0

@@ -15,7 +15,6 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DESCRIPTION, REJECTS, SUCCESS, DataLayout, shard_name
-from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.transforms.export.base import Export, Format, ShardExport, target
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
@@ -24,9 +23,9 @@ from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.predictions.columns import answer_columns, join, key_columns
 from beamfeed.transforms.predictions.model import Exported, Model, load
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.checking import read_again
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
 COUNTS = b"beamfeed_counts"  # of the metadata of a file that is whole
@@ -221,13 +220,9 @@ class FilePredictions:
         transform = model.transform
         items = item_fields(self.fields.fields, self.fields.windows, "windows")
         for work in shard.work:
-            try:
-                for block in self.source.read_with(work, _Nothing() if transform is None else transform):
-                    for part in cut_items(block, items, self.fields.windows, "windows"):
-                        yield block.asset, part, block.place
-            except BadInput as bad:
-                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
-            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+            for block in read_again(work, self.source.read_with(work, transform or _Nothing())):
+                for part in cut_items(block, items, self.fields.windows, "windows"):
+                    yield block.asset, part, block.place
 
 
 class FileLayout(DataLayout):

@@ -13,16 +13,14 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.base import ShardExport, records_at_a_time
 from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.scoring.spool import read_batches
 from beamfeed.transforms.scoring.stored import Stored, labels_of
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.checking import read_again
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 from beamfeed.transforms.statistics.moments import Moments
 
@@ -301,14 +299,10 @@ class FilesSide:
         unchanged = Unchanged(self._columns_of.values(), counted)
         for work in part.work:
             places = Places("row", self._windows, self._keys, f"{work.unit.asset.name} {work.unit.index}")
-            try:
-                for block in self._source.read_with(work, unchanged):
-                    named, positions, once = places.of(block)
-                    numbers, texts = self._take(block, named)
-                    summary = extended(summary, numbers, texts, named, positions, once)
-            except BadInput as bad:
-                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
-            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+            for block in read_again(work, self._source.read_with(work, unchanged)):
+                named, positions, once = places.of(block)
+                numbers, texts = self._take(block, named)
+                summary = extended(summary, numbers, texts, named, positions, once)
         return SideSummary((summary,), unchanged.raw)
 
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:

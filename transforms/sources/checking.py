@@ -15,8 +15,9 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject, check_same
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict, Work
 from beamfeed.transforms.sources.planned import plan_any
+from beamfeed.transforms.sources.record_block import RecordBlock
 
 REJECTS = "rejects"  # the tagged output of what is set aside
 LOST = "lost"  # of files that are set aside and may hold rows of any asset
@@ -50,6 +51,19 @@ def unchanged(files: Sequence[FileStat | None]) -> Iterator[None]:
         check_unchanged(files)
         raise
     check_unchanged(files)
+
+
+def read_again(work: Work, blocks: Iterable[RecordBlock]) -> Iterator[RecordBlock]:
+    """What a source gives of a work whose files were checked.
+
+    Raises:
+      JobFailed: if one changed since then.
+    """
+    try:
+        yield from blocks
+    except BadInput as bad:
+        raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
+    check_unchanged(piece.file for piece in work.unit.asset.pieces)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.labels import label_values
 from beamfeed.transforms.sources.columns.paths import key_columns
@@ -117,14 +116,6 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def scan(self, file: FileStat, scratch: str) -> Iterable[TableFile]:
         yield scan_file(file, self.asset_of_path(file.path, self.job), self._schema, scratch, self._most)
 
-    def plan(self, name: str, pieces: Sequence[TableFile], lost: Sequence[Reject] = ()) -> TableAsset:
-        return self.gather(name, pieces, None, lost)
-
-    def gather(
-        self, name: str, pieces: Sequence[TableFile], split: SplitName | None, lost: Sequence[Reject]
-    ) -> TableAsset:
-        return TableAsset(name, tuple(pieces), split)
-
     def units(self, asset: TableAsset) -> Iterator[Unit[TableAsset]]:
         return cut_units(asset, len(self._schema.columns))
 
@@ -159,7 +150,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 )
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
-        statistics = driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked)
+        statistics, _ = super().learn(driver, verdicts)
         if self.traces:
             return statistics, None
 
@@ -183,7 +174,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def learned(self, statistics: TableStatistics, made: str) -> Learned:
         return learned_of(self._schema, statistics).of_graph()
 
-    def _checked(self, statistics: TableStatistics) -> TableStatistics:
+    def checked(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
