@@ -17,15 +17,12 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import EXPORT
-from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import write_once
 from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 if TYPE_CHECKING:  # it loads Beam and TensorFlow
     from beamfeed.transforms.export.base import Export
-
-EXPORTING = lock.Use("--out", "exporting to")
 
 
 def choose_names(manifest: Manifest, listed: str | None) -> tuple[str, ...]:
@@ -62,7 +59,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
             export_dataset(pipeline, export, form)
 
     content, things = describe(export, form), "export of the same dataset"
-    description = write_once(export.out, content, write, EXPORTING, ending, things, force=args.force)
+    description = write_once(export.out, content, write, "exporting", ending, things, force=args.force)
     if args.json:
         emit_event("export", path=args.out, **description)
         return

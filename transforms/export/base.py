@@ -1,5 +1,6 @@
 """What is exported and where to, and what a format must say."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from typing import Any, ClassVar
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.layout import shard_name
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, shard_name
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.export.items import ItemField, Items, What, item_fields
 
@@ -131,6 +132,14 @@ class Format:
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
         """What is done when all are written; the files that there are, below the export's folder."""
         return [shard.file(self.suffix) for shard in shards]
+
+
+def complete(out: str, content: Mapping[str, Any], **told: Any) -> dict[str, Any]:
+    """Says in a folder that all of some content is there, and what is told of it; the mark comes last."""
+    description = {**content, "complete": True, **told}
+    storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
+    storage.write_text(storage.join(out, SUCCESS), "")
+    return description
 
 
 def target(export: Export, shard: ShardExport, suffix: str) -> str:

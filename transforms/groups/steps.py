@@ -16,9 +16,10 @@ from apache_beam.utils.shared import Shared
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.records.frames import Counted, unpacked
 from beamfeed.contract.verbosity import note
+from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.groups.each import (
     Outcome,
@@ -190,13 +191,5 @@ def publish(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> dict[str, 
         table = results_table(rows)
         write_batches(layout.results, table.schema, table.to_batches())
     check_limits(rejected, len(outcomes), each)
-    description = {
-        **each.content,
-        "complete": True,
-        "items": {"groups": len(rows)},
-        "counts": {"rejected_groups": len(rejected)},
-        "files": ["results.parquet"],
-    }
-    storage.write_text(storage.join(each.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
-    storage.write_text(storage.join(each.out, SUCCESS), "")
-    return description
+    items, counts = {"groups": len(rows)}, {"rejected_groups": len(rejected)}
+    return complete(each.out, each.content, items=items, counts=counts, files=["results.parquet"])

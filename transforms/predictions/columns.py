@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.export.items import Items
@@ -163,11 +162,3 @@ def join(keys: Columns, answers: Columns) -> pa.RecordBatch:
     """Both side by side; a key, or a label, that is called as an answer gets a `_` behind its name."""
     renamed = {f"{name}_" if name in answers else name: column for name, column in keys.items()}
     return pa.RecordBatch.from_pydict({**renamed, **answers})
-
-
-def numbers_of(column: pa.Array) -> np.ndarray:
-    """A column as a model takes it: numbers as they are, strings as bytes, and "" for those that are null."""
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        filled = pc.fill_null(column.cast(pa.large_binary()), b"")
-        return np.asarray(filled.to_numpy(zero_copy_only=False), object)
-    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -14,9 +14,9 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.layout import DESCRIPTION, REJECTS, SUCCESS, DataLayout, shard_name
+from beamfeed.contract.dataset.layout import REJECTS, DataLayout, shard_name
 from beamfeed.contract.progress import Progress
-from beamfeed.transforms.export.base import Export, Format, ShardExport, target
+from beamfeed.transforms.export.base import Export, Format, ShardExport, complete, target
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet, check_limits
@@ -267,13 +267,11 @@ def publish(
     """
     fleet, rejects = fleet.without(rejects, empty)
     check_limits(fleet, rejects, predictions.source.job.limits, predictions.layout.rejects)
-    description = {
-        **predictions.content,
-        "complete": True,
-        "counts": fleet.counts.model_dump(),
-        "notes": sorted(notes),
-        "items": {"all": sum(count for _, count in written)},
-        "files": sorted(name for name, count in written if count),
-    }
-    storage.write_text(storage.join(predictions.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
-    storage.write_text(storage.join(predictions.out, SUCCESS), "")
+    complete(
+        predictions.out,
+        predictions.content,
+        counts=fleet.counts.model_dump(),
+        notes=sorted(notes),
+        items={"all": sum(count for _, count in written)},
+        files=sorted(name for name, count in written if count),
+    )

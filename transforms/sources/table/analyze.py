@@ -16,7 +16,7 @@ from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.record_block import Ragged, Values
+from beamfeed.transforms.sources.loaded import Graph, load_saved
 from beamfeed.transforms.sources.table.encode import encode
 from beamfeed.transforms.sources.table.graph import Tensors, input_types
 from beamfeed.transforms.sources.table.learned import learned_of
@@ -110,25 +110,4 @@ def _description(types: dict[str, tf.DType]) -> tensor_adapter.TensorAdapterConf
 @lru_cache(maxsize=2)
 def load_transformer(folder: str) -> ValuesOfRows:
     """Loads the transform graph of a folder, once a process: it gives the fields of some rows by name."""
-    model = tf.saved_model.load(storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR))
-    (specs,), _ = model.transform_fn.structured_input_signature
-
-    def transform(rows: pa.RecordBatch) -> dict[str, Values]:
-        outputs = model.transform_fn({name: _tensor(rows.column(name)) for name in sorted(specs)})
-        return {name: _values(tensor) for name, tensor in outputs.items()}
-
-    return transform
-
-
-def _tensor(column: pa.Array) -> tf.Tensor:
-    if pa.types.is_string(column.type):
-        return tf.constant(column.fill_null("").to_numpy(zero_copy_only=False), tf.string)
-    return tf.constant(column.to_numpy(zero_copy_only=False))
-
-
-def _values(tensor: tf.Tensor | tf.RaggedTensor) -> Values:
-    if isinstance(tensor, tf.RaggedTensor):
-        return Ragged(tensor.flat_values.numpy(), tensor.row_lengths().numpy())
-    if tensor.dtype == tf.string:
-        return pa.array(tensor.numpy().ravel().tolist(), pa.binary())
-    return tensor.numpy()
+    return Graph(load_saved(storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)))
