@@ -15,9 +15,7 @@ _KINDS = ("probabilities", "class", "forecast", "reconstruction")  # what names 
 Columns = dict[str, pa.Array]
 
 
-def key_columns(
-    fields: Sequence[Field], items: Items, length: int, values: Mapping[str, Values], place: pa.RecordBatch | None
-) -> Columns:  # fmt: skip
+def key_columns(fields: Sequence[Field], items: Items, length: int, place: pa.RecordBatch | None) -> Columns:
     """Whose answers they are, and targets as far as they are there, `[windows]`, as people read them.
 
     Times become timestamps in microseconds, durations seconds, classes their names. Of series, `start` is the position
@@ -28,7 +26,6 @@ def key_columns(
       fields: of these.
       items: the windows.
       length: rows of a window.
-      values: of each window, by name.
       place: of each row of the block that the windows are of.
     """
     keys = [field for field in fields if field.role == "key" and field.per == "record"]
@@ -43,7 +40,7 @@ def key_columns(
             elif at < PLACES:  # what is kept beside them is the same as the key of that name
                 columns[f"{name}_"] = rows.column(at)
     for field in fields:
-        value = values[field.name]
+        value = items.values[field.name]
         if is_series and field in times:
             continue
         if is_series and field in keys and isinstance(value, np.ndarray):
@@ -53,7 +50,7 @@ def key_columns(
     if is_series:
         assert times[0].time is not None
         for name, row in (("time", 0), ("until", length - 1)):
-            ticks = ticks_of(items, row, [values[field.name] for field in times], place)
+            ticks = ticks_of(items, row, [items.values[field.name] for field in times], place)
             if name in columns:  # a label that is called so
                 columns[f"{name}_"] = columns.pop(name)
             columns[name] = _times(ticks, times[0].time)

@@ -26,7 +26,7 @@ from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import read_again
-from beamfeed.transforms.sources.record_block import Ragged, Values
+from beamfeed.transforms.sources.record_block import Values
 
 COUNTS = b"beamfeed_counts"  # of the metadata of a file that is whole
 WORKING = "_working"  # the folder of what is needed on the way
@@ -79,23 +79,12 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
     while first < items.count:
         part = slice(first, first + model.calls.next(items.count - first))
         first = part.stop
-        values = {name: _part(value, part, items.count) for name, value in items.values.items()}
-        some = Items(part.stop - part.start, values, items.row[part], items.in_record[part])
+        some = items.part(part)
         began = time.perf_counter()
-        answers = model.answer(values, fields.inputs)
+        answers = model.answer(some.values, fields.inputs)
         model.calls.took(some.count, time.perf_counter() - began)
-        keys = key_columns(fields.identifying, some, fields.length, values, place)
-        yield join(keys, answer_columns(answers, model.description, values, fields.inputs))
-
-
-def _part(values: Values, part: slice, count: int) -> Values:
-    """Those of some of the items."""
-    of_one = len(values) // count
-    some = slice(part.start * of_one, part.stop * of_one)
-    if not isinstance(values, Ragged):
-        return values[some]
-    edges = values.edges
-    return Ragged(values.values[edges[some.start] : edges[some.stop]], values.lengths[some])
+        keys = key_columns(fields.identifying, some, fields.length, place)
+        yield join(keys, answer_columns(answers, model.description, some.values, fields.inputs))
 
 
 def write_described(

@@ -13,8 +13,8 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.transforms.export.base import ShardExport, records_at_a_time
-from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.export.base import ShardExport
+from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.scoring.spool import read_batches
 from beamfeed.transforms.scoring.stored import Stored, labels_of
@@ -158,10 +158,9 @@ class DatasetSide:
         manifest, keys = self._manifest, self._keys
         taken = [field for group in self._groups.values() for field in group.fields]
         taken += [field for field in manifest.fields if field.name in (keys.asset, keys.start)]
-        batch = records_at_a_time(part, BLOCK_BYTES)
         places = {per: Places(per, manifest.windows, keys, part.path) for per in self._groups}
         summaries = [Summary.zero(columns) for columns in self.columns]
-        for block in read_blocks(part.path, manifest.compression, taken, manifest.windows, batch):
+        for block in read_blocks(part, manifest, taken):
             for at, (per, group) in enumerate(self._groups.items()):
                 named, positions, once = places[per].of(block)
                 numbers, texts = group.take(block.values, named)
