@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     with heavy_imports():
         from beamfeed.transforms.groups.each import TrainEach
         from beamfeed.transforms.groups.places import key_field, partitions
-        from beamfeed.transforms.groups.steps import TrainGroups
+        from beamfeed.transforms.groups.steps import train_groups
     if partitions(manifest, args.by) is None:
         key_field(manifest, args.by)
     content: dict[str, Any] = {
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     def write() -> None:
         try:
             with opened(args.beam_options, ending, log) as pipeline:
-                _ = pipeline | TrainGroups(each)
+                train_groups(pipeline, each)
         finally:
             storage.remove_tree(each.layout.unpacked)
 

@@ -43,8 +43,10 @@ class OnBeam(Driver):
     def every(self, items: beam.PCollection) -> beam.pvalue.AsList:
         return beam.pvalue.AsList(items)
 
-    def made(self, label: str, items: beam.PCollection, make: Callable[[str], beam.PTransform]) -> beam.PCollection:
-        return items | label >> make(self._scratch)
+    def made(
+        self, items: beam.PCollection, make: Callable[[beam.PCollection, str], beam.PCollection]
+    ) -> beam.PCollection:
+        return make(items, self._scratch)
 
 
 def _untyped(step: beam.ParDo, arguments: int) -> beam.ParDo:

@@ -40,40 +40,31 @@ COPY_BYTES = 1 << 20
 LEAST_FAILED = 10  # groups that one worker sees fail before it gives up early
 
 
-class TrainGroups(beam.PTransform):
-    """A pipeline -> PCollection of one, what DESCRIPTION says of the models, when all are there."""
-
-    def __init__(self, each: TrainEach):
-        super().__init__()
-        self._each = each
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        each = self._each
-        once = pipeline | "Once" >> beam.Create([None])
-        if each.partitions is None:
-            groups = (
-                once
-                | "ListShards" >> beam.FlatMap(lambda _: each.shards())
-                | "SpreadShards" >> beam.Reshuffle()
-                | "ScanShard" >> beam.ParDo(ScanShard(each))
-                | "GroupPlaces" >> beam.GroupByKey()
-                | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
-            )
-        else:
-            groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
-        described = groups | "Describe" >> beam.Map(
-            lambda group: Outcome(group.name, group.windows, small(each, group))
+def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
+    """PCollection of one: what DESCRIPTION says of the models, when all are there."""
+    once = pipeline | "Once" >> beam.Create([None])
+    if each.partitions is None:
+        groups = (
+            once
+            | "ListShards" >> beam.FlatMap(lambda _: each.shards())
+            | "SpreadShards" >> beam.Reshuffle()
+            | "ScanShard" >> beam.ParDo(ScanShard(each))
+            | "GroupPlaces" >> beam.GroupByKey()
+            | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
         )
-        judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(described))
-        trained = (
-            groups
-            | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
-            | "SpreadGroups" >> beam.Reshuffle()
-            | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
-        )
-        rejected = described | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
-        outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
-        return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
+    else:
+        groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
+    described = groups | "Describe" >> beam.Map(lambda group: Outcome(group.name, group.windows, small(each, group)))
+    judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(described))
+    trained = (
+        groups
+        | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
+        | "SpreadGroups" >> beam.Reshuffle()
+        | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
+    )
+    rejected = described | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
+    outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
+    return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
 
 
 class ScanShard(beam.DoFn):

@@ -31,42 +31,38 @@ _NOTES = ".tft_metadata"  # the analyzer's own notes beside the graph: no reader
 _ARROW = {tf.float32: pa.float32(), tf.int64: pa.int64(), tf.string: pa.binary()}
 
 
-class AnalyzeOwn(beam.PTransform):
+def analyze_own(
+    verdicts: beam.PCollection, schema: TableSchema, statistics: beam.PCollection, scratch: str
+) -> beam.PCollection:
     """PCollection of TableVerdict -> PCollection of one path, of a folder that `tft.TFTransformOutput` reads.
 
     Args:
+      verdicts: whose rows functions of the user's own look at.
       schema: of the job.
       statistics: PCollection of one TableStatistics.
       scratch: a folder for files.
     """
+    types, marks = input_types(schema), Marks(storage.join(scratch, "marks"))
+    rows = (
+        verdicts
+        | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
+        | "SpreadStaged" >> beam.Reshuffle()
+        | "RowsForAnalyzers"
+        >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), list(types))
+    )
 
-    def __init__(self, schema: TableSchema, statistics: beam.PCollection, scratch: str):
-        super().__init__()
-        self._schema, self._statistics, self._scratch = schema, statistics, storage.join(scratch, "tft")
-        self._marks, self._folder = Marks(storage.join(scratch, "marks")), storage.join(scratch, "own_graph")
+    def transform(columns: Columns) -> Columns:
+        return encode(columns, schema, Tensors(marks))
 
-    def expand(self, verdicts: beam.PCollection) -> beam.PCollection:
-        types, schema, marks = input_types(self._schema), self._schema, self._marks
-        rows = (
-            verdicts
-            | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
-            | "SpreadStaged" >> beam.Reshuffle()
-            | "RowsForAnalyzers"
-            >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), list(types))
-        )
-
-        def transform(columns: Columns) -> Columns:
-            return encode(columns, schema, Tensors(marks))
-
-        with tft_beam.Context(temp_dir=self._scratch):
-            saved_model, metadata = (rows, _description(types)) | tft_beam.AnalyzeDataset(transform)
-        return saved_model | "FillGraph" >> beam.Map(
-            fill_analyzed,
-            beam.pvalue.AsSingleton(metadata.deferred_metadata),
-            beam.pvalue.AsSingleton(self._statistics),
-            schema,
-            self._folder,
-        )
+    with tft_beam.Context(temp_dir=storage.join(scratch, "tft")):
+        saved_model, metadata = (rows, _description(types)) | tft_beam.AnalyzeDataset(transform)
+    return saved_model | "FillGraph" >> beam.Map(
+        fill_analyzed,
+        beam.pvalue.AsSingleton(metadata.deferred_metadata),
+        beam.pvalue.AsSingleton(statistics),
+        schema,
+        storage.join(scratch, "own_graph"),
+    )
 
 
 def fill_analyzed(

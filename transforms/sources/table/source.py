@@ -154,12 +154,12 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         if self.traces:
             return statistics, None
 
-        def analyze(scratch: str) -> Any:
-            from beamfeed.transforms.sources.table.analyze import AnalyzeOwn
+        def analyze(verdicts: Collection, scratch: str) -> Collection:
+            from beamfeed.transforms.sources.table.analyze import analyze_own
 
-            return AnalyzeOwn(self._schema, statistics, scratch)
+            return analyze_own(verdicts, self._schema, statistics, scratch)
 
-        return statistics, driver.made("AnalyzeOwn", verdicts, analyze)
+        return statistics, driver.made(verdicts, analyze)
 
     @property
     def traces(self) -> bool:
