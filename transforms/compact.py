@@ -161,11 +161,10 @@ def publish(_: None, compaction: Compaction, left: Iterable[Left]) -> Manifest |
             storage.write_bytes(target, storage.read_bytes(path))
     for folder, target in zip(old.graph, layout.graph, strict=True):
         storage.copy_tree(folder, target)
-    splits = {}
-    for name, info in before.splits.items():
-        shards = [shard for shard, _ in parts[name]]
-        sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
-        splits[name] = info.model_copy(update={"shards": shards, **sums})
+    splits = {
+        name: SplitInfo.of(info.assets, [shard for shard, _ in parts[name]], info.targets)
+        for name, info in before.splits.items()
+    }
     if compaction.rule is not None:
         splits = _counted_anew(splits, before, compaction, copied)
     is_changed = any(info.records != before.splits[name].records for name, info in splits.items())
