@@ -103,7 +103,7 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
         "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAsset)", "Units", "ValidateUnit", "Judge", "TrainingRows",
         "ParDo(TakeApart)", "ScaleOfFleet", "Works", "ParDo(SplitsOfAsset)", "DecideFleet", "PlanShards",
         "ChooseNames", "WriteToTFRecord", "VerifyShard", "PublishManifest",
-    } | ({"NameScale", "ScaleLine", "WritePiece", "JoinPieces"} if per == "asset" else set())  # fmt: skip
+    } | ({"NameScale", "ScaleLine", "WritePiece", "JoinScales"} if per == "asset" else set())  # fmt: skip
     monkeypatch.undo()
     assert fleet.preprocess(*overrides) == 0
     assert len(fleet.rejects()) == 3

@@ -48,7 +48,7 @@ def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
             once
             | "ListShards" >> beam.FlatMap(lambda _: each.shards())
             | "SpreadShards" >> beam.Reshuffle()
-            | "ScanShard" >> beam.ParDo(ScanShard(each))
+            | "ScanShard" >> beam.FlatMapTuple(scan_shard, each)
             | "GroupPlaces" >> beam.GroupByKey()
             | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
         )
@@ -67,22 +67,16 @@ def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
     return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
 
 
-class ScanShard(beam.DoFn):
-    """(split, number of a shard) -> (name of a group, Place of its records there)."""
-
-    def __init__(self, each: TrainEach):
-        self._each = each
-
-    def process(self, shard: tuple[SplitName, int]) -> Iterator[tuple[str, Place]]:
-        each, (split, number) = self._each, shard
-        path = each.shard_paths()[split][number]
-        if each.manifest.compression != "none":
-            packed = each.manifest.shard_paths(each.job.output.path, split)[number]
-            with storage.open_input(packed) as file:
-                content = unpacked(Counted(file), each.manifest.compression)
-                storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
-        for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
-            yield name, Place(split, number, records)
+def scan_shard(split: SplitName, number: int, each: TrainEach) -> Iterator[tuple[str, Place]]:
+    """The names of the groups in a shard, and the places of their records there."""
+    path = each.shard_paths()[split][number]
+    if each.manifest.compression != "none":
+        packed = each.manifest.shard_paths(each.job.output.path, split)[number]
+        with storage.open_input(packed) as file:
+            content = unpacked(Counted(file), each.manifest.compression)
+            storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
+    for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
+        yield name, Place(split, number, records)
 
 
 def judge(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], int]:
