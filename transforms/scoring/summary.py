@@ -9,6 +9,7 @@ import pyarrow as pa
 from beamfeed.transforms.statistics.hashes import hash_texts, mix
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, capacity
+from beamfeed.transforms.statistics.sums import add_fields
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_VALUES = 10_000  # different ones of a column of texts; one with more names rows, and is not compared
@@ -80,13 +81,7 @@ class Summary:
     def __add__(self, other: "Summary") -> "Summary":
         if self.columns != other.columns:
             raise ValueError(f"summaries of other columns: {self.columns.names} and {other.columns.names}")
-        return replace(
-            self,
-            moments=self.moments + other.moments,
-            counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
-            missing=tuple(a + b for a, b in zip(self.missing, other.missing, strict=True)),
-            samples=tuple(a + b for a, b in zip(self.samples, other.samples, strict=True)),
-        )
+        return add_fields(self, other, columns=self.columns)
 
     def extend(
         self, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray
