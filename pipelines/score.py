@@ -37,9 +37,9 @@ from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.reporting.tables import Predictions, matrix
 from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
-from beamfeed.transforms.scoring.asset import ScoredRows, Windows, score_rows, tails_of
 from beamfeed.transforms.scoring.events import read_events
 from beamfeed.transforms.scoring.judging import Judge
+from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows, tails_of
 from beamfeed.transforms.scoring.spool import Spool, read_batches
 from beamfeed.transforms.scoring.tails import Tail
 

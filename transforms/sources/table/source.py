@@ -29,7 +29,6 @@ from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.readers.formats import has_types
 from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.sources.table.arrays import Encoder
-from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields, row_bytes, rows_of_record
 from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
@@ -38,7 +37,7 @@ from beamfeed.transforms.sources.table.resolve import require, resolve_schema
 from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name, label_name
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
-from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
+from beamfeed.transforms.sources.table.staged import Run, by_bytes, gather_counts, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 from beamfeed.transforms.statistics.marks import Learned

@@ -38,7 +38,7 @@ class TableStatistics:
       elsewhere: in other rows.
       folders: of the partitions of all rows.
       missing: of each of `value_columns`, how many training rows have no value.
-      parts: files with more of `counts`, see `count_files`.
+      parts: files with more of `counts`, see `write_counts`.
       digest: of all the others, when they are complete.
     """
 
