@@ -95,7 +95,7 @@ def plan(assets: int) -> dict:
     source = Timeseries(PreprocessSpec.of(job, schema))
     began = time.perf_counter()
     works = [work for i in range(assets) for work in works_of(source, descriptor(i))]
-    shards = list(plan_shards(works, "auto", job.split.seed))
+    shards = list(plan_shards([(0, works)], "auto", job.split.seed))
     seconds = time.perf_counter() - began
     rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
     split, blocks = split_of(rows[:SAMPLE])  # all of them are alike

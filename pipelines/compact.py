@@ -73,17 +73,16 @@ def compact(job: Job, manifest: Manifest, beam_options: Sequence[str], ending: E
       UserError, JobFailed
     """
     with heavy_imports():
-        from beamfeed.transforms.compact import Compact, Compaction, describe
+        from beamfeed.transforms.compact import Compaction, compact_shards, describe
         from beamfeed.transforms.sources.descriptors import CannotGoOn
 
     try:
         compaction = Compaction.of(job, manifest)
     except (CannotGoOn, FileNotFoundError) as error:
         raise UserError(f"output.path: {error}; prepare all again with beamfeed preprocess --refit") from None
-    steps = Compact(compaction, manifest)
-    if steps.copies:
+    if copies := compaction.copies(manifest):
         with _tidied(compaction.layout), opened(beam_options, ending, log) as pipeline:
-            _ = pipeline | steps
+            compact_shards(pipeline, compaction, copies)
     return describe(manifest, read_manifest(job.output.path), compaction)
 
 

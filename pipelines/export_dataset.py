@@ -10,34 +10,19 @@ import sys
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.config.split import SPLITS
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import EXPORT
-from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import write_once
 from beamfeed.pipelines.preprocess import main_of, opened, run_program
 
 if TYPE_CHECKING:  # it loads Beam and TensorFlow
     from beamfeed.transforms.export.base import Export
-
-EXPORTING = lock.Use("--out", "exporting to")
-
-
-def choose_names(manifest: Manifest, listed: str | None) -> tuple[str, ...]:
-    """The fields that are wanted.
-
-    Raises:
-      UserError: if the dataset has no such field.
-    """
-    if listed is None:
-        return tuple(field.name for field in manifest.fields)
-    names = [name.strip() for name in listed.split(",")]
-    return tuple(manifest.field(name).name for name in names)
 
 
 def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
@@ -47,7 +32,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
       UserError, JobFailed
     """
     manifest = read_manifest(args.dataset)
-    names = choose_names(manifest, args.fields)
+    wanted = [field.name for field in manifest.fields] if args.fields is None else args.fields.split(",")
+    names = tuple(manifest.field(name.strip()).name for name in wanted)
     splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
@@ -62,7 +48,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
             export_dataset(pipeline, export, form)
 
     content, things = describe(export, form), "export of the same dataset"
-    description = write_once(export.out, content, write, EXPORTING, ending, things, force=args.force)
+    description = write_once(export.out, content, write, "exporting", ending, things, force=args.force)
     if args.json:
         emit_event("export", path=args.out, **description)
         return

@@ -22,7 +22,7 @@ Content = Mapping[str, Any]
 
 
 def write_once(
-    out: str, content: Content, write: Callable[[], None], use: lock.Use, ending: Ending, things: str, *, force: bool,
+    out: str, content: Content, write: Callable[[], None], doing: str, ending: Ending, things: str, *, force: bool,
     resumed: str | None = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Writes a folder, unless it is there already; what did not end is written anew, but for what can be resumed.
@@ -31,7 +31,7 @@ def write_once(
       out: the folder.
       content: what decides on its files: of two that are equal, the files are.
       write: writes it.
-      use: of the lock, for messages.
+      doing: what the holder of its lock does, as "exporting", for messages.
       ending: of the program.
       things: what is written, as it is told where they are there already.
       force: whether something else that was written so is replaced.
@@ -46,6 +46,7 @@ def write_once(
       JobFailed: if it is not complete when all is done.
     """
     _check(out)
+    use = lock.Use("--out", f"{doing} to")
     with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
         if (description := _find(out, content)) is not None:
             note(f"{out} is complete: the same {things}. Nothing to do.")

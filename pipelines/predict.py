@@ -24,13 +24,10 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import PREDICT
-from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import removed_after, write_once
 from beamfeed.pipelines.preprocess import main_of, opened, run_program
-
-PREDICTING = lock.Use("--out", "predicting to")
 
 
 def check_trained(job: TrainingJob, manifest: Manifest) -> None:
@@ -107,7 +104,7 @@ def predict_dataset(
             export_dataset(pipeline, export, form)
 
     content = describe_export(export, form)
-    return write_once(out, content, write, PREDICTING, ending, "predictions", force=args.force, resumed=None)
+    return write_once(out, content, write, "predicting", ending, "predictions", force=args.force, resumed=None)
 
 
 def predict_files(
@@ -160,7 +157,7 @@ def predict_files(
                 beam.pvalue.AsList(written | "TotalOfFile" >> beam.Map(lambda file: (file.name, file.counts.total()))),
             )
 
-    return write_once(out, content, write, PREDICTING, ending, "predictions", force=args.force, resumed=None)
+    return write_once(out, content, write, "predicting", ending, "predictions", force=args.force, resumed=None)
 
 
 main = main_of(PREDICT, run)

@@ -24,26 +24,25 @@ import pyarrow.csv
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
+from beamfeed.contract.dataset.layout import DESCRIPTION, RunLayout
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import SCORE
-from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import read_predictions, write_once
 from beamfeed.pipelines.preprocess import main_of, run_program
+from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.reporting.tables import Predictions, matrix
 from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
-from beamfeed.transforms.scoring.asset import ScoredRows, Windows, score_rows, tails_of
 from beamfeed.transforms.scoring.events import read_events
 from beamfeed.transforms.scoring.judging import Judge
+from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows, tails_of
 from beamfeed.transforms.scoring.spool import Spool, read_batches
 from beamfeed.transforms.scoring.tails import Tail
 
-SCORING = lock.Use("--out", "scoring to")
 MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as they have them
 ERROR = "error_"  # begins the columns of errors of each column
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
@@ -163,7 +162,7 @@ def run(args: argparse.Namespace, ending: Ending, _: object) -> None:
     def write() -> None:
         score(scoring, usual, target, out, content, schema)
 
-    description = write_once(out, content, write, SCORING, ending, "scores", force=args.force)
+    description = write_once(out, content, write, "scoring", ending, "scores", force=args.force)
     if events is not None:
         description["judged"] = judge(out, description["files"], Judge(events, job.windows.length))
         storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
@@ -212,13 +211,11 @@ def score(
     write_batches(storage.join(out, "intervals.parquet"), table.schema, table.to_batches())
     with storage.open_output(storage.join(out, "intervals.csv")) as file:
         pyarrow.csv.write_csv(table, file)
-    description = {
-        **content, "complete": True, "threshold_used": scoring.threshold, "measures": scoring.measures,
-        "items": {"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
-        "files": [*files, "intervals.csv", "intervals.parquet"],
-    }  # fmt: skip
-    storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
-    storage.write_text(storage.join(out, SUCCESS), "")
+    complete(
+        out, content, threshold_used=scoring.threshold, measures=scoring.measures,
+        items={"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
+        files=[*files, "intervals.csv", "intervals.parquet"],
+    )  # fmt: skip
 
 
 def judge(out: str, files: Sequence[str], by: Judge) -> dict[str, Any]:

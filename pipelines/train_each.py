@@ -23,13 +23,10 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import TRAIN_EACH
-from beamfeed.contract.storage import lock
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.export_folder import write_once
 from beamfeed.pipelines.preprocess import main_of, opened, run_program
-
-TRAINING = lock.Use("--out", "training to")
 
 
 def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
@@ -47,7 +44,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     with heavy_imports():
         from beamfeed.transforms.groups.each import TrainEach
         from beamfeed.transforms.groups.places import key_field, partitions
-        from beamfeed.transforms.groups.steps import TrainGroups
+        from beamfeed.transforms.groups.steps import train_groups
     if partitions(manifest, args.by) is None:
         key_field(manifest, args.by)
     content: dict[str, Any] = {
@@ -61,11 +58,11 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     def write() -> None:
         try:
             with opened(args.beam_options, ending, log) as pipeline:
-                _ = pipeline | TrainGroups(each)
+                train_groups(pipeline, each)
         finally:
             storage.remove_tree(each.layout.unpacked)
 
-    description = write_once(out, content, write, TRAINING, ending, "models", force=args.force, resumed=MODELS)
+    description = write_once(out, content, write, "training", ending, "models", force=args.force, resumed=MODELS)
     if args.json:
         emit_event("train-each", path=out, **description)
         return

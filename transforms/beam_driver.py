@@ -43,8 +43,10 @@ class OnBeam(Driver):
     def every(self, items: beam.PCollection) -> beam.pvalue.AsList:
         return beam.pvalue.AsList(items)
 
-    def made(self, label: str, items: beam.PCollection, make: Callable[[str], beam.PTransform]) -> beam.PCollection:
-        return items | label >> make(self._scratch)
+    def made(
+        self, items: beam.PCollection, make: Callable[[beam.PCollection, str], beam.PCollection]
+    ) -> beam.PCollection:
+        return make(items, self._scratch)
 
 
 def _untyped(step: beam.ParDo, arguments: int) -> beam.ParDo:
@@ -75,7 +77,9 @@ class AddUp(beam.CombineFn):
         return accumulator
 
 
-class _Pack(beam.CombineFn):
+class Pack(beam.CombineFn):
+    """Items -> Packed, in any order."""
+
     def create_accumulator(self) -> Packed:
         return Packed()
 
@@ -93,15 +97,8 @@ class _Pack(beam.CombineFn):
         return accumulator
 
 
-class Gather(beam.PTransform):
-    """PCollection of (bucket, item) -> PCollection of (bucket, Packed of its items, in any order)."""
-
-    def expand(self, items: beam.PCollection) -> beam.PCollection:
-        return items | beam.CombinePerKey(_Pack())
-
-
 class GatherByName(beam.PTransform):
     """PCollection of (name, item) -> PCollection of (bucket, Packed of its (name, item), in any order)."""
 
     def expand(self, items: beam.PCollection) -> beam.PCollection:
-        return items | beam.Map(lambda named: (bucket_of(named[0]), named)) | Gather()
+        return items | beam.Map(lambda named: (bucket_of(named[0]), named)) | beam.CombinePerKey(Pack())

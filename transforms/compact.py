@@ -23,7 +23,7 @@ from beamfeed.transforms.growth import Learned, without_shards
 from beamfeed.transforms.known_assets import known_before
 from beamfeed.transforms.outcome import count_targets, describe_splits
 from beamfeed.transforms.records.blocks import index_table
-from beamfeed.transforms.records.rewrite import CopyShards, Left, Rule
+from beamfeed.transforms.records.rewrite import Left, Rule, ToCopy, copy_shards
 from beamfeed.transforms.records.shard_plan import count_shards
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.descriptors import CannotGoOn
@@ -103,6 +103,11 @@ class Compaction:
         changed = {"grows": grows, "fingerprint": fingerprint_with(job, *listed, grows)}
         return cls(job, without_shards(manifest), layout, merges, rule, changed, reorders)
 
+    def copies(self, manifest: Manifest) -> list[ToCopy]:
+        """The shards of the dataset that are written anew: what becomes one, and where there is a rule, all."""
+        every = to_copy(self.job.output.path, manifest, self.merges)
+        return [copied for copied in every if len(copied.paths) > 1 or self.rule is not None]
+
 
 def rule_of(job: Job, manifest: Manifest) -> Rule | None:
     """Which records stay by `output.keep`; None where all do."""
@@ -122,26 +127,16 @@ def rule_of(job: Job, manifest: Manifest) -> Rule | None:
     return Rule(kind.asset_field, time=kind.time_field, since=since, why=why)
 
 
-class Compact(beam.PTransform):
-    """A pipeline -> the compacted manifest, published, or None where nothing was to be done."""
-
-    def __init__(self, compaction: Compaction, manifest: Manifest):
-        super().__init__()
-        self._compaction = compaction
-        # What becomes one, and where a rule says which records stay, all.
-        every = to_copy(compaction.job.output.path, manifest, compaction.merges)
-        self.copies = [copied for copied in every if len(copied.paths) > 1 or compaction.rule is not None]
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        compaction = self._compaction
-        left = (
-            pipeline
-            | "Shards" >> beam.Create(self.copies)
-            | "SpreadShards" >> beam.Reshuffle()
-            | "CopyShards" >> beam.ParDo(CopyShards(compaction.layout, compaction.before, compaction.rule))
-        )
-        once = pipeline | "Once" >> beam.Create([None])
-        return once | "PublishManifest" >> beam.Map(publish, compaction, beam.pvalue.AsList(left))
+def compact_shards(pipeline: beam.Pipeline, compaction: Compaction, copies: Sequence[ToCopy]) -> beam.PCollection:
+    """PCollection of one: the compacted manifest, published, or None where nothing was to be done."""
+    left = (
+        pipeline
+        | "Shards" >> beam.Create(copies)
+        | "SpreadShards" >> beam.Reshuffle()
+        | "CopyShards" >> beam.FlatMap(copy_shards, compaction.layout, compaction.before, compaction.rule)
+    )
+    once = pipeline | "Once" >> beam.Create([None])
+    return once | "PublishManifest" >> beam.Map(publish, compaction, beam.pvalue.AsList(left))
 
 
 def publish(_: None, compaction: Compaction, left: Iterable[Left]) -> Manifest | None:
@@ -166,11 +161,10 @@ def publish(_: None, compaction: Compaction, left: Iterable[Left]) -> Manifest |
             storage.write_bytes(target, storage.read_bytes(path))
     for folder, target in zip(old.graph, layout.graph, strict=True):
         storage.copy_tree(folder, target)
-    splits = {}
-    for name, info in before.splits.items():
-        shards = [shard for shard, _ in parts[name]]
-        sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
-        splits[name] = info.model_copy(update={"shards": shards, **sums})
+    splits = {
+        name: SplitInfo.of(info.assets, [shard for shard, _ in parts[name]], info.targets)
+        for name, info in before.splits.items()
+    }
     if compaction.rule is not None:
         splits = _counted_anew(splits, before, compaction, copied)
     is_changed = any(info.records != before.splits[name].records for name, info in splits.items())

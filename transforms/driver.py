@@ -54,12 +54,11 @@ class Driver:
         """All items, as an argument of a step."""
         return items
 
-    def made(self, label: str, items: Collection, make: Callable[[str], Any]) -> Collection | None:
-        """A collection of one, the path of what a PTransform makes of the items; None in this process.
+    def made(self, items: Collection, make: Callable[[Collection, str], Collection]) -> Collection | None:
+        """A collection of one, the path of what steps of Beam make of the items; None in this process.
 
         Args:
-          label: of the operation.
-          items: that the PTransform is applied to.
-          make: of a folder for files that the job needs until its end -> the PTransform.
+          items: that they are applied to.
+          make: of the items, and a folder for files that the job needs until its end -> the path.
         """
         return None

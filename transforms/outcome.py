@@ -48,13 +48,8 @@ def describe_splits(
       targets: by split and field.
     """
     return {
-        name: SplitInfo(
-            assets=assets.get(name, 0),
-            windows=sum(shard.windows for shard in shards[name]),
-            records=sum(shard.records for shard in shards[name]),
-            bytes=sum(shard.bytes for shard in shards[name]),
-            targets={field: tally.target() for field, tally in targets[name].items()},
-            shards=list(shards[name]),
+        name: SplitInfo.of(
+            assets.get(name, 0), shards[name], {field: tally.target() for field, tally in targets[name].items()}
         )
         for name in SPLITS
     }

@@ -157,12 +157,7 @@ class Publish(beam.DoFn):
             raise JobFailed(
                 f"{layout.root}: another run at this output removed files of this one; nothing was published"
             )
-        if before is None:
-            manifest = manifest.model_copy(update={"previous": data})
-        elif again:
-            manifest = manifest.model_copy(update={"previous": before.previous, "older": before.older})
-        else:
-            manifest = superseding(manifest, before)
+        manifest = manifest.model_copy(update={"previous": data}) if before is None else superseding(manifest, before)
         for name in SPLITS:
             write_blocks(layout.blocks(name), index_table([blocks for _, blocks in shards[name]]))
         storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")

@@ -221,7 +221,7 @@ class _Run:
         shards: dict[SplitName, list[Shard]] = {name: [] for name in SPLITS}
         targets: dict[SplitName, list[Mapping[str, TargetTally]]] = {name: [] for name in SPLITS}
         of_asset: dict[str, Counter[SplitName]] = {verdict.asset.name: Counter() for verdict in accepted}
-        for plan in plan_shards(works, job.output.shards, job.split.seed):
+        for plan in plan_shards([(0, works)], job.output.shards, job.split.seed):
             tally, strings = _tally(plan, source, statistics, fields)
             shards[plan.split].append(_shard(plan, tally, fields, strings))
             targets[plan.split].append(tally.targets)

@@ -81,6 +81,8 @@ def what_is_left(output: str, manifest: Manifest, merges: Merges, left: Iterable
 
 
 def superseding(manifest: Manifest, before: Manifest) -> Manifest:
-    """The manifest with the folders that stay for who reads the one before."""
+    """The manifest with the folders that stay for who reads the one before; done again, as it was done first."""
+    if before.data == manifest.data:
+        return manifest.model_copy(update={"previous": before.previous, "older": before.older})
     older = [folder for folder in before.folders if folder not in (before.data, *manifest.folders)]
     return manifest.model_copy(update={"previous": before.data, "older": older})

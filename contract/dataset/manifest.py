@@ -101,6 +101,12 @@ class SplitInfo(Strict):
     )
     written: int | None = Field(default=None, exclude=True, description="How many there are on disk, likewise.")
 
+    @classmethod
+    def of(cls, assets: int, shards: Sequence[Shard], targets: dict[str, Target]) -> "SplitInfo":
+        """A split of these shards, with what they hold together."""
+        sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
+        return cls(assets=assets, **sums, targets=targets, shards=list(shards))
+
     @property
     def numbers(self) -> list[int]:
         """The number of each shard among those on disk."""

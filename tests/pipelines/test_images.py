@@ -295,7 +295,7 @@ def test_every_step_tried_again_gives_the_same_files(album, tmp_path, spoil, mon
         "ParDo(ScanFile)",
         "ValidateUnit",
         "Judge",
-        "WriteShard",
+        "WriteToTFRecord",
     }
     monkeypatch.undo()
     (spoiled,) = Path(tmp_path, "spoiled").glob("data-*")

@@ -210,14 +210,8 @@ def _split(scans: Mapping[str, Scan], fields: Sequence[Field]) -> SplitInfo:
         )
         for path, scan in scans.items()
     ]
-    return SplitInfo(
-        assets=len(scans),
-        windows=sum(shard.windows for shard in shards),
-        records=sum(shard.records for shard in shards),
-        bytes=sum(shard.bytes for shard in shards),
-        targets={field.name: _target(field, scans.values()) for field in fields if field.role in ("target", "weight")},
-        shards=shards,
-    )
+    targets = {field.name: _target(field, scans.values()) for field in fields if field.role in ("target", "weight")}
+    return SplitInfo.of(len(scans), shards, targets)
 
 
 def _target(field: Field, scans: Iterable[Scan]) -> Target:

@@ -10,6 +10,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.adopt.conclude import DATA_PREFIX, KIND, Adoption
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.rejects import to_jsonl
+from beamfeed.transforms.taken_over import superseding
 
 
 def find_adopted(out: str) -> Manifest | None:
@@ -35,10 +36,8 @@ def publish(adoption: Adoption, out: str) -> Manifest:
     Done twice, it comes to the same.
     """
     before, manifest = find_adopted(out), adoption.manifest
-    again = before is not None and before.data == manifest.data
     if before is not None:
-        earlier = before.older if again else [folder for folder in before.folders if folder != before.data]
-        manifest = manifest.model_copy(update={"previous": before.previous if again else before.data, "older": earlier})
+        manifest = superseding(manifest, before)
     layout = manifest.data_layout(out)
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table(adoption.blocks[name]))

@@ -1,13 +1,13 @@
 """What is exported and where to, and what a format must say."""
 
-import math
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.layout import shard_name
+from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, shard_name
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.export.items import ItemField, Items, What, item_fields
 
@@ -133,11 +133,14 @@ class Format:
         return [shard.file(self.suffix) for shard in shards]
 
 
+def complete(out: str, content: Mapping[str, Any], **told: Any) -> dict[str, Any]:
+    """Says in a folder that all of some content is there, and what is told of it; the mark comes last."""
+    description = {**content, "complete": True, **told}
+    storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
+    storage.write_text(storage.join(out, SUCCESS), "")
+    return description
+
+
 def target(export: Export, shard: ShardExport, suffix: str) -> str:
     """The path of a shard's file."""
     return storage.join(export.out, shard.file(suffix))
-
-
-def records_at_a_time(shard: ShardExport, most: int) -> int:
-    """How many records of a shard take about so many bytes."""
-    return max(1, math.floor(most * shard.records / max(1, shard.bytes)))

@@ -1,6 +1,7 @@
 """Serialized tf.train.Examples -> a block of records, as sources give and `records` encodes: the way back."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.examples import features_of
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import add_up
+from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.items import bytes_of
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
@@ -134,30 +137,37 @@ def _from_memory(strings: Any, field: Field) -> np.ndarray:
     return bytes_of(strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(-1, *field.shape)
 
 
-def read_blocks(
-    path: str, compression: str, fields: Sequence[Field], windows: Windows, batch: int
-) -> Iterator[RecordBlock]:
+def read_blocks(shard: ShardExport, manifest: Manifest, fields: Sequence[Field]) -> Iterator[RecordBlock]:
     """The records of a shard, some at a time.
 
     Args:
-      path: of the shard.
-      compression: none or gzip.
+      shard: to read.
+      manifest: of its dataset.
       fields: of a record.
-      windows: of the dataset.
-      batch: records to decode at a time.
 
     Raises:
       JobFailed: if the shard is damaged, or does not hold what the fields say.
     """
-    decoder = Decoder(fields, windows)
+    decoder = Decoder(fields, manifest.windows)
+    batch = max(1, BLOCK_BYTES * shard.records // max(1, shard.bytes))
+    with naming_the_shard(shard.path), storage.open_input(shard.path) as file:
+        for records in read_frames(unpacked(Counted(file), manifest.compression)):
+            for first in range(0, len(records), batch):
+                yield decoder.decode(records[first : first + batch])
+
+
+@contextmanager
+def naming_the_shard(path: str) -> Iterator[None]:
+    """What goes wrong with a shard is said of it.
+
+    Raises:
+      JobFailed
+    """
     try:
-        with storage.open_input(path) as file:
-            for records in read_frames(unpacked(Counted(file), compression)):
-                for first in range(0, len(records), batch):
-                    yield decoder.decode(records[first : first + batch])
+        yield
     except JobFailed as failed:
         raise JobFailed(f"{path}: {failed.reason}") from None
     except Damaged as damaged:
         raise JobFailed(f"{path}: damaged: {damaged}") from None
-    except OSError as error:
+    except (OSError, EOFError) as error:
         raise JobFailed(f"{path}: cannot be read: {first_line(error)}") from None

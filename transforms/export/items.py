@@ -59,6 +59,11 @@ class Items:
     row: np.ndarray
     in_record: np.ndarray
 
+    def part(self, part: slice) -> "Items":
+        """Some of them, that follow each other."""
+        values = {name: _part(column, part, self.count) for name, column in self.values.items()}
+        return Items(part.stop - part.start, values, self.row[part], self.in_record[part])
+
 
 def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[ItemField]:
     """The fields of what is exported. Rows have no field that is per window, unless windows are of one row.
@@ -112,6 +117,15 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
 def _guessed_bytes(field: ItemField) -> int:
     size = field.field.bytes
     return field.of_one * (field.field.width * STRING_BYTES if size is None else size)
+
+
+def _part(values: Values, part: slice, count: int) -> Values:
+    of_one = len(values) // count
+    some = slice(part.start * of_one, part.stop * of_one)
+    if not isinstance(values, Ragged):
+        return values[some]
+    edges = values.edges
+    return Ragged(values.values[edges[some.start] : edges[some.stop]], values.lengths[some])
 
 
 def _take(values: Values, column: ItemField, at: np.ndarray) -> Values:

@@ -3,18 +3,15 @@
 shards -> (measure) -> prepare -> write -> publish
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 
 import apache_beam as beam
 
-from beamfeed.contract import storage
-from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.export.array_record import ArrayRecord
-from beamfeed.transforms.export.base import Export, Format, ShardExport, records_at_a_time
-from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.export.base import Export, Format, ShardExport, complete
+from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.export.items import Items, cut_items
 from beamfeed.transforms.export.numpy_files import NumpyFiles
 from beamfeed.transforms.export.parquet import Parquet
@@ -31,10 +28,9 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
       JobFailed: if it is damaged, or does not hold what the manifest says.
     """
     manifest, count = export.manifest, 0
-    batch = records_at_a_time(shard, BLOCK_BYTES)
     fields = export.fields
     stored = [field for field in manifest.fields if field.stored != "steps"]
-    for block in read_blocks(shard.path, manifest.compression, stored, manifest.windows, batch):
+    for block in read_blocks(shard, manifest, stored):
         for items in cut_items(block, fields, manifest.windows, export.what):
             count += items.count
             yield items
@@ -92,10 +88,7 @@ def publish(_: None, export: Export, form: Format, written: list[ShardExport]) -
     counts: Counter[str] = Counter()
     for shard in shards:
         counts[shard.split] += shard.items
-    content = {**describe(export, form), "complete": True, "items": dict(counts), "files": sorted(files)}
-    storage.write_text(storage.join(export.out, DESCRIPTION), json.dumps(content, indent=1) + "\n")
-    storage.write_text(storage.join(export.out, SUCCESS), "")
-    return content
+    return complete(export.out, describe(export, form), items=dict(counts), files=sorted(files))
 
 
 def describe(export: Export, form: Format) -> dict[str, object]:

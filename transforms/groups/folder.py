@@ -68,10 +68,7 @@ def write_dataset(
         write_blocks(layout.blocks(split), index_table([blocks]))
         windows, size, rows = group.windows[split], int(records[SIZE].sum()), int(records[ROWS].sum())
         shard = Shard(records=records.shape[1], windows=windows, rows=rows, bytes=size, crc32c=crc.digest().hex())
-        splits[split] = SplitInfo(
-            assets=1, windows=windows, records=shard.records, bytes=size,
-            targets=manifest.splits[split].targets, shards=[shard],
-        )  # fmt: skip
+        splits[split] = SplitInfo.of(1, [shard], manifest.splits[split].targets)
     own = manifest.model_copy(
         update={
             "fingerprint": group_fingerprint(manifest.fingerprint, by, group.name),

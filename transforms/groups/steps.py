@@ -16,9 +16,10 @@ from apache_beam.utils.shared import Shared
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.layout import DESCRIPTION, SUCCESS, RunLayout
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.records.frames import Counted, unpacked
 from beamfeed.contract.verbosity import note
+from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.groups.each import (
     Outcome,
@@ -39,58 +40,43 @@ COPY_BYTES = 1 << 20
 LEAST_FAILED = 10  # groups that one worker sees fail before it gives up early
 
 
-class TrainGroups(beam.PTransform):
-    """A pipeline -> PCollection of one, what DESCRIPTION says of the models, when all are there."""
-
-    def __init__(self, each: TrainEach):
-        super().__init__()
-        self._each = each
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        each = self._each
-        once = pipeline | "Once" >> beam.Create([None])
-        if each.partitions is None:
-            groups = (
-                once
-                | "ListShards" >> beam.FlatMap(lambda _: each.shards())
-                | "SpreadShards" >> beam.Reshuffle()
-                | "ScanShard" >> beam.ParDo(ScanShard(each))
-                | "GroupPlaces" >> beam.GroupByKey()
-                | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
-            )
-        else:
-            groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
-        described = groups | "Describe" >> beam.Map(
-            lambda group: Outcome(group.name, group.windows, small(each, group))
+def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
+    """PCollection of one: what DESCRIPTION says of the models, when all are there."""
+    once = pipeline | "Once" >> beam.Create([None])
+    if each.partitions is None:
+        groups = (
+            once
+            | "ListShards" >> beam.FlatMap(lambda _: each.shards())
+            | "SpreadShards" >> beam.Reshuffle()
+            | "ScanShard" >> beam.FlatMapTuple(scan_shard, each)
+            | "GroupPlaces" >> beam.GroupByKey()
+            | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
         )
-        judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(described))
-        trained = (
-            groups
-            | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
-            | "SpreadGroups" >> beam.Reshuffle()
-            | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
-        )
-        rejected = described | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
-        outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
-        return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
+    else:
+        groups = once | "ListGroups" >> beam.FlatMap(lambda _: each.partitions)
+    described = groups | "Describe" >> beam.Map(lambda group: Outcome(group.name, group.windows, small(each, group)))
+    judged = once | "Judge" >> beam.Map(judge, each, beam.pvalue.AsList(described))
+    trained = (
+        groups
+        | "LargeEnough" >> beam.Filter(lambda group: not small(each, group))
+        | "SpreadGroups" >> beam.Reshuffle()
+        | "TrainGroup" >> beam.ParDo(TrainGroup(each), beam.pvalue.AsSingleton(judged))
+    )
+    rejected = described | "TooSmall" >> beam.Filter(lambda outcome: outcome.reason)
+    outcomes = (rejected, trained) | "Outcomes" >> beam.Flatten()
+    return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
 
 
-class ScanShard(beam.DoFn):
-    """(split, number of a shard) -> (name of a group, Place of its records there)."""
-
-    def __init__(self, each: TrainEach):
-        self._each = each
-
-    def process(self, shard: tuple[SplitName, int]) -> Iterator[tuple[str, Place]]:
-        each, (split, number) = self._each, shard
-        path = each.shard_paths()[split][number]
-        if each.manifest.compression != "none":
-            packed = each.manifest.shard_paths(each.job.output.path, split)[number]
-            with storage.open_input(packed) as file:
-                content = unpacked(Counted(file), each.manifest.compression)
-                storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
-        for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
-            yield name, Place(split, number, records)
+def scan_shard(split: SplitName, number: int, each: TrainEach) -> Iterator[tuple[str, Place]]:
+    """The names of the groups in a shard, and the places of their records there."""
+    path = each.shard_paths()[split][number]
+    if each.manifest.compression != "none":
+        packed = each.manifest.shard_paths(each.job.output.path, split)[number]
+        with storage.open_input(packed) as file:
+            content = unpacked(Counted(file), each.manifest.compression)
+            storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
+    for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():
+        yield name, Place(split, number, records)
 
 
 def judge(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], int]:
@@ -190,13 +176,5 @@ def publish(_: None, each: TrainEach, outcomes: Sequence[Outcome]) -> dict[str, 
         table = results_table(rows)
         write_batches(layout.results, table.schema, table.to_batches())
     check_limits(rejected, len(outcomes), each)
-    description = {
-        **each.content,
-        "complete": True,
-        "items": {"groups": len(rows)},
-        "counts": {"rejected_groups": len(rejected)},
-        "files": ["results.parquet"],
-    }
-    storage.write_text(storage.join(each.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
-    storage.write_text(storage.join(each.out, SUCCESS), "")
-    return description
+    items, counts = {"groups": len(rows)}, {"rejected_groups": len(rejected)}
+    return complete(each.out, each.content, items=items, counts=counts, files=["results.parquet"])

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.export.items import Items
@@ -16,9 +15,7 @@ _KINDS = ("probabilities", "class", "forecast", "reconstruction")  # what names 
 Columns = dict[str, pa.Array]
 
 
-def key_columns(
-    fields: Sequence[Field], items: Items, length: int, values: Mapping[str, Values], place: pa.RecordBatch | None
-) -> Columns:  # fmt: skip
+def key_columns(fields: Sequence[Field], items: Items, length: int, place: pa.RecordBatch | None) -> Columns:
     """Whose answers they are, and targets as far as they are there, `[windows]`, as people read them.
 
     Times become timestamps in microseconds, durations seconds, classes their names. Of series, `start` is the position
@@ -29,7 +26,6 @@ def key_columns(
       fields: of these.
       items: the windows.
       length: rows of a window.
-      values: of each window, by name.
       place: of each row of the block that the windows are of.
     """
     keys = [field for field in fields if field.role == "key" and field.per == "record"]
@@ -44,7 +40,7 @@ def key_columns(
             elif at < PLACES:  # what is kept beside them is the same as the key of that name
                 columns[f"{name}_"] = rows.column(at)
     for field in fields:
-        value = values[field.name]
+        value = items.values[field.name]
         if is_series and field in times:
             continue
         if is_series and field in keys and isinstance(value, np.ndarray):
@@ -54,7 +50,7 @@ def key_columns(
     if is_series:
         assert times[0].time is not None
         for name, row in (("time", 0), ("until", length - 1)):
-            ticks = ticks_of(items, row, [values[field.name] for field in times], place)
+            ticks = ticks_of(items, row, [items.values[field.name] for field in times], place)
             if name in columns:  # a label that is called so
                 columns[f"{name}_"] = columns.pop(name)
             columns[name] = _times(ticks, times[0].time)
@@ -163,11 +159,3 @@ def join(keys: Columns, answers: Columns) -> pa.RecordBatch:
     """Both side by side; a key, or a label, that is called as an answer gets a `_` behind its name."""
     renamed = {f"{name}_" if name in answers else name: column for name, column in keys.items()}
     return pa.RecordBatch.from_pydict({**renamed, **answers})
-
-
-def numbers_of(column: pa.Array) -> np.ndarray:
-    """A column as a model takes it: numbers as they are, strings as bytes, and "" for those that are null."""
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        filled = pc.fill_null(column.cast(pa.large_binary()), b"")
-        return np.asarray(filled.to_numpy(zero_copy_only=False), object)
-    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,7 +1,6 @@
 """An exported model in a worker: loaded once in a process, for all threads."""
 
 import math
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ from beamfeed.contract.dataset.argument_names import argument_names
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import lean_imports
-from beamfeed.transforms.predictions.columns import numbers_of
 from beamfeed.transforms.sources.record_block import Ragged, Values
 
 with lean_imports():
     import tensorflow as tf
+
+    from beamfeed.transforms.sources.loaded import Graph, load_saved, numbers_of
 
 DESCRIBING = ("features", "inputs", "columns")  # signatures by which a model describes itself; each has one of them
 ASSET = "asset"  # an argument where each asset has a scale of its own
@@ -64,11 +64,7 @@ class Exported:
 
 @lru_cache(maxsize=1)
 def _load(exported: Exported) -> "Model":
-    if not storage.is_remote(exported.folder):
-        return Model(tf.saved_model.load(exported.folder))
-    with tempfile.TemporaryDirectory(prefix="beamfeed-model-") as folder:
-        storage.copy_tree(exported.folder, folder)
-        return Model(tf.saved_model.load(folder))
+    return Model(load_saved(exported.folder))
 
 
 def look_for_devices() -> None:
@@ -108,10 +104,10 @@ class Model:
         return sum(spec.dtype.size * math.prod(size or 1 for size in spec.shape[1:]) for spec in specs)
 
     @property
-    def transform(self) -> "Graph | None":
+    def transform(self) -> Graph | None:
         """Its copy of the transform graph of the dataset that it was trained on; None where that has none."""
         transform = getattr(self._loaded, "transform", None)
-        return None if transform is None else Graph(transform.transform_fn)
+        return None if transform is None else Graph(transform)
 
     @property
     def raw_window(self) -> tuple[int, int] | None:
@@ -215,30 +211,3 @@ class CallSizes:
         """So long took a call."""
         if windows in self._seconds and len(self._seconds[windows]) < TRIES:
             self._seconds[windows].append(seconds / windows)
-
-
-class Graph:
-    """A transform graph that is loaded: see `Transform`."""
-
-    def __init__(self, function: Any):
-        self._function = function
-        (specs,), _ = function.structured_input_signature
-        self._specs = specs
-        self.inputs = frozenset(specs)
-
-    def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
-        tensors = {}
-        for name, spec in self._specs.items():
-            column = columns[name]
-            plain = numbers_of(column) if isinstance(column, pa.Array) else column
-            tensors[name] = tf.constant(plain, spec.dtype)
-        return {name: _values(output) for name, output in self._function(tensors).items()}
-
-
-def _values(output: Any) -> Values:
-    if isinstance(output, tf.RaggedTensor):
-        entries = _values(output.flat_values)
-        assert not isinstance(entries, Ragged)
-        return Ragged(entries, output.row_lengths().numpy())
-    plain = output.numpy()
-    return pa.array(plain.reshape(-1), pa.binary()) if plain.dtype.kind in "SO" else plain

@@ -14,20 +14,19 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.layout import DESCRIPTION, REJECTS, SUCCESS, DataLayout, shard_name
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.dataset.layout import REJECTS, DataLayout, shard_name
 from beamfeed.contract.progress import Progress
-from beamfeed.transforms.export.base import Export, Format, ShardExport, target
+from beamfeed.transforms.export.base import Export, Format, ShardExport, complete, target
 from beamfeed.transforms.export.items import Items, cut_items, item_fields
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.predictions.columns import answer_columns, join, key_columns
 from beamfeed.transforms.predictions.model import Exported, Model, load
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.checking import check_unchanged
-from beamfeed.transforms.sources.record_block import Ragged, Values
+from beamfeed.transforms.sources.checking import read_again
+from beamfeed.transforms.sources.record_block import Values
 
 COUNTS = b"beamfeed_counts"  # of the metadata of a file that is whole
 WORKING = "_working"  # the folder of what is needed on the way
@@ -80,23 +79,12 @@ def predict(model: Model, items: Items, fields: Fields, place: pa.RecordBatch | 
     while first < items.count:
         part = slice(first, first + model.calls.next(items.count - first))
         first = part.stop
-        values = {name: _part(value, part, items.count) for name, value in items.values.items()}
-        some = Items(part.stop - part.start, values, items.row[part], items.in_record[part])
+        some = items.part(part)
         began = time.perf_counter()
-        answers = model.answer(values, fields.inputs)
+        answers = model.answer(some.values, fields.inputs)
         model.calls.took(some.count, time.perf_counter() - began)
-        keys = key_columns(fields.identifying, some, fields.length, values, place)
-        yield join(keys, answer_columns(answers, model.description, values, fields.inputs))
-
-
-def _part(values: Values, part: slice, count: int) -> Values:
-    """Those of some of the items."""
-    of_one = len(values) // count
-    some = slice(part.start * of_one, part.stop * of_one)
-    if not isinstance(values, Ragged):
-        return values[some]
-    edges = values.edges
-    return Ragged(values.values[edges[some.start] : edges[some.stop]], values.lengths[some])
+        keys = key_columns(fields.identifying, some, fields.length, place)
+        yield join(keys, answer_columns(answers, model.description, some.values, fields.inputs))
 
 
 def write_described(
@@ -221,13 +209,9 @@ class FilePredictions:
         transform = model.transform
         items = item_fields(self.fields.fields, self.fields.windows, "windows")
         for work in shard.work:
-            try:
-                for block in self.source.read_with(work, _Nothing() if transform is None else transform):
-                    for part in cut_items(block, items, self.fields.windows, "windows"):
-                        yield block.asset, part, block.place
-            except BadInput as bad:
-                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
-            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+            for block in read_again(work, self.source.read_with(work, transform or _Nothing())):
+                for part in cut_items(block, items, self.fields.windows, "windows"):
+                    yield block.asset, part, block.place
 
 
 class FileLayout(DataLayout):
@@ -272,13 +256,11 @@ def publish(
     """
     fleet, rejects = fleet.without(rejects, empty)
     check_limits(fleet, rejects, predictions.source.job.limits, predictions.layout.rejects)
-    description = {
-        **predictions.content,
-        "complete": True,
-        "counts": fleet.counts.model_dump(),
-        "notes": sorted(notes),
-        "items": {"all": sum(count for _, count in written)},
-        "files": sorted(name for name, count in written if count),
-    }
-    storage.write_text(storage.join(predictions.out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
-    storage.write_text(storage.join(predictions.out, SUCCESS), "")
+    complete(
+        predictions.out,
+        predictions.content,
+        counts=fleet.counts.model_dump(),
+        notes=sorted(notes),
+        items={"all": sum(count for _, count in written)},
+        files=sorted(name for name, count in written if count),
+    )

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,30 +42,6 @@ def place_of(work: Work, seed: int) -> tuple[float, str]:
     return seeded_hash(seed, "deal", unit.asset.name, unit.index), unit.asset.name
 
 
-def plan_shards(sized: Iterable[Sized], count: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
-    """The shards of all splits.
-
-    Args:
-      sized: all that is to be written, in any order.
-      count: how many a split, or each partition of one, gets; auto: about 128 MB each.
-      seed: of the order.
-    """
-    ordered = sorted(sized, key=lambda work: place_of(work[0], seed))
-    return deal(lambda: ordered, count)
-
-
-def plan_gathered(
-    gathered: Iterable[tuple[int, Packed]], count: int | Literal["auto"], seed: int, *, few: bool = False
-) -> Iterator[ShardPlan]:
-    """As `plan_shards`, of works by their `bucket_of_work`, of which memory holds one beside what is packed."""
-    buckets = sorted(gathered, key=lambda bucket: bucket[0])
-    return deal(
-        lambda: (work for _, works in buckets for work in sorted(works, key=lambda sized: place_of(sized[0], seed))),
-        count,
-        few=few,
-    )
-
-
 def bucket_of_work(work: Work, seed: int) -> int:
     """The bucket of a work; all works of one are dealt out before those of the next."""
     return int(place_of(work, seed)[0] * BUCKETS)
@@ -80,18 +56,25 @@ class _Shard:
     rows: int = 0
 
 
-def deal(
-    ordered: Callable[[], Iterable[Sized]], count: int | Literal["auto"], *, few: bool = False
+def plan_shards(
+    gathered: Iterable[tuple[int, Iterable[Sized]]], count: int | Literal["auto"], seed: int, *, few: bool = False
 ) -> Iterator[ShardPlan]:
-    """Deals works out in an order, each to the smallest shard of its split and partition.
+    """The shards of all splits: works are dealt out in an order, each to the smallest shard of its split and partition.
 
     So a shard mixes assets, shards are about equal, and the result depends on nothing but the arguments.
 
     Args:
-      ordered: gives all works in the order of `place_of`; called twice.
-      count: as the job says.
+      gathered: all that is to be written, in any order, by its `bucket_of_work`; of packed works memory holds a bucket.
+      count: how many a split, or each partition of one, gets; auto: about 128 MB each.
+      seed: of the order.
       few: whether there are other shards beside these, so that a split need not have one for each worker.
     """
+    buckets = sorted(gathered, key=lambda bucket: bucket[0])
+
+    def ordered() -> Iterator[Sized]:
+        for _, works in buckets:
+            yield from sorted(works, key=lambda sized: place_of(sized[0], seed))
+
     totals: dict[tuple[SplitName, str], list[int]] = {}
     for work, size in ordered():
         total = totals.setdefault((work.split, work.folder), [0, 0])

@@ -16,6 +16,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.sums import add_fields
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class TargetTally:
         return cls(Moments.of(values.reshape(-1, 1)))
 
     def __add__(self, other: "TargetTally") -> "TargetTally":
-        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return TargetTally(self.moments + other.moments, counts)
+        return add_fields(self, other)
 
     def target(self) -> Target:
         """As the manifest has it."""

@@ -2,22 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.records import frames
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.targets import Tally
-from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.checking import read_again
 from beamfeed.transforms.sources.descriptors import Statistics
 
 WRITE_BYTES = 1 << 20  # given to the file at a time
@@ -72,19 +69,18 @@ def shard_records(shard: ShardPlan, source: Source, made: str, statistics: Stati
     """
     fields, windows = source.fields(statistics), source.job.frame
     for work in shard.work:
-        try:
-            for block in source.read(work, made, statistics):
-                tally.add(block, fields, windows)
-                for record in encode_examples(block, fields, windows):
-                    tally.bytes += len(record)
-                    yield record
-        except BadInput as bad:
-            raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
-        check_unchanged(piece.file for piece in work.unit.asset.pieces)
+        for block in read_again(work, source.read(work, made, statistics)):
+            tally.add(block, fields, windows)
+            for record in encode_examples(block, fields, windows):
+                tally.bytes += len(record)
+                yield record
 
 
-class WriteToTFRecord(beam.PTransform):
-    """PCollection of ShardPlan -> PCollection of Written: each shard's records in one TFRecord file.
+class WriteToTFRecord(beam.DoFn):
+    """ShardPlan -> Written: the shard's records in one TFRecord file.
+
+    Side inputs: the path of what the source made beside the statistics, empty where that is nothing, and the statistics
+    of the training rows.
 
     Beam's transform of this name takes records; it writes a file for each bundle
     (neither sized nor the same from run to run; on a local runner as many as there
@@ -98,24 +94,9 @@ class WriteToTFRecord(beam.PTransform):
     Args:
       layout: names the shards.
       source: reads what a shard is made from.
-      made: the path of what the source made beside the statistics, as a side input; empty where that is nothing.
-      statistics: PCollection of one, the statistics of the training rows.
       progress: of the job.
     """
 
-    def __init__(
-        self, layout: DataLayout, source: Source, made: Any, statistics: beam.PCollection,
-        progress: Progress,
-    ):  # fmt: skip
-        super().__init__()
-        self._writer = _WriteShard(layout, source, progress)
-        self._sides = made, beam.pvalue.AsSingleton(statistics)
-
-    def expand(self, shards: beam.PCollection) -> beam.PCollection:
-        return shards | "WriteShard" >> beam.ParDo(self._writer, *self._sides)
-
-
-class _WriteShard(beam.DoFn):
     def __init__(self, layout: DataLayout, source: Source, progress: Progress):
         self._layout, self._source, self._progress = layout, source, progress
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")

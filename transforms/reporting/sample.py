@@ -12,10 +12,9 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.frames import Damaged, read_frames, unpacked
-from beamfeed.transforms.export.decode import Decoder
-from beamfeed.transforms.export.items import Items, cut_items, item_fields
+from beamfeed.transforms.export.decode import Decoder, naming_the_shard
+from beamfeed.transforms.export.items import cut_items, item_fields
 from beamfeed.transforms.predictions.columns import ticks_of
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
@@ -102,21 +101,14 @@ class Sample:
         decoder = Decoder(self.fields, self.manifest.windows)
         ordered = sorted(places, key=lambda place: (place.shard, place.first))
         for shard, of_shard in groupby(ordered, lambda place: place.shard):
-            try:
-                with storage.open_input(paths[shard]) as opened:
-                    file = unpacked(opened, self.manifest.compression)
-                    for place in of_shard:
-                        file.seek(place.first)  # type: ignore[attr-defined]
-                        records = [record for some in read_frames(_Part(file, place.bytes)) for record in some]
-                        if len(records) != place.records:
-                            raise Damaged(f"byte {place.first}", f"{len(records)} of {place.records} records are there")
-                        yield place, decoder.decode(records)
-            except JobFailed as failed:
-                raise JobFailed(f"{paths[shard]}: {failed.reason}") from None
-            except Damaged as damaged:
-                raise JobFailed(f"{paths[shard]}: damaged: {damaged}") from None
-            except (OSError, EOFError) as error:
-                raise JobFailed(f"{paths[shard]}: cannot be read: {first_line(error)}") from None
+            with naming_the_shard(paths[shard]), storage.open_input(paths[shard]) as opened:
+                file = unpacked(opened, self.manifest.compression)
+                for place in of_shard:
+                    file.seek(place.first)  # type: ignore[attr-defined]
+                    records = [record for some in read_frames(_Part(file, place.bytes)) for record in some]
+                    if len(records) != place.records:
+                        raise Damaged(f"byte {place.first}", f"{len(records)} of {place.records} records are there")
+                    yield place, decoder.decode(records)
 
     def windows(self, split: SplitName, numbers: Sequence[tuple[int, int]]) -> list["Window"]:
         """Single windows.
@@ -151,7 +143,7 @@ class Sample:
             ticks = ticks_of(items, 0, ends, None).tolist() if len(ends) == 2 else [None] * items.count
             for number in sorted(chosen):
                 if 0 <= (at := number - before) < items.count:
-                    values = {name: _value_of(items, name, at) for name in items.values}
+                    values = {name: _only(value) for name, value in items.part(slice(at, at + 1)).values.items()}
                     row, rows = items.in_record[at].tolist()
                     yield number, Window(values, row if rows > self.manifest.windows.length else None, ticks[at])
             before += items.count
@@ -181,17 +173,11 @@ def _begins(shard: np.ndarray, values: np.ndarray) -> np.ndarray:
     return before - np.repeat(before[edges], np.diff(np.append(edges, len(shard))))
 
 
-def _value_of(items: Items, name: str, number: int) -> np.ndarray | list[bytes]:
-    values: Values = items.values[name]
-    if isinstance(values, Ragged):
-        of_one = len(values) // items.count
-        edges = values.edges
-        values = values.values[edges[number * of_one] : edges[(number + 1) * of_one]]
-    elif isinstance(values, np.ndarray):
-        return values[number]
-    else:
-        width = len(values) // items.count
-        values = values[number * width : (number + 1) * width]
+def _only(values: Values) -> np.ndarray | list[bytes]:
+    """The value of the only item."""
     if isinstance(values, np.ndarray):
-        return values
-    return [value or b"" for value in values.cast(pa.binary()).to_pylist()]
+        return values[0]
+    entries = values.values if isinstance(values, Ragged) else values
+    if isinstance(entries, np.ndarray):
+        return entries
+    return [value or b"" for value in entries.cast(pa.binary()).to_pylist()]

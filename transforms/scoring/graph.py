@@ -1,6 +1,5 @@
 """What a dataset's transform graph tells of how values were scaled. Loads TensorFlow; workers do not."""
 
-import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -11,6 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.transform_graph import check_graph
+from beamfeed.transforms.sources.loaded import load_saved
 from beamfeed.transforms.statistics.marks import SAVED_MODEL
 
 
@@ -47,11 +47,7 @@ class Graph:
 
     @cached_property
     def _loaded(self) -> Any:
-        if not storage.is_remote(self._folder):
-            return tf.saved_model.load(self._folder)
-        with tempfile.TemporaryDirectory(prefix="beamfeed-graph-") as folder:
-            storage.copy_tree(self._folder, folder)
-            return tf.saved_model.load(folder)
+        return load_saved(self._folder)
 
     def probe(self, name: str, shape: Sequence[int | None]) -> tuple[np.ndarray, np.ndarray]:
         """What it makes of zeros and of ones of a field that it takes and gives by its name, float32 `[width]` each.

@@ -13,16 +13,14 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.export.base import ShardExport, records_at_a_time
-from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.export.base import ShardExport
+from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.scoring.spool import read_batches
 from beamfeed.transforms.scoring.stored import Stored, labels_of
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.checking import read_again
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 from beamfeed.transforms.statistics.moments import Moments
 
@@ -160,25 +158,14 @@ class DatasetSide:
         manifest, keys = self._manifest, self._keys
         taken = [field for group in self._groups.values() for field in group.fields]
         taken += [field for field in manifest.fields if field.name in (keys.asset, keys.start)]
-        batch = records_at_a_time(part, BLOCK_BYTES)
         places = {per: Places(per, manifest.windows, keys, part.path) for per in self._groups}
         summaries = [Summary.zero(columns) for columns in self.columns]
-        for block in read_blocks(part.path, manifest.compression, taken, manifest.windows, batch):
+        for block in read_blocks(part, manifest, taken):
             for at, (per, group) in enumerate(self._groups.items()):
                 named, positions, once = places[per].of(block)
                 numbers, texts = group.take(block.values, named)
-                summaries[at] = extended(summaries[at], numbers, texts, named, positions, once)
+                summaries[at] = summaries[at].extend(numbers, texts, named, positions, once)
         return SideSummary(tuple(summaries))
-
-
-def extended(
-    summary: Summary, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray,
-    once: np.ndarray,
-) -> Summary:  # fmt: skip
-    """As `Summary.extend`, with those rows that count."""
-    kept = pa.array(once)
-    texts = {name: column.filter(kept) for name, column in texts.items()}
-    return summary.extend(numbers[once], texts, places.filter(kept), positions[once])
 
 
 class Places:
@@ -301,14 +288,10 @@ class FilesSide:
         unchanged = Unchanged(self._columns_of.values(), counted)
         for work in part.work:
             places = Places("row", self._windows, self._keys, f"{work.unit.asset.name} {work.unit.index}")
-            try:
-                for block in self._source.read_with(work, unchanged):
-                    named, positions, once = places.of(block)
-                    numbers, texts = self._take(block, named)
-                    summary = extended(summary, numbers, texts, named, positions, once)
-            except BadInput as bad:
-                raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
-            check_unchanged(piece.file for piece in work.unit.asset.pieces)
+            for block in read_again(work, self._source.read_with(work, unchanged)):
+                named, positions, once = places.of(block)
+                numbers, texts = self._take(block, named)
+                summary = summary.extend(numbers, texts, named, positions, once)
         return SideSummary((summary,), unchanged.raw)
 
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.descriptors import (
     A,
+    Asset,
     CannotGoOn,
     KnownAsset,
     P,
@@ -226,9 +227,8 @@ class Source(ABC, Generic[P, A, R, V, W]):
         (only,) = splits
         return None if only is None else replace(asset, split=only)
 
-    @abstractmethod
     def gather(self, name: str, pieces: Sequence[P], split: SplitName | None, lost: Sequence[Reject]) -> A | Reject:
-        """The asset that some pieces make up, or why it cannot be used.
+        """The asset that some pieces make up, or why it cannot be used; by default an `Asset` of them.
 
         Args:
           name: of the asset.
@@ -236,6 +236,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
           split: of the whole asset; None where a column says, or a part of its rows.
           lost: the files that are set aside and may hold rows of any asset.
         """
+        return cast(A, Asset(name, tuple(pieces), split))
 
     @classmethod
     def may_go_on(cls, job: Job) -> bool:
@@ -292,13 +293,14 @@ class Source(ABC, Generic[P, A, R, V, W]):
         Of a kind whose assets are one unit each, this is the verdict.
         """
 
-    @abstractmethod
     def judge(self, asset: A, reports: Iterable[R]) -> V:
-        """Decides from the reports on all units of one asset.
+        """Decides from the reports on all units of one asset; by default the report on the only one is the verdict.
 
         Raises:
           CannotGoOn: of an asset that goes on, if it cannot with these rows.
         """
+        (verdict,) = reports
+        return cast(V, verdict)
 
     def notes_of(self, statistics: Statistics) -> list[str]:
         """What the user should know of the statistics that `learn` gives, a line each; by default nothing."""
@@ -331,7 +333,15 @@ class Source(ABC, Generic[P, A, R, V, W]):
         Raises:
           JobFailed: if nothing can be learned from the statistics.
         """
-        return self.add_up(driver, verdicts), None
+        return driver.map("CheckCounts", self.add_up(driver, verdicts), self.checked), None
+
+    def checked(self, statistics: Statistics) -> Statistics:
+        """The statistics of the training rows, where something can be learned from them; by default as they are.
+
+        Raises:
+          JobFailed: if nothing can be.
+        """
+        return statistics
 
     # The transform graph, which serving runs; workers do the same in arrays.
 

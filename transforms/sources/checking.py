@@ -15,8 +15,9 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject, check_same
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict
+from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict, Work
 from beamfeed.transforms.sources.planned import plan_any
+from beamfeed.transforms.sources.record_block import RecordBlock
 
 REJECTS = "rejects"  # the tagged output of what is set aside
 LOST = "lost"  # of files that are set aside and may hold rows of any asset
@@ -50,6 +51,19 @@ def unchanged(files: Sequence[FileStat | None]) -> Iterator[None]:
         check_unchanged(files)
         raise
     check_unchanged(files)
+
+
+def read_again(work: Work, blocks: Iterable[RecordBlock]) -> Iterator[RecordBlock]:
+    """What a source gives of a work whose files were checked.
+
+    Raises:
+      JobFailed: if one changed since then.
+    """
+    try:
+        yield from blocks
+    except BadInput as bad:
+        raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
+    check_unchanged(piece.file for piece in work.unit.asset.pieces)
 
 
 @contextmanager
@@ -154,29 +168,22 @@ class ValidateUnit(beam.DoFn):
         self._progress.add("validate", assets=assets, rows=rows)
 
 
-class Judge(beam.DoFn):
-    """(bucket, its assets and the reports on their units) -> Verdict of each asset."""
-
-    def __init__(self, source: Source, again: str = ""):
-        self._source, self._again = source, again
-
-    def process(self, gathered: tuple[int, Mapping[str, Iterable[Packed]]]) -> Iterator[Verdict]:
-        _, parts = gathered
-        reports = by_name(chain.from_iterable(parts["reports"]))
-        for asset in chain.from_iterable(parts["assets"]):
-            with adding(self._again):
-                verdict = self._source.judge(asset, reports.pop(asset.name, ()))
-            yield verdict
+def judge_assets(gathered: tuple[int, Mapping[str, Iterable[Packed]]], source: Source, again: str) -> Iterator[Verdict]:
+    """(bucket, its assets and the reports on their units) -> Verdict of each asset; `again` as of `adding`."""
+    _, parts = gathered
+    reports = by_name(chain.from_iterable(parts["reports"]))
+    for asset in chain.from_iterable(parts["assets"]):
+        with adding(again):
+            verdict = source.judge(asset, reports.pop(asset.name, ()))
+        yield verdict
 
 
-class TakeApart(beam.DoFn):
+def take_apart(verdict: Verdict) -> Iterator[Any]:
     """Verdict -> the same without statistics, if it is accepted; tagged 'rejects', 'notes' and 'values'."""
-
-    def process(self, verdict: Verdict) -> Iterator[Any]:
-        if verdict.accepted:
-            yield replace(verdict, statistics=None, row_rejects=())
-        rejects = (*verdict.rejects, *verdict.row_rejects)
-        yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
+    if verdict.accepted:
+        yield replace(verdict, statistics=None, row_rejects=())
+    rejects = (*verdict.rejects, *verdict.row_rejects)
+    yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
 
 
 def _tagged(*outputs: tuple[str, Iterable[Any]]) -> Iterator[beam.pvalue.TaggedOutput]:

@@ -92,6 +92,11 @@ class Asset(Generic[P]):
     known: KnownAsset | None = field(default=None, kw_only=True)
 
     @property
+    def piece(self) -> P:
+        """Of a kind that makes an asset of each, the only one."""
+        return self.pieces[0]
+
+    @property
     def rows(self) -> int:
         """Rows of all its files."""
         return sum(piece.rows for piece in self.pieces)

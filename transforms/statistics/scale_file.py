@@ -54,30 +54,25 @@ def join_pieces(folder: str, pieces: Iterable[tuple[int, str]]) -> str:
     return path
 
 
-class WriteScaleFile(beam.PTransform):
+def write_scale_file(
+    assets: beam.PCollection, folder: str, fleet: beam.PCollection, min_divisor: float
+) -> beam.PCollection:
     """PCollection of (asset's name, Scaling) -> PCollection of one path, the file.
 
     Args:
+      assets: with the scaling of each.
       folder: where to.
       fleet: PCollection of one Scaling.
       min_divisor: no divisor is less than this times the fleet's.
     """
-
-    def __init__(self, folder: str, fleet: beam.PCollection, min_divisor: float):
-        super().__init__()
-        self._folder, self._fleet, self._min_divisor = folder, fleet, min_divisor
-
-    def expand(self, assets: beam.PCollection) -> beam.PCollection:
-        pieces = (
-            assets
-            | "ScaleLine" >> beam.Map(_keyed_line, beam.pvalue.AsSingleton(self._fleet), self._min_divisor)
-            | "GroupByPiece" >> beam.GroupByKey()
-            | "WritePiece" >> beam.Map(lambda keyed, folder: write_piece(folder, *keyed), self._folder)
-        )
-        once = assets.pipeline | "ScaleFileOnce" >> beam.Create([None])
-        return once | "JoinPieces" >> beam.Map(
-            lambda _, paths, folder: join_pieces(folder, paths), beam.pvalue.AsList(pieces), self._folder
-        )
+    pieces = (
+        assets
+        | "ScaleLine" >> beam.Map(_keyed_line, beam.pvalue.AsSingleton(fleet), min_divisor)
+        | "GroupByPiece" >> beam.GroupByKey()
+        | "WritePiece" >> beam.Map(lambda keyed: write_piece(folder, *keyed))
+    )
+    once = assets.pipeline | "ScaleFileOnce" >> beam.Create([None])
+    return once | "JoinScales" >> beam.Map(lambda _, paths: join_pieces(folder, paths), beam.pvalue.AsList(pieces))
 
 
 def _keyed_line(named: tuple[str, Scaling], fleet: Scaling, min_divisor: float) -> tuple[int, bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text, plain, to_float32
 from beamfeed.transforms.sources.readers import NULL_WORDS
 
 # What names or counts rows: the first ones say so of many values, the others only of values that are never twice.
@@ -148,11 +148,6 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
         words=float(np.mean([length for length in words if length is not None] or [0])),
         example=_first(texts),
     )
-
-
-def plain(part: pa.Array) -> pa.Array:
-    """The values themselves, of an array that may be a dictionary's."""
-    return part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
 
 
 def _numbers(part: pa.Array) -> np.ndarray:

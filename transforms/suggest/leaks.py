@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
-from beamfeed.transforms.suggest.columns import Column, plain
+from beamfeed.transforms.sources.columns.numbers import is_number, plain, to_float32
+from beamfeed.transforms.suggest.columns import Column
 from beamfeed.transforms.suggest.label import classifies
 
 _LEFT = 0.01  # of what the most frequent class gets wrong: a column that leaves less tells the label

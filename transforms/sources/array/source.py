@@ -13,7 +13,6 @@ from beamfeed.contract.config.split import SPLITS, SplitName, counts_rows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
     MOST_ROWS,
@@ -140,10 +139,6 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
     def validate(self, unit: Unit[ArrayBlock]) -> ArrayVerdict:
         return validate_block(unit, self._schema, self.job.split, self._rows_per_record)
 
-    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayVerdict]) -> ArrayVerdict:
-        (verdict,) = reports
-        return verdict
-
     def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:
         block = verdict.asset
         filled = [name for name in SPLITS if verdict.usable[name]]
@@ -151,9 +146,6 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
             # What is written of a block ends with its last split, for who counts blocks and rows.
             rows = block.rows if name == filled[-1] else 0
             yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
-
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
-        return driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked), None
 
     def trace(self, folder: str) -> None:
         from beamfeed.transforms.sources.array.graph import trace_arrays
@@ -164,7 +156,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
         scaled = zip(self._schema.scaled, statistics.moments, strict=True)
         return {column.name: Scaling.of(moments, column.scale).rows for column, moments in scaled}
 
-    def _checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
+    def checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
         keys = [f"source.outputs.{column.name}:" for column in self._schema.auto]
         check_classes(keys, "its classes", statistics.labels, statistics.elsewhere)
         return statistics

@@ -1,7 +1,6 @@
 """What is counted of the training rows of arrays; it adds up in any order to equal bytes."""
 
 from dataclasses import dataclass
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.sums import add_fields
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 AT_A_TIME = 1 << 20  # numbers, which are made float64
@@ -39,12 +39,7 @@ class ArrayStatistics:
         return cls(0, tuple(Moments.zero(column.scales) for column in schema.scaled), classes, classes)
 
     def __add__(self, other: "ArrayStatistics") -> "ArrayStatistics":
-        return ArrayStatistics(
-            self.rows + other.rows,
-            tuple(map(add, self.moments, other.moments)),
-            tuple(map(add, self.labels, other.labels)),
-            tuple(map(add, self.elsewhere, other.elsewhere)),
-        )
+        return add_fields(self, other)
 
 
 def statistics_of(rows: ArrayRows, schema: ArraySchema) -> ArrayStatistics:

@@ -7,10 +7,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
+def plain(column: pa.Array) -> pa.Array:
+    """The values themselves, of a column that may be a dictionary's."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """That of the values, of a column that may be a dictionary's."""
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
 def is_number(type_: pa.DataType) -> bool:
     """Whether a column of this type is read as numbers: integers, floats, bools, decimals, dictionaries of them."""
-    if pa.types.is_dictionary(type_):
-        return is_number(type_.value_type)
+    type_ = plain_type(type_)
     return (
         pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
@@ -22,22 +31,19 @@ def is_number(type_: pa.DataType) -> bool:
 
 def is_name(type_: pa.DataType) -> bool:
     """Whether a column of this type names things: text, or what is written as text in one way."""
-    if pa.types.is_dictionary(type_):
-        return is_name(type_.value_type)
+    type_ = plain_type(type_)
     return not (pa.types.is_nested(type_) or pa.types.is_null(type_) or pa.types.is_floating(type_))
 
 
 def is_text(type_: pa.DataType) -> bool:
     """Whether a column of this type holds text."""
-    if pa.types.is_dictionary(type_):
-        return is_text(type_.value_type)
+    type_ = plain_type(type_)
     return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
 def to_float32(column: pa.Array) -> np.ndarray:
     """float32 [n] of a numeric column; null becomes NaN, infinity stays."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = plain(column)
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     elif pa.types.is_boolean(column.type):

@@ -18,7 +18,7 @@ from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.dataset.times import ticks_of
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.columns.numbers import is_number, is_text
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text, plain
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
     FIRST_YEAR,
@@ -162,8 +162,7 @@ class TimeUnits:
 
     def _nanoseconds(self, column: pa.Array) -> np.ndarray:
         """Of a column of timestamps, dates or text; a missing one of pandas stays the smallest number."""
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        column = plain(column)
         if pa.types.is_timestamp(column.type):
             return self._in_utc(_since_1970(column, column.type.unit), aware=column.type.tz is not None)
         if pa.types.is_date(column.type):
@@ -174,8 +173,8 @@ class TimeUnits:
             raise bad_times(text, times.aware != self.aware, lambda *_: NO_ZONE if self.aware else A_ZONE)
         ticks = times.local - times.offset
         if self.zone is not None and not times.aware.all():
-            plain = np.flatnonzero(~times.aware)
-            ticks[plain] = self._in_utc(ticks[plain], aware=False, rows=plain)
+            without = np.flatnonzero(~times.aware)
+            ticks[without] = self._in_utc(ticks[without], aware=False, rows=without)
         return ticks
 
     def _joined(self, date: pa.Array, clock: pa.Array) -> np.ndarray:
@@ -187,11 +186,11 @@ class TimeUnits:
             return self._in_utc(days + clock.cast(integer).cast(pa.int64()).to_numpy() * units, aware=False)
         if pa.types.is_timestamp(date.type):  # as text it has a time of the day already
             date = date.cast(pa.date32(), safe=False)
-        text, plain = self, "%" not in self.text
-        if plain and not is_text(date.type):
+        text = self
+        if "%" not in self.text and not is_text(date.type):
             text = replace(self, text="ymd")
-        parts = (part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in (date, clock))
-        return text._nanoseconds(pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), " "))
+        parts = (plain(part).cast(pa.string()) for part in (date, clock))
+        return text._nanoseconds(pc.binary_join_element_wise(*parts, " "))
 
     def _in_utc(self, local: np.ndarray, *, aware: bool, rows: np.ndarray | None = None) -> np.ndarray:
         """Moves times of a clock in `zone` to UTC; an hour that the clock shows twice is taken for its first.

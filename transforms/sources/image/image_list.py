@@ -14,6 +14,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage.patterns import readings
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import class_names
+from beamfeed.transforms.sources.columns.numbers import plain
 from beamfeed.transforms.sources.readers import Columns, iter_batches, place_of_row
 
 _Key = Callable[[str], str]
@@ -83,9 +84,7 @@ def _read(path: str, schema: Columns) -> dict[str, pa.Array]:
         columns = [batch.column(name) for batch in batches]
         types = {column.type for column in columns if not pa.types.is_null(column.type)}
         type_ = types.pop() if types else pa.string()
-        by_name[name] = pa.chunked_array([column.cast(type_) for column in columns]).combine_chunks()
-        if pa.types.is_dictionary(by_name[name].type):
-            by_name[name] = by_name[name].dictionary_decode()
+        by_name[name] = plain(pa.chunked_array([column.cast(type_) for column in columns]).combine_chunks())
     return by_name
 
 

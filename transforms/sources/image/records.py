@@ -58,7 +58,7 @@ def read_records(run: ImageAsset, job: Job, labels: Sequence[LabelColumn]) -> It
       labels: of it, with their classes known.
     """
     image, *_ = image_fields(job, labels)
-    for batch in read_staged(run.staged):
+    for batch in read_staged(run.piece.staged):
         sizes = pc.binary_length(batch.column("image")).to_numpy()
         first, rows = cut_records(sizes, job.output.rows_per_record)
         values: dict[str, Values] = {"path": batch.column("name")}

@@ -6,11 +6,8 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.driver import Collection, Driver
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.label_counts import check_auto, settled
 from beamfeed.transforms.sources.descriptors import Unit, Work
@@ -82,11 +79,6 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
         name = file.path.rpartition("/")[2].removesuffix(".arrow")
         yield ImageRun(name, file.path, facts.images, file=file, split=facts.split, size=facts.size)
 
-    def gather(
-        self, name: str, pieces: Sequence[ImageRun], split: SplitName | None, lost: Sequence[Reject]
-    ) -> ImageAsset:
-        return ImageAsset(name, tuple(pieces), split)
-
     def size(self, unit: Unit[ImageAsset]) -> int:
         return unit.asset.piece.size
 
@@ -97,18 +89,11 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
     def validate(self, unit: Unit[ImageAsset]) -> ImageVerdict:
         return validate_run(unit, self._schema, self.job)
 
-    def judge(self, asset: ImageAsset, reports: Iterable[ImageVerdict]) -> ImageVerdict:
-        (verdict,) = reports
-        return verdict
-
     def works(self, verdict: ImageVerdict) -> Iterator[tuple[Work[ImageAsset], int]]:
         (unit,) = self.units(verdict.asset)
         yield Work(unit, verdict.asset.piece.split), verdict.size
 
-    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
-        return driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked), None
-
-    def _checked(self, statistics: ImageStatistics) -> ImageStatistics:
+    def checked(self, statistics: ImageStatistics) -> ImageStatistics:
         check_auto(self._schema.labels, statistics.labels, statistics.elsewhere)
         return statistics
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import add
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import label_column
 from beamfeed.transforms.sources.image.schema import ImageSchema
+from beamfeed.transforms.statistics.sums import add_fields
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
@@ -58,15 +58,8 @@ class ImageStatistics:
         )
 
     def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
-        return ImageStatistics(
-            tuple(map(add, self.labels, other.labels)),
-            tuple(map(add, self.elsewhere, other.elsewhere)),
-            self.images + other.images,
-            self.kept + other.kept,
-            self.formats + other.formats,
-            _ends(self.widths + other.widths),
-            _ends(self.heights + other.heights),
-        )
+        widths, heights = _ends(self.widths + other.widths), _ends(self.heights + other.heights)
+        return add_fields(self, other, widths=widths, heights=heights)
 
     def to_json(self) -> dict[str, Any]:
         """For stats.json."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -33,19 +34,13 @@ class ImageRun(Piece):
     split: SplitName
     size: int
 
-
-class ImageAsset(Asset[ImageRun]):
-    """A run of images, as what is planned, read and written at a time."""
-
-    @property
-    def piece(self) -> ImageRun:
-        """The run."""
-        return self.pieces[0]
-
     @property
     def staged(self) -> str:
         """The file of what is kept of it."""
-        return f"{self.piece.path}.checked"
+        return f"{self.path}.checked"
+
+
+ImageAsset: TypeAlias = Asset[ImageRun]  # a run, as what is planned, read and written at a time
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     labels = [field for field in table.schema if field.name.startswith("label ")]
     fields = pa.schema([pa.field("name", pa.binary()), pa.field("image", pa.large_binary()), *labels])
 
-    with storage.open_output(asset.staged) as target, pa.ipc.new_stream(target, fields) as writer:
+    with storage.open_output(asset.piece.staged) as target, pa.ipc.new_stream(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
         pending = 0  # bytes that wait
         for row, picture in enumerate(look_at_all(source, files)):

@@ -1,36 +1,19 @@
 """Looks for single things in a file: some values of columns, the line that a row is in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.sources.readers.clean import clean
-from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
+from beamfeed.transforms.sources.readers.expected import Columns, Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.lookup import reader_of
 from beamfeed.transforms.sources.readers.parquet import open_parquet
 from beamfeed.transforms.sources.readers.parse import BAD, line_of_row, parse
 from beamfeed.transforms.sources.readers.text import blocks_of, find_dialect
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
-
-
-@dataclass(frozen=True)
-class _AsText:
-    """Expects some columns, as text, of a file that need not have them."""
-
-    names: list[str]
-    text: TextOptions
-    optional: tuple[str, ...]
-
-    @property
-    def csv_types(self) -> dict[str, pa.DataType]:
-        return dict.fromkeys(self.names, pa.string())
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Takes any."""
 
 
 def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) -> list[str]:
@@ -65,7 +48,7 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table | pa.
         with open_parquet(path) as file:
             groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
             return file.read_row_groups(groups, columns=names, use_threads=False)
-    expected = _AsText(names, text, tuple(names))
+    expected = Columns(names, dict.fromkeys(names, pa.string()), text, frozenset(names))
     batches = reader_of(path).batches(path, expected, [*names, BAD], None, None)
     return next((batch for _, _, batch in batches), None)
 

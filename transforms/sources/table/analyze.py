@@ -16,7 +16,7 @@ from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.record_block import Ragged, Values
+from beamfeed.transforms.sources.loaded import Graph, load_saved
 from beamfeed.transforms.sources.table.encode import encode
 from beamfeed.transforms.sources.table.graph import Tensors, input_types
 from beamfeed.transforms.sources.table.learned import learned_of
@@ -31,42 +31,38 @@ _NOTES = ".tft_metadata"  # the analyzer's own notes beside the graph: no reader
 _ARROW = {tf.float32: pa.float32(), tf.int64: pa.int64(), tf.string: pa.binary()}
 
 
-class AnalyzeOwn(beam.PTransform):
+def analyze_own(
+    verdicts: beam.PCollection, schema: TableSchema, statistics: beam.PCollection, scratch: str
+) -> beam.PCollection:
     """PCollection of TableVerdict -> PCollection of one path, of a folder that `tft.TFTransformOutput` reads.
 
     Args:
+      verdicts: whose rows functions of the user's own look at.
       schema: of the job.
       statistics: PCollection of one TableStatistics.
       scratch: a folder for files.
     """
+    types, marks = input_types(schema), Marks(storage.join(scratch, "marks"))
+    rows = (
+        verdicts
+        | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
+        | "SpreadStaged" >> beam.Reshuffle()
+        | "RowsForAnalyzers"
+        >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), list(types))
+    )
 
-    def __init__(self, schema: TableSchema, statistics: beam.PCollection, scratch: str):
-        super().__init__()
-        self._schema, self._statistics, self._scratch = schema, statistics, storage.join(scratch, "tft")
-        self._marks, self._folder = Marks(storage.join(scratch, "marks")), storage.join(scratch, "own_graph")
+    def transform(columns: Columns) -> Columns:
+        return encode(columns, schema, Tensors(marks))
 
-    def expand(self, verdicts: beam.PCollection) -> beam.PCollection:
-        types, schema, marks = input_types(self._schema), self._schema, self._marks
-        rows = (
-            verdicts
-            | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
-            | "SpreadStaged" >> beam.Reshuffle()
-            | "RowsForAnalyzers"
-            >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), list(types))
-        )
-
-        def transform(columns: Columns) -> Columns:
-            return encode(columns, schema, Tensors(marks))
-
-        with tft_beam.Context(temp_dir=self._scratch):
-            saved_model, metadata = (rows, _description(types)) | tft_beam.AnalyzeDataset(transform)
-        return saved_model | "FillGraph" >> beam.Map(
-            fill_analyzed,
-            beam.pvalue.AsSingleton(metadata.deferred_metadata),
-            beam.pvalue.AsSingleton(self._statistics),
-            schema,
-            self._folder,
-        )
+    with tft_beam.Context(temp_dir=storage.join(scratch, "tft")):
+        saved_model, metadata = (rows, _description(types)) | tft_beam.AnalyzeDataset(transform)
+    return saved_model | "FillGraph" >> beam.Map(
+        fill_analyzed,
+        beam.pvalue.AsSingleton(metadata.deferred_metadata),
+        beam.pvalue.AsSingleton(statistics),
+        schema,
+        storage.join(scratch, "own_graph"),
+    )
 
 
 def fill_analyzed(
@@ -110,25 +106,4 @@ def _description(types: dict[str, tf.DType]) -> tensor_adapter.TensorAdapterConf
 @lru_cache(maxsize=2)
 def load_transformer(folder: str) -> ValuesOfRows:
     """Loads the transform graph of a folder, once a process: it gives the fields of some rows by name."""
-    model = tf.saved_model.load(storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR))
-    (specs,), _ = model.transform_fn.structured_input_signature
-
-    def transform(rows: pa.RecordBatch) -> dict[str, Values]:
-        outputs = model.transform_fn({name: _tensor(rows.column(name)) for name in sorted(specs)})
-        return {name: _values(tensor) for name, tensor in outputs.items()}
-
-    return transform
-
-
-def _tensor(column: pa.Array) -> tf.Tensor:
-    if pa.types.is_string(column.type):
-        return tf.constant(column.fill_null("").to_numpy(zero_copy_only=False), tf.string)
-    return tf.constant(column.to_numpy(zero_copy_only=False))
-
-
-def _values(tensor: tf.Tensor | tf.RaggedTensor) -> Values:
-    if isinstance(tensor, tf.RaggedTensor):
-        return Ragged(tensor.flat_values.numpy(), tensor.row_lengths().numpy())
-    if tensor.dtype == tf.string:
-        return pa.array(tensor.numpy().ravel().tolist(), pa.binary())
-    return tensor.numpy()
+    return Graph(load_saved(storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit
@@ -33,13 +34,7 @@ class TableFile(Piece):
         return f"a row after byte {row:,}" if self.by_bytes else f"row {row}"
 
 
-class TableAsset(Asset[TableFile]):
-    """A file, as what is accepted or set aside."""
-
-    @property
-    def piece(self) -> TableFile:
-        """The file."""
-        return self.pieces[0]
+TableAsset: TypeAlias = Asset[TableFile]  # a file, as what is accepted or set aside
 
 
 def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str, most: int | None = None) -> TableFile:

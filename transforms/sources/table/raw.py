@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from beamfeed.contract.dataset.raw_values import RawColumn, RawValues
+from beamfeed.transforms.sources.columns.numbers import plain_type
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, has_types
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS
 from beamfeed.transforms.sources.readers.time_text import pattern_of
@@ -67,9 +68,8 @@ def types_of(looks: Mapping[str, Look]) -> dict[str, set[pa.DataType]]:
     by_name: dict[str, set[pa.DataType]] = defaultdict(set)
     for look in looks.values():
         for name, type_ in zip(look.schema.names, look.schema.types, strict=True):
-            plain = type_.value_type if pa.types.is_dictionary(type_) else type_
-            if not pa.types.is_null(plain):
-                by_name[name].add(plain)
+            if not pa.types.is_null(plain_type(type_)):
+                by_name[name].add(plain_type(type_))
     return by_name
 
 

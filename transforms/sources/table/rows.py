@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, find_unlisted, read_label
-from beamfeed.transforms.sources.columns.numbers import is_text, to_float32
+from beamfeed.transforms.sources.columns.numbers import is_text, plain, to_float32
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, NO_TIME, TimeUnits, ticks_of_rows
 from beamfeed.transforms.sources.descriptors import Unit
@@ -180,8 +180,7 @@ def to_text(column: pa.Array, name: str, wrong: dict[int, str]) -> pa.StringArra
       name: of it, and
       wrong: what is wrong with rows: those whose text is not UTF-8 are told.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = plain(column)
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type):

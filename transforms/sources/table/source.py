@@ -20,7 +20,6 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
-from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.labels import label_values
 from beamfeed.transforms.sources.columns.paths import key_columns
@@ -30,7 +29,6 @@ from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.readers.formats import has_types
 from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.sources.table.arrays import Encoder
-from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields, row_bytes, rows_of_record
 from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
@@ -39,7 +37,7 @@ from beamfeed.transforms.sources.table.resolve import require, resolve_schema
 from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name, label_name
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
-from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
+from beamfeed.transforms.sources.table.staged import Run, by_bytes, gather_counts, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 from beamfeed.transforms.statistics.marks import Learned
@@ -117,14 +115,6 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def scan(self, file: FileStat, scratch: str) -> Iterable[TableFile]:
         yield scan_file(file, self.asset_of_path(file.path, self.job), self._schema, scratch, self._most)
 
-    def plan(self, name: str, pieces: Sequence[TableFile], lost: Sequence[Reject] = ()) -> TableAsset:
-        return self.gather(name, pieces, None, lost)
-
-    def gather(
-        self, name: str, pieces: Sequence[TableFile], split: SplitName | None, lost: Sequence[Reject]
-    ) -> TableAsset:
-        return TableAsset(name, tuple(pieces), split)
-
     def units(self, asset: TableAsset) -> Iterator[Unit[TableAsset]]:
         return cut_units(asset, len(self._schema.columns))
 
@@ -159,16 +149,16 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 )
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
-        statistics = driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked)
+        statistics, _ = super().learn(driver, verdicts)
         if self.traces:
             return statistics, None
 
-        def analyze(scratch: str) -> Any:
-            from beamfeed.transforms.sources.table.analyze import AnalyzeOwn
+        def analyze(verdicts: Collection, scratch: str) -> Collection:
+            from beamfeed.transforms.sources.table.analyze import analyze_own
 
-            return AnalyzeOwn(self._schema, statistics, scratch)
+            return analyze_own(verdicts, self._schema, statistics, scratch)
 
-        return statistics, driver.made("AnalyzeOwn", verdicts, analyze)
+        return statistics, driver.made(verdicts, analyze)
 
     @property
     def traces(self) -> bool:
@@ -183,7 +173,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def learned(self, statistics: TableStatistics, made: str) -> Learned:
         return learned_of(self._schema, statistics).of_graph()
 
-    def _checked(self, statistics: TableStatistics) -> TableStatistics:
+    def checked(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)

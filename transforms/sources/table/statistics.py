@@ -18,6 +18,7 @@ from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
+from beamfeed.transforms.statistics.sums import add_fields
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_PARTITIONS = 1000
@@ -37,7 +38,7 @@ class TableStatistics:
       elsewhere: in other rows.
       folders: of the partitions of all rows.
       missing: of each of `value_columns`, how many training rows have no value.
-      parts: files with more of `counts`, see `count_files`.
+      parts: files with more of `counts`, see `write_counts`.
       digest: of all the others, when they are complete.
     """
 
@@ -67,19 +68,8 @@ class TableStatistics:
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
-        def sums(first: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
-            return tuple(a + b for a, b in zip(first, two, strict=True))
-
-        return TableStatistics(
-            self.moments + other.moments,
-            add_samples(self.sample, other.sample),
-            sums(self.counts, other.counts),
-            sums(self.labels, other.labels),
-            sums(self.elsewhere, other.elsewhere),
-            self.folders + other.folders,
-            tuple(a + b for a, b in zip(self.missing, other.missing, strict=True)),
-            self.parts + other.parts,
-        )
+        sample = add_samples(self.sample, other.sample)
+        return add_fields(self, other, sample=sample, parts=self.parts + other.parts, digest="")
 
 
 def value_columns(schema: TableSchema) -> list[str]:

@@ -15,12 +15,11 @@ from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.sources.messages import MessageWriter
-from beamfeed.transforms.sources.table.count_files import write_counts
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, find_missing, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
-from beamfeed.transforms.sources.table.staged import Run, pick
+from beamfeed.transforms.sources.table.staged import Run, pick, write_counts
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
 from beamfeed.transforms.splits import NONE, some_values
 from beamfeed.transforms.statistics.value_counts import ValueCounts

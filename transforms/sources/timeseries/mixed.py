@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.numbers import plain
 from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.messages import MessageWriter, read_messages
 from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, naming_the_file
@@ -105,9 +106,9 @@ def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
     batches: list[pa.RecordBatch] = []
     size, is_only = 0, True
     for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
-        plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
+        columns = map(plain, batch)
         rows = pa.array(np.arange(row, row + batch.num_rows))
-        batches.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))
+        batches.append(pa.RecordBatch.from_arrays([*columns, rows], names=[*batch.schema.names, ROW]))
         size += batches[-1].nbytes
         if size >= RUN_BYTES:
             is_only = False

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers, read_label
-from beamfeed.transforms.sources.columns.numbers import pack
+from beamfeed.transforms.sources.columns.numbers import pack, plain
 from beamfeed.transforms.sources.columns.time_units import NO_TIME
 from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
@@ -158,10 +158,7 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
         time = schema.time_units.rows(position, batch.num_rows)
     split = None
     if schema.split is not None:
-        split = batch.column(schema.split)
-        if pa.types.is_dictionary(split.type):
-            split = split.dictionary_decode()
-        split = split.cast(pa.string())
+        split = plain(batch.column(schema.split)).cast(pa.string())
     if schema.inputs is not None:
         batch = made_by_steps(
             batch.select(schema.names), schema, f"rows {first:,} to {first + batch.num_rows - 1:,} of {path}"

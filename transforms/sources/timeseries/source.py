@@ -191,12 +191,12 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         )
         named = driver.map("NameScale", accepted, lambda verdict: (verdict.asset.name, verdict.scaling))
 
-        def write(scratch: str) -> Any:
-            from beamfeed.transforms.statistics.scale_file import WriteScaleFile
+        def write(named: Collection, scratch: str) -> Collection:
+            from beamfeed.transforms.statistics.scale_file import write_scale_file
 
-            return WriteScaleFile(scratch, fleet, scale.min_divisor)
+            return write_scale_file(named, scratch, fleet, scale.min_divisor)
 
-        return statistics, driver.made("ScaleFile", named, write)
+        return statistics, driver.made(named, write)
 
     def _scaled(self, driver: Driver, sums: Collection, fleet: Collection) -> Collection:
         """The statistics with the scaling of the fleet in the place of the sample."""

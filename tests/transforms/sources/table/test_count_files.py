@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from beamfeed.contract.config.features import MOST_TERMS
-from beamfeed.transforms.sources.table.count_files import gather_counts, read_counts, write_counts
+from beamfeed.transforms.sources.table.staged import gather_counts, read_counts, write_counts
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 

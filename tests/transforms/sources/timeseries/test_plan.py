@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.packing import Packed
-from beamfeed.transforms.records.shard_plan import bucket_of_work, plan_gathered, plan_shards
+from beamfeed.transforms.records.shard_plan import bucket_of_work, plan_shards
 from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
@@ -103,7 +103,7 @@ def test_dealing_loses_nothing_and_is_even(rows, count):
     works = [(Work(unit, "train"), 12 * unit.rows) for unit in units]
 
     def deal(works):
-        return [list(plan.work) for plan in plan_shards(works, count, seed=7)]
+        return [list(plan.work) for plan in plan_shards([(0, list(works))], count, seed=7)]
 
     dealt = deal(works)
     assert len(dealt) == (count if works else 0)
@@ -116,4 +116,4 @@ def test_dealing_loses_nothing_and_is_even(rows, count):
     by_bucket = {}
     for work, size in reversed(works):
         by_bucket.setdefault(bucket_of_work(work, 7), Packed()).append((work, size))
-    assert [list(plan.work) for plan in plan_gathered(by_bucket.items(), count, seed=7)] == dealt
+    assert [list(plan.work) for plan in plan_shards(by_bucket.items(), count, seed=7)] == dealt
