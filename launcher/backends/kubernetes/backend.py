@@ -232,13 +232,7 @@ class KubernetesRun(remote.RemoteRun):
         patience, whole_at, chief = remote.Patience(CLUSTER, self._say), time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
-            try:
-                item = self._kubectl.get(RESOURCES[self._kind], self._name)
-                every = self._pods()
-            except remote.Unreachable as error:
-                patience.wait(error)
-                continue
-            patience.answered()
+            item, every = patience.ask(lambda: (self._kubectl.get(RESOURCES[self._kind], self._name), self._pods()))
             if item is None or "deletionTimestamp" in item["metadata"]:
                 self._say(f"{self.title} was deleted; run the same command to go on")
                 return 1

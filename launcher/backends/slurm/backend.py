@@ -140,12 +140,7 @@ class SlurmRun(remote.RemoteRun):
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
         last_words, restarts, patience = "", 0, remote.Patience("Slurm", self._say)
         while True:
-            try:
-                state = queue.job_state(self.job_id)
-            except remote.Unreachable as error:
-                patience.wait(error)
-                continue
-            patience.answered()
+            state = patience.ask(lambda: queue.job_state(self.job_id))
             if state is None or state.ended:
                 return state
             if state.restarts > restarts:
