@@ -17,7 +17,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import PROGRAMS, Submission
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
@@ -73,8 +73,23 @@ class RemoteRun(Submission):
     def leave(self) -> None:
         self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
 
+    def _check_published(self, hint: str) -> int:
+        """The exit code of work that ended well, as far as its dataset is there where it makes one."""
+        if is_published(self._stage):
+            return 0
+        self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; {hint}")
+        return 1
+
     def _say(self, line: str) -> None:
         print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def command_elsewhere(name: str, python: str, arguments: Sequence[str], job_path: str) -> tuple[str, ...]:
+    """See `Backend.command`, where the job file is sent along: it is at `job_path` there, and holds what --set gave."""
+    program = PROGRAMS[name]
+    parsed = vars(program.parse(arguments or ("--job", "")))
+    beam_options = parsed.pop("beam_options")
+    return (python, "-m", program.module, *program.arguments({**parsed, "job": job_path, "set": []}, beam_options))
 
 
 def check_same_work(stage: Stage, title: str, is_same: bool) -> None:
@@ -124,13 +139,13 @@ class Patience:
             time.sleep(self._seconds)
 
 
-def flags(options: Mapping[str, bool | int | float | str | list[str]]) -> list[str]:
-    """The options of a section: true gives the bare flag, false leaves it out, a list gives it several times."""
+def flags(options: Mapping[str, bool | int | float | str | list[str] | None]) -> list[str]:
+    """The options of a section: true gives the bare flag, false and null leave it out, a list gives it repeatedly."""
     written: list[str] = []
     for key, value in options.items():
-        if isinstance(value, bool):
-            written += [f"--{key}"] if value else []
-        else:
+        if value is True:
+            written.append(f"--{key}")
+        elif value is not None and value is not False:
             written += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
     return written
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from beamfeed.contract import options, storage
+from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RunLayout
@@ -40,10 +40,8 @@ class VertexBackend(Backend):
                 raise UserError(f"{key}: {path} is on this machine, where Vertex AI cannot reach it; give a gs:// path")
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        parsed = vars(options.TRAIN.parse(arguments or ("--job", "")))
         job_path = RunLayout(job.train.workdir).job if job.train is not None else ""
-        parsed |= {"job": job_path, "set": []}  # which are in that file
-        return (job.launch.train.section("vertex").python, "-m", options.TRAIN.module, *options.TRAIN.arguments(parsed))
+        return remote.command_elsewhere(name, job.launch.train.section("vertex").python, arguments, job_path)
 
     def describe(self, stage: Stage) -> list[str]:
         request = yaml.safe_dump(_request(stage, ())["jobSpec"], sort_keys=False, width=1000)
