@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from turns import preprocessing
 
 HERE = Path(__file__).resolve().parent
 LENGTH, STRIDE = 64, 16  # of the windows, in all of them
@@ -49,9 +49,7 @@ def job(files: Path, output: Path, workdir: Path, workers: int, records: str = "
 
 def ours(records: str = "segments") -> Callable[[Path, Path, Path, int], list[str]]:
     def command(files: Path, output: Path, scratch: Path, workers: int) -> list[str]:
-        path = scratch / f"{records}.yaml"
-        path.write_text(yaml.safe_dump(job(files, output, scratch / "model", workers, records)))
-        return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+        return preprocessing(job(files, output, scratch / "model", workers, records), scratch / f"{records}.yaml")
 
     return command
 

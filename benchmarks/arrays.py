@@ -8,12 +8,10 @@ a batch's bytes from one place of a large buffer to another, by one thread, as P
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -52,9 +50,7 @@ def preprocess(folder: Path) -> None:
         "split": {"train": 1, "eval": 0, "test": 0},
         "output": {"path": str(folder / "data")},
     }  # fmt: skip
-    path = folder / "job.json"  # JSON is YAML
-    path.write_text(json.dumps(job))
-    subprocess.run([sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)], check=True)
+    subprocess.run(turns.preprocessing(job, folder / "job.yaml"), check=True)
 
 
 def batches_of(way: str, folder: Path):

@@ -10,7 +10,6 @@ before all are checked.
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,11 +17,10 @@ from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet
-import yaml
 from alternatives import job
 from fleet import make_fleet
 from measure import measure_writing
-from turns import say, write_json
+from turns import preprocessing, say, write_json
 
 TINY_ROWS = 1000
 
@@ -65,11 +63,9 @@ def alone(files: list[Path], read: Callable[[Path], None]) -> float:
 
 def ours(files: Path, scale: str, workers: int, scratch: Path) -> float:
     """Seconds of a whole run."""
-    output, path = scratch / "output", scratch / "job.yaml"
-    described = job(files, output, scratch / "model", workers)
-    described["prepare"] = {"scale": {"how": scale}}
-    path.write_text(yaml.safe_dump(described))
-    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+    output = scratch / "output"
+    described = {**job(files, output, scratch / "model", workers), "prepare": {"scale": {"how": scale}}}
+    command = preprocessing(described, scratch / "job.yaml")
     return measure_writing(command, output, scratch / "log.txt").seconds
 
 

@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import yaml
 from measure import Measured, measure_writing, without_start_up
 from PIL import Image
-from turns import say, write_json
+from turns import preprocessing, say, write_json
 
 HERE = Path(__file__).resolve().parent
 # Of each sort: its side in pixels, how many images, and how many for the memory, which then grow to 4 times.
@@ -64,9 +63,7 @@ def ours(files: Path, output: Path, scratch: Path) -> list[str]:
         "split": {"train": 1, "eval": 0, "test": 0},
         "output": {"path": str(output)},
     }
-    path = scratch / "images.yaml"
-    path.write_text(yaml.safe_dump(job, sort_keys=False))
-    return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+    return preprocessing(job, scratch / "images.yaml")
 
 
 def plain(files: Path, output: Path, scratch: Path) -> list[str]:

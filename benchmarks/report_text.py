@@ -4,6 +4,7 @@ Its claims follow from the figures, also where Beamfeed is not the best.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from alternatives import OURS
 
@@ -161,10 +162,6 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
 
 def decode_lines(results: dict) -> Iterator[str]:
     """What `decode.py` measured."""
-    yield from ["### Beside decoding alone", ""]
-    if "failed" in results:
-        yield f"Not measured: {results['failed']}"
-        return
     shares = ", ".join(f"{name} {entry['share']:.0%}" for name, entry in ran(results).items())
     yield (
         "Rows a second of one core without start-up, as a share of what pyarrow decodes on one thread "
@@ -216,7 +213,6 @@ def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
 
 def days_lines(measured: dict[str, dict]) -> Iterator[str]:
     """What `growing.py` measured."""
-    yield from ["## A day more", ""]
     yield "A day added to a [dataset that grows](growing.md), and a job of that day alone; each is a process."
     yield from ["", "| days that are there | added | alone | ratio | peak RSS added | alone | manifest |"]
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
@@ -234,8 +230,6 @@ def days_lines(measured: dict[str, dict]) -> Iterator[str]:
 def shapes_lines(shapes: list[dict]) -> Iterator[str]:
     """What `shapes.py` measured: a line for each family, each shape against the first."""
     yield from [
-        "## The shape of the files",
-        "",
         "The same number of values in other files; seconds and peak RSS as multiples of the first in the line.",
         "",
     ]
@@ -255,8 +249,6 @@ def tables_lines(measured: dict) -> Iterator[str]:
     """What `tables.py` measured: preprocessing and feeding against the plain way, and memory as a table grows."""
     feed = measured["feed"]
     yield from (
-        "## Tables",
-        "",
         f"{measured['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam "
         "with tensorflow-transform on dicts (`benchmarks/table_beam.py`), and tf.data with `parse_single_example`. It "
         f"gets {measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}. Rows per second are without start-up.",
@@ -288,8 +280,6 @@ def arrays_lines(measured: dict) -> Iterator[str]:
         for name, entry in ran(measured["ways"]).items()
     )
     yield from (
-        "## Arrays",
-        "",
         f"`beamfeed.load_arrays` on {measured['rows']:,} rows of {measured['row_bytes']:,} bytes in the page cache, in "
         f"shuffled batches of {measured['batch']}. GB a second, and the share of `np.copyto` on one thread "
         f"(`records`: the same array preprocessed): {', '.join(ways)}.",
@@ -298,7 +288,6 @@ def arrays_lines(measured: dict) -> Iterator[str]:
 
 def images_lines(measured: dict) -> Iterator[str]:
     """What `images_prepare.py` and `images_feed.py` measured."""
-    yield from ["## Images", ""]
     prepared, fed = measured["prepared"], measured["fed"]
     if "failed" in prepared:
         yield f"Preprocessing was not measured: {prepared['failed']}"
@@ -330,10 +319,6 @@ def images_lines(measured: dict) -> Iterator[str]:
 
 def feed_lines(feed: dict) -> Iterator[str]:
     """What `feed.py` measured."""
-    yield from ["## Feeding", ""]
-    if "failed" in feed:
-        yield f"Not measured: {feed['failed']}"
-        return
     if ran(feed["results"]):
         yield from ["![Windows per second of each](images/bench-feed.png)", ""]
     yield from feed_table(feed["results"], "windows/s")
@@ -352,10 +337,6 @@ def feed_table(results: dict, unit: str) -> Iterator[str]:
 
 def torch_lines(measured: dict) -> Iterator[str]:
     """What `torch_door.py` measured."""
-    yield from ["## Feeding PyTorch", ""]
-    if "failed" in measured:
-        yield f"Not measured: {measured['failed']}"
-        return
     yield from (
         "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record (and how many times as "
         "fast): the same windows, shuffled, as batches of tensors.",
@@ -370,10 +351,6 @@ def torch_lines(measured: dict) -> Iterator[str]:
 
 def train_lines(train: dict) -> Iterator[str]:
     """What `train.py` measured."""
-    yield from ["## Training", ""]
-    if "failed" in train:
-        yield f"Not measured: {train['failed']}"
-        return
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
@@ -402,10 +379,6 @@ def trained(models: list[dict]) -> tuple[dict[str, dict], *tuple[Column, ...]]:
 
 def predict_lines(measured: dict) -> Iterator[str]:
     """What `predict.py` measured."""
-    yield from ["## Predicting", ""]
-    if "failed" in measured:
-        yield f"Not measured: {measured['failed']}"
-        return
     key = "windows_per_second"
     yield from (
         "`beamfeed predict` of a dataset, to Parquet, once TensorFlow is loaded; Keras's `predict` of one array in "
@@ -424,9 +397,24 @@ def predict_lines(measured: dict) -> Iterator[str]:
         yield f"| {point['windows']:,} | {' | '.join(took)} |"
 
 
-PARTS = {"days": days_lines, "shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines,
-         "images": images_lines, "feed": feed_lines, "torch": torch_lines, "train": train_lines,
-         "predict": predict_lines}  # fmt: skip
+PARTS: dict[str, tuple[str, Callable[..., Iterator[str]]]] = {
+    "days": ("## A day more", days_lines),
+    "shapes": ("## The shape of the files", shapes_lines),
+    "tables": ("## Tables", tables_lines),
+    "arrays": ("## Arrays", arrays_lines),
+    "images": ("## Images", images_lines),
+    "feed": ("## Feeding", feed_lines),
+    "torch": ("## Feeding PyTorch", torch_lines),
+    "train": ("## Training", train_lines),
+    "predict": ("## Predicting", predict_lines),
+}
+
+
+def part(heading: str, measured: Any, lines: Callable[..., Iterator[str]]) -> Iterator[str]:
+    """What was measured under its heading, or why it was not."""
+    yield from [heading, ""]
+    yield from [f"Not measured: {measured['failed']}"] if "failed" in measured else lines(measured)
+    yield ""
 
 
 def render(results: dict) -> str:
@@ -450,11 +438,11 @@ def _lines(results: dict) -> Iterator[str]:
         *preprocess_lines(results),
     ]
     if results.get("decode"):
-        yield from ["", *decode_lines(results["decode"]), ""]
+        yield from ["", *part("### Beside decoding alone", results["decode"], decode_lines)]
     yield from growth_lines(results)
-    for part, lines in PARTS.items():
-        if results.get(part):
-            yield from [*lines(results[part]), ""]
+    for name, (heading, lines) in PARTS.items():
+        if results.get(name):
+            yield from part(heading, results[name], lines)
     yield from [
         "## On a GPU",
         "",

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 from measure import Measured, measure_writing, without_start_up
 from table_beam import CATEGORIES, LABEL, NUMBERS
-from turns import figure_of, say, write_json
+from turns import figure_of, preprocessing, say, write_json
 
 HERE = Path(__file__).resolve().parent
 # Rows of ours, rows of plain Beam, and of the table whose growth to 8 times shows memory.
@@ -95,9 +94,7 @@ def ours(files: Path, output: Path, scratch: Path, rows_per_record: int | None =
         "split": {"train": 1, "eval": 0, "test": 0},
         "output": {"path": str(output), "rows_per_record": rows_per_record},
     }
-    path = scratch / "table.yaml"
-    path.write_text(yaml.safe_dump(job, sort_keys=False))
-    return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+    return preprocessing(job, scratch / "table.yaml")
 
 
 def plain(files: Path, output: Path, scratch: Path) -> list[str]:

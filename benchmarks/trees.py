@@ -1,14 +1,12 @@
 """This tree and that of another commit, which preprocess the same files on the same interpreter and libraries."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
 from measure import Measured, measure_writing
-from turns import ROOT
+from turns import ROOT, preprocessing
 
 
 @contextmanager
@@ -30,7 +28,5 @@ def preprocess(tree: Path, job: dict, scratch: Path) -> Measured:
     Raises:
       CommandFailed: if it fails.
     """
-    path = scratch / "job.yaml"
-    path.write_text(yaml.safe_dump(job))
-    command = ["env", "-C", str(tree), f"PYTHONPATH={tree}", sys.executable, "-m", "beamfeed.pipelines.preprocess"]
-    return measure_writing([*command, "--job", str(path)], Path(job["output"]["path"]), scratch / "log.txt")
+    command = ["env", "-C", str(tree), f"PYTHONPATH={tree}", *preprocessing(job, scratch / "job.yaml")]
+    return measure_writing(command, Path(job["output"]["path"]), scratch / "log.txt")

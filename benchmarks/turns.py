@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from measure import measure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,12 @@ def add_ratio(result: dict[str, dict[str, float]], ours: str, key: str = "ours_i
     """Adds to each entry how many times its speed ours is."""
     for entry in result.values():
         entry[key] = result[ours]["windows_per_second"] / entry["windows_per_second"]
+
+
+def preprocessing(job: dict, path: Path) -> list[str]:
+    """The command that preprocesses a job, whose file is written."""
+    path.write_text(yaml.safe_dump(job, sort_keys=False), encoding="utf-8")
+    return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
 
 
 def write_json(result: object, path: str | Path | None) -> None:

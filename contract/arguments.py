@@ -3,7 +3,7 @@
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -127,6 +127,11 @@ def flat(options: Options) -> Iterable[Option]:
         yield from item if isinstance(item, tuple) else (item,)
 
 
+def sentence(about: str) -> str:
+    """What a command does, with a capital letter and a full stop."""
+    return f"{about[0].upper()}{about[1:]}."
+
+
 def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Splits a command line at its first `--`."""
     at = list(argv).index("--") if "--" in argv else len(argv)
@@ -154,36 +159,34 @@ def at_least(text: str, lowest: int, words: str = "") -> int:
     return int(text)
 
 
-def _number(text: str) -> float:
-    """The text as a number; where it is none, NaN, which is in no range."""
+def _number(text: str, fits: Callable[[float], bool], words: str) -> float:
+    """A number that fits.
+
+    Raises:
+      argparse.ArgumentTypeError: if it does not, or is none.
+    """
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        return math.nan
+        value = math.nan  # which is in no range
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+    return value
 
 
 def from_zero_up(text: str) -> float:
     """A number, 0 or more."""
-    value = _number(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return value
+    return _number(text, lambda value: 0 <= value < math.inf, "a number from 0 on")
 
 
 def share(text: str) -> float:
     """A probability between 0 and 1."""
-    value = _number(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed, it must be a number between 0 and 1, such as 0.001")
-    return value
+    return _number(text, lambda value: 0 < value < 1, "allowed, it must be a number between 0 and 1, such as 0.001")
 
 
 def seconds(text: str) -> float:
     """Seconds above 0 and below an hour."""
-    number = _number(text)
-    if not 0 < number < 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and below 3600")
-    return number
+    return _number(text, lambda value: 0 < value < 3600, "a number of seconds above 0 and below 3600")
 
 
 class Steps(NamedTuple):

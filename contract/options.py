@@ -60,7 +60,7 @@ _GUESSED = {
 }
 INIT = Program(
     "beamfeed.pipelines.suggest_job",
-    "Looks at files and writes a first job file for them.",
+    "look at files and write a first, commented job file for them",
     "data/fleet --out job.yaml",
     (QUIET, JSON),
     (
@@ -90,7 +90,7 @@ _VALUES = {
 }
 ADOPT = Program(
     "beamfeed.pipelines.adopt",
-    "Uses existing TFRecords as a dataset. Options of Apache Beam may be given as well.",
+    "use existing TFRecords as a dataset, without copying them",
     "flowers --target label --classes label=auto --job job.yaml",
     (QUIET, JSON),
     (
@@ -108,7 +108,7 @@ ADOPT = Program(
 
 _BEAM = (
     "All options of Apache Beam may be given as well, such as {}; its documentation describes them "
-    "(https://beam.apache.org/documentation/)."
+    "(https://beam.apache.org/documentation/)"
 )
 _BEAM_USAGE = "--job JOB [--set KEY=VALUE ...] [options of Beam]"
 # A template gives a value to every parameter, also to flags.
@@ -122,7 +122,7 @@ _PREPROCESSED = (
 )
 PREPROCESS = Program(
     "beamfeed.pipelines.preprocess",
-    f"Writes the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",
+    f"write the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",
     "--job job.yaml --direct_num_workers=4",
     _PREPROCESSED,
     usage=_BEAM_USAGE,
@@ -130,7 +130,7 @@ PREPROCESS = Program(
 _CLOUD = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
 SUBMIT = Program(
     "beamfeed.pipelines.dataflow_template",
-    f"Submits preprocessing to Dataflow. {_BEAM.format(_CLOUD)}",
+    f"submit preprocessing to Dataflow. {_BEAM.format(_CLOUD)}",
     f"--job job.yaml {_CLOUD}",
     _PREPROCESSED,
     usage=_BEAM_USAGE,
@@ -143,7 +143,7 @@ TRAIN_FROM = (
 ONCE = option("--once", metavar="NAME", help="do --restart or --from-step at most once under this name")
 TRAIN = Program(
     "beamfeed.trainer.main",
-    "Trains a model on a dataset, as one of the workers that the environment names.",
+    "train a model on a dataset, as one of the workers that the environment names",
     "--job job.yaml --set train.epochs=3",
     (_JOB_OPTION, SET, _FOR_LAUNCHER),
     (
@@ -156,7 +156,7 @@ TRAIN = Program(
 )
 FIND_RATE = Program(
     "beamfeed.trainer.tools.find_rate",
-    "Tries learning rates, plots the loss at each, and prints the one to set. Keeps no weights.",
+    "try learning rates, plot the loss at each, and print the one to set; keeps no weights",
     "--job job.yaml",
     (
         _JOB_OPTION,
@@ -167,13 +167,13 @@ FIND_RATE = Program(
 )
 CHECKPOINTS = Program(
     "beamfeed.trainer.tools.list_checkpoints",
-    "Lists the checkpoints that a training run can go back to (--from-step).",
+    "list the checkpoints that a training run can go back to (--from-step)",
     "out/model",
     (option("workdir", help="train.workdir of a job"), JSON),
 )
 CHECK = Program(
     "beamfeed.pipelines.check",
-    "Reports what a job will do.",
+    "report what a job would do and whether it would work; writes nothing",
     "--job job.yaml",
     (_JOB_OPTION, SET, JSON),
     (flag("--full", "read all files, however large they are"),),
@@ -181,7 +181,7 @@ CHECK = Program(
 )
 INSPECT = Program(
     "beamfeed.trainer.tools.inspect_dataset",
-    "Shows what a dataset holds.",
+    "show what is in a dataset",
     "out/data --windows 2",
     (_DATASET, JSON),
     (
@@ -192,7 +192,7 @@ INSPECT = Program(
 )
 PROFILE = Program(
     "beamfeed.trainer.tools.profile_dataset",
-    "Measures how fast a dataset feeds a training run.",
+    "measure how fast a dataset feeds a training run, and what limits it",
     "out/data --job job.yaml",
     (_DATASET, JSON),
     (
@@ -212,7 +212,7 @@ PROFILE = Program(
 )
 PREDICT = Program(
     "beamfeed.pipelines.predict",
-    "Writes what a trained model says as Parquet. Options of Apache Beam may follow a lone --",
+    "write what a trained model says of its dataset, or of new files",
     "--job job.yaml --files 'new/*.parquet' --out out/new",
     (_JOB_OPTION, SET, JSON),
     (
@@ -227,7 +227,7 @@ PREDICT = Program(
 )
 TRAIN_EACH = Program(
     "beamfeed.pipelines.train_each",
-    "Trains a model for each asset, or other group, of a dataset. Options of Apache Beam may follow a lone --",
+    "train a model for each asset, or other group, of a dataset",
     "--job job.yaml --by asset --out out/each",
     (_JOB_OPTION, SET, JSON),
     (
@@ -241,13 +241,13 @@ TRAIN_EACH = Program(
 )
 ONE_BY_ONE = Program(
     "beamfeed.trainer.one_by_one",
-    "Trains the jobs that stdin names, a line of JSON each, one after another.",
+    "train the jobs that stdin names, a line of JSON each, one after another",
     "scratch",
     (option("folder", metavar="DIR", help="where they read and write; removed when stdin ends"),),
 )
 SCORE = Program(
     "beamfeed.pipelines.score",
-    "Finds which assets behave oddly, and since when, in the predictions of an autoencoder of series.",
+    "find which assets behave oddly, and since when, in predictions of series",
     "--job job.yaml --predictions out/new",
     (_JOB_OPTION, SET, JSON),
     (
@@ -280,7 +280,7 @@ SCORE = Program(
 )
 REPORT = Program(
     "beamfeed.pipelines.report",
-    "Tells of a dataset, and of the model that was trained on it, in one HTML file.",
+    "tell of a dataset, and of the model that was trained on it, in one HTML file",
     "out/data --job job.yaml",
     (_DATASET, JSON),
     (
@@ -297,7 +297,7 @@ REPORT = Program(
 CURRENT = option("current", nargs="?", metavar="CURRENT", help="what is: likewise; left out, --files")
 COMPARE = Program(
     "beamfeed.pipelines.compare",
-    "Tells how far data have drifted, column by column. Options of Apache Beam may follow a lone --",
+    "tell how far data have drifted: two datasets, new files, or predictions",
     "out/data --files 'new/*.parquet' --job job.yaml",
     (option("reference", metavar="DATASET|DIR", help="what was: a dataset, or a folder of predictions"), CURRENT, JSON),
     (
@@ -319,7 +319,7 @@ COMPARE = Program(
 )
 COMPACT = Program(
     "beamfeed.pipelines.compact",
-    "Merges the small shards of a dataset that has grown. Options of Apache Beam may follow a lone --",
+    "merge the small shards of a dataset that has grown, and let old records go",
     "--job job.yaml",
     (_JOB_OPTION, SET, JSON),
     before=BEFORE,
@@ -327,7 +327,7 @@ COMPACT = Program(
 )
 EXPORT = Program(
     "beamfeed.pipelines.export_dataset",
-    "Writes a dataset in another format. Options of Apache Beam may follow a lone --",
+    "write a dataset in another format",
     "out/data --to parquet --out out/parquet",
     (_DATASET, JSON),
     (

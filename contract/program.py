@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from beamfeed.contract.arguments import Options, Parser, add_options, flat, split_beam_options
+from beamfeed.contract.arguments import Options, Parser, add_options, flat, sentence, split_beam_options
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_up_logging
 
+BEAM_OPTIONS = {
+    "nowhere": "",
+    "after --": " Options of Apache Beam may follow a lone --",
+    "anywhere": " Options of Apache Beam may be given as well.",
+}
 LOUDNESS = "TF_CPP_MIN_LOG_LEVEL"  # of TensorFlow's C++
 
 
@@ -20,7 +25,7 @@ class Program:
 
     Attributes:
       module: for `python -m`.
-      about: what it does, in a sentence.
+      about: what it does, in a sentence without a capital letter and full stop.
       example: arguments, for the end of its help.
       subject: what it works on. The command may name that in another way, such as a job file for its dataset.
       options: that its command has, too.
@@ -48,7 +53,7 @@ class Program:
         parser = Parser(
             prog=self.name,
             usage=self.usage and f"{self.name} {self.usage}",
-            description=self.about,
+            description=sentence(self.about) + BEAM_OPTIONS[self.beam],
             example=f"{self.name} {self.example}",
         )
         add_options(parser, (*self.subject, *self.options))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract import options
-from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive
+from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive, sentence
 from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, REFIT, REPLACE, RUN, SET
 from beamfeed.contract.program import Program
 from beamfeed.launcher.completion import SHELLS
@@ -18,11 +18,10 @@ class Command:
 
     Attributes:
       about: what it does, in a sentence without a capital letter and full stop.
-      example: a command line.
+      example: a command line; empty where it is as that of the program.
       options: its own, beside those that every command has.
       program: that it starts, whose options it has, too.
       stages: of a job, that it runs.
-      takes_beam: whether options for Beam may follow --.
     """
 
     about: str
@@ -30,7 +29,17 @@ class Command:
     options: Options = ()
     program: Program | None = None
     stages: tuple[str, ...] = ()
-    takes_beam: bool = False
+
+    @property
+    def takes_beam(self) -> bool:
+        """Whether options for Beam may follow --."""
+        return self.program.beam != "nowhere" if self.program else PREPROCESS in self.stages
+
+
+def _starting(program: Program, subject: Options = (), example: str = "") -> Command:
+    """The command that starts a program, and names what that works on in its own way; by default, with its example."""
+    follow = "; options for Beam follow --" if program.beam != "nowhere" else ""
+    return Command(program.about + follow, example, subject, program)
 
 
 _OF_JOB = (
@@ -39,31 +48,23 @@ _OF_JOB = (
     flag("--yes", "start jobs that are billed without a question", short="-y"),
     MAX_ASSETS,
 )
+_REFERENCE = option(
+    "reference", metavar="DATASET|JOB|DIR", help="what was: a dataset, its job file, or a folder of predictions"
+)
 COMMANDS = {
-    "init": Command(
-        "look at files and write a first, commented job file for them",
-        "beamfeed init data/fleet --out job.yaml",
-        program=options.INIT,
-    ),
-    "adopt": Command(
-        "use existing TFRecords as a dataset, without copying them; options for Beam follow --",
-        "beamfeed adopt flowers --target label --classes label=auto --job job.yaml",
-        program=options.ADOPT,
-        takes_beam=True,
-    ),
+    "init": _starting(options.INIT),
+    "adopt": _starting(options.ADOPT),
     "run": Command(
         "preprocess the data, then train; what is complete is skipped",
         "beamfeed run job.yaml --set train.epochs=3 --max-assets 5",
         (JOB, SET, REPLACE, REFIT, *_OF_JOB, *options.TRAIN.options),
         stages=(PREPROCESS, TRAIN),
-        takes_beam=True,
     ),
     "preprocess": Command(
         "write the dataset of a job; options for Beam follow --",
         "beamfeed preprocess job.yaml -- --runner=DirectRunner",
         (JOB, SET, REPLACE, REFIT, *_OF_JOB),
         stages=(PREPROCESS,),
-        takes_beam=True,
     ),
     "train": Command(
         "train on the dataset of a job",
@@ -76,12 +77,7 @@ COMMANDS = {
         ),
         stages=(TRAIN,),
     ),
-    "check": Command(
-        "report what a job would do and whether it would work; writes nothing",
-        "beamfeed check job.yaml --set windows.length=64",
-        (JOB, SET, MAX_ASSETS),
-        options.CHECK,
-    ),
+    "check": _starting(options.CHECK, (JOB, SET, MAX_ASSETS), "beamfeed check job.yaml --set windows.length=64"),
     "sweep": Command(
         "try other values of keys of train, which the section sweep of a job names, and tell the best",
         "beamfeed sweep job.yaml --set sweep.trials=30 --parallel 2",
@@ -119,71 +115,18 @@ COMMANDS = {
         (RUN, SET),
     ),
     "cancel": Command("stop a run, wherever it runs", "beamfeed cancel job.yaml", (RUN, SET, MAX_ASSETS)),
-    "inspect": Command(
-        "show what is in a dataset",
-        "beamfeed inspect out/data --windows 2",
-        (DATASET_OR_JOB, SET),
-        options.INSPECT,
+    "inspect": _starting(options.INSPECT, (DATASET_OR_JOB, SET)),
+    "profile": _starting(options.PROFILE, (DATASET_OR_JOB,)),
+    "compact": _starting(options.COMPACT, (JOB, SET), "beamfeed compact job.yaml --set output.keep=90d"),
+    "export": _starting(options.EXPORT, (DATASET_OR_JOB, SET)),
+    "predict": _starting(options.PREDICT, (JOB, SET)),
+    "train-each": _starting(
+        options.TRAIN_EACH, (JOB, SET), "beamfeed train-each job.yaml --by region -- --direct_num_workers=4"
     ),
-    "profile": Command(
-        "measure how fast a dataset feeds a training run, and what limits it",
-        "beamfeed profile out/data --job job.yaml",
-        (DATASET_OR_JOB,),
-        options.PROFILE,
-    ),
-    "compact": Command(
-        "merge the small shards of a dataset that has grown, and let old records go; options for Beam follow --",
-        "beamfeed compact job.yaml --set output.keep=90d",
-        (JOB, SET),
-        options.COMPACT,
-        takes_beam=True,
-    ),
-    "export": Command(
-        "write a dataset in another format; options for Beam follow --",
-        "beamfeed export out/data --to parquet --out out/parquet",
-        (DATASET_OR_JOB, SET),
-        options.EXPORT,
-        takes_beam=True,
-    ),
-    "predict": Command(
-        "write what a trained model says of its dataset, or of new files; options for Beam follow --",
-        "beamfeed predict job.yaml --files 'new/*.parquet' --out out/new",
-        (JOB, SET),
-        options.PREDICT,
-        takes_beam=True,
-    ),
-    "train-each": Command(
-        "train a model for each asset, or other group, of a dataset; options for Beam follow --",
-        "beamfeed train-each job.yaml --by region -- --direct_num_workers=4",
-        (JOB, SET),
-        options.TRAIN_EACH,
-        takes_beam=True,
-    ),
-    "score": Command(
-        "find which assets behave oddly, and since when, in predictions of series",
-        "beamfeed score job.yaml --predictions out/new",
-        (JOB, SET),
-        options.SCORE,
-    ),
-    "report": Command(
-        "tell of a dataset, and of the model that was trained on it, in one HTML file",
-        "beamfeed report job.yaml",
-        (DATASET_OR_JOB,),
-        options.REPORT,
-    ),
-    "compare": Command(
-        "tell how far data have drifted: two datasets, new files, or predictions; options for Beam follow --",
-        "beamfeed compare job.yaml --files 'new/*.parquet'",
-        (
-            option(
-                "reference",
-                metavar="DATASET|JOB|DIR",
-                help="what was: a dataset, its job file, or a folder of predictions",
-            ),
-            options.CURRENT,
-        ),
-        options.COMPARE,
-        takes_beam=True,
+    "score": _starting(options.SCORE, (JOB, SET)),
+    "report": _starting(options.REPORT, (DATASET_OR_JOB,), "beamfeed report job.yaml"),
+    "compare": _starting(
+        options.COMPARE, (_REFERENCE, options.CURRENT), "beamfeed compare job.yaml --files 'new/*.parquet'"
     ),
     "schema": Command("print the JSON Schema of the job file, for editors", "beamfeed schema > job.schema.json"),
     "completion": Command(
@@ -205,9 +148,10 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        about = command.about
-        description = f"{about[0].upper()}{about[1:]}."
-        own = commands.add_parser(name, help=about, description=description, example=command.example, before=BEFORE)
+        of_program = command.program.example.removeprefix("--job ") if command.program else ""
+        example = command.example or f"beamfeed {name} {of_program}"
+        about, description = command.about, sentence(command.about)
+        own = commands.add_parser(name, help=about, description=description, example=example, before=BEFORE)
         own.set_defaults(parser=own)
         output = own.add_argument_group("output")
         loudness = output.add_mutually_exclusive_group()

@@ -23,7 +23,7 @@ from beamfeed.contract.dataset.growth import fingerprint_of
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
-from beamfeed.contract.dataset.published import check_owner, read_complete
+from beamfeed.contract.dataset.published import check_owner, out_of_place, read_complete
 from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.errors import UserError
@@ -335,22 +335,12 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
     """Why a job cannot train on its dataset, and what helps, such as to `preprocess`."""
     if published is not None and published.adopted is not None:
         output = job.output.path
-        changed = _changed_shard(published, output)
+        changed = next(out_of_place(output, published), None)
         problem = f"{changed} changed, or is gone, since the folder was adopted" if changed else why
         return f"{problem}; adopt it again: beamfeed adopt {published.adopted or output}"
     if isinstance(job.source, NoSource):
         return f"{why}, and {job_path} has no source to preprocess; 'beamfeed adopt' makes one of TFRecords"
     return f"{why}; run {preprocess} first"
-
-
-def _changed_shard(manifest: Manifest, output: str) -> str | None:
-    """The first shard that is not as the manifest says."""
-    by_path = manifest.list_shards(output, *(split for split, info in manifest.splits.items() if info.shards))
-    for split, info in manifest.splits.items():
-        for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
-            if path not in by_path or by_path[path].size != shard.bytes:
-                return path
-    return None
 
 
 def _as_yaml(text: str) -> str:

@@ -81,21 +81,19 @@ class Held(Output):
     def __init__(self) -> None:
         self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - finish closes them
         self.stdout, self.stderr = (file.fileno() for file in self._files)
-        self._dropped = False
 
     def drop(self) -> None:
         """What is written is not wanted."""
-        self._dropped = True
+        for file in self._files:
+            file.close()
 
     def finish(self) -> None:
         for file, stream in zip(self._files, (sys.stdout, sys.stderr), strict=True):
-            if file.closed:
-                continue
-            file.seek(0)
-            if not self._dropped:
+            if not file.closed:
+                file.seek(0)
                 stream.write(file.read().decode("utf-8", errors="replace"))
                 stream.flush()
-            file.close()
+                file.close()
 
 
 class Running:

@@ -156,19 +156,6 @@ def _write(data: bytes) -> None:
     sys.stdout.flush()
 
 
-def check_goes_on(run: Run) -> tuple[StageRecord, Submission]:
-    """As `find_work`.
-
-    Raises:
-      UserError: if there is none.
-    """
-    if (work := find_work(run)) is not None:
-        return work
-    state, words = state_of(run)
-    message = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
-    raise UserError(message if state == "done" else f"{message}; `beamfeed resume {run.record.id}` goes on with it")
-
-
 def follow_on(run: Run, stage: StageRecord, work: Submission, display: Display) -> int:
     """Follows the work of a run that nobody follows to its end, as `run_plan` does; returns the exit code."""
     for before in run.record.stages[: run.record.stages.index(stage)]:

@@ -1,6 +1,6 @@
 """Whether what a manifest names is there, and what is there besides."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from beamfeed.contract import storage
@@ -60,16 +60,21 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
 
 def is_complete(output: str, manifest: Manifest) -> bool:
     """Whether the shards of a manifest, and their indices, are all in place."""
+    return next(out_of_place(output, manifest), None) is None
+
+
+def out_of_place(output: str, manifest: Manifest) -> Iterator[str]:
+    """The shards of a manifest, and their indices, that are not there, or not as it says."""
     names = manifest.data_layout(output)
     filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
     sizes_of = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
     for split, info in filled.items():
-        sizes = [sizes_of.get(path) for path in manifest.shard_paths(output, split)]
+        for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
+            if sizes_of.get(path) != shard.bytes:
+                yield path
         index = names.blocks(split)
-        has_index = index in sizes_of or (manifest.adopted is not None and storage.exists(index))
-        if sizes != [shard.bytes for shard in info.shards] or not has_index:
-            return False
-    return True
+        if index not in sizes_of and not (manifest.adopted is not None and storage.exists(index)):
+            yield index
 
 
 def check_owner(job: Job, published: Manifest | None, option: str = "--replace") -> None:

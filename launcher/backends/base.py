@@ -9,7 +9,9 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
-from beamfeed.launcher.stage import Stage
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
+
+PROGRAMS = {PREPROCESS: options.PREPROCESS, TRAIN: options.TRAIN}
 
 
 def count_once(stage: Stage) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.base import PROGRAMS, Submission
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
@@ -25,30 +25,13 @@ POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 900.0  # for a cluster that does not answer
 LATE_SECONDS = 20.0  # files of a shared folder are seen here later than where they were written
 LONGEST_NAME = 40  # of the part of a job's name that can be read; Dataflow allows 63 in all
+Answer = TypeVar("Answer")
 BeamOptions = Annotated[
     dict[str, bool | int | float | str | list[str]],
     Field(
         default={},
         description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",
     ),
-]
-
-# Of Google Cloud.
-Project = Annotated[
-    str,
-    Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"),
-    InWords("the id of a project (not its number), such as my-project"),
-]
-Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), InWords("a region, such as europe-west1")]
-Account = Annotated[
-    str,
-    Field(pattern=r"^[^@\s]+@[^@\s]+$"),
-    InWords("an e-mail address, such as name@my-project.iam.gserviceaccount.com"),
-]
-LabelKey = Annotated[
-    str,
-    Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"),
-    InWords("at most 63 small letters, digits, _ and -, a letter first"),
 ]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), InWords("the name of a variable, such as TZ")]
 
@@ -74,16 +57,6 @@ def answered(whose: str, then: str = "") -> Iterator[None]:
         raise UserError(f"{whose} does not answer: {error}{then}") from None
 
 
-def is_temporary(status: int) -> bool:
-    """Whether a service that answers with this status of HTTP may answer otherwise the next time."""
-    return status in (408, 429) or status >= 500
-
-
-def state_words(state: str) -> str:
-    """A state of Google's services as a person says it: running, cancelled."""
-    return state.removeprefix("JOB_STATE_").lower()
-
-
 class RemoteRun(Submission):
     """Work that outlives its launcher.
 
@@ -100,8 +73,23 @@ class RemoteRun(Submission):
     def leave(self) -> None:
         self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")
 
+    def _check_published(self, hint: str) -> int:
+        """The exit code of work that ended well, as far as its dataset is there where it makes one."""
+        if is_published(self._stage):
+            return 0
+        self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; {hint}")
+        return 1
+
     def _say(self, line: str) -> None:
         print(f"{self._stage.name}: {line}", file=sys.stderr, flush=True)
+
+
+def command_elsewhere(name: str, python: str, arguments: Sequence[str], job_path: str) -> tuple[str, ...]:
+    """See `Backend.command`, where the job file is sent along: it is at `job_path` there, and holds what --set gave."""
+    program = PROGRAMS[name]
+    parsed = vars(program.parse(arguments or ("--job", "")))
+    beam_options = parsed.pop("beam_options")
+    return (python, "-m", program.module, *program.arguments({**parsed, "job": job_path, "set": []}, beam_options))
 
 
 def check_same_work(stage: Stage, title: str, is_same: bool) -> None:
@@ -130,34 +118,34 @@ class Patience:
 
     def __init__(self, whose: str, say: Callable[[str], None], seconds: float = POLL_SECONDS):
         self._whose, self._say, self._seconds = whose, say, seconds
-        self._since: float | None = None
 
-    def answered(self) -> None:
-        """It is there again."""
-        self._since = None
-
-    def wait(self, error: Exception) -> None:
-        """Waits for the next try.
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer, as soon as there is one.
 
         Raises:
-          UserError: if it has not answered for too long.
+          UserError: if there is none for too long.
         """
-        now = time.monotonic()
-        if self._since is None:
-            self._since = now
-            self._say(f"{self._whose} does not answer ({error}); trying again")
-        if now > self._since + PATIENCE_SECONDS:
-            raise UserError(f"{self._whose} does not answer: {error}") from None
-        time.sleep(self._seconds)
+        since: float | None = None
+        while True:
+            try:
+                return question()
+            except Unreachable as error:
+                now = time.monotonic()
+                if since is None:
+                    since = now
+                    self._say(f"{self._whose} does not answer ({error}); trying again")
+                if now > since + PATIENCE_SECONDS:
+                    raise UserError(f"{self._whose} does not answer: {error}") from None
+            time.sleep(self._seconds)
 
 
-def flags(options: Mapping[str, bool | int | float | str | list[str]]) -> list[str]:
-    """The options of a section: true gives the bare flag, false leaves it out, a list gives it several times."""
+def flags(options: Mapping[str, bool | int | float | str | list[str] | None]) -> list[str]:
+    """The options of a section: true gives the bare flag, false and null leave it out, a list gives it repeatedly."""
     written: list[str] = []
     for key, value in options.items():
-        if isinstance(value, bool):
-            written += [f"--{key}"] if value else []
-        else:
+        if value is True:
+            written.append(f"--{key}")
+        elif value is not None and value is not False:
             written += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
     return written
 

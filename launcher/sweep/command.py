@@ -132,8 +132,8 @@ def _carry_out(args: argparse.Namespace, search: Search, study: "optuna.Study", 
         board = read_leaderboard(search, study)
         if any(place.value is not None for place in board.places):
             storage.write_bytes(storage.join(search.folder, PICTURE), draw(board, search.dimensions))
-    ended()
-    return read_leaderboard(search, study)
+    write_results(search, board)
+    return board
 
 
 def _points(search: Search) -> int | None:

@@ -134,9 +134,8 @@ def start_trial(trial: "optuna.Trial", job: Job, data: str, slot: int, slots: in
 
 def trial_text(job: Job) -> str:
     """The job file of a trial."""
-    keys = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    keys.pop("sweep", None)
-    return job_text(keys, redact_secrets=True)
+    values = job.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"sweep"})
+    return job_text(values, redact_secrets=True)
 
 
 def is_over(lines: Sequence[Line], scores: Sequence[float], train: Train) -> bool:

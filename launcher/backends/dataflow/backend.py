@@ -15,7 +15,8 @@ from beamfeed.launcher.backends.dataflow.api import DataflowService
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow
 from beamfeed.launcher.backends.dataflow.options import DATA_LABEL, beam_options
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
-from beamfeed.launcher.backends.remote import RemoteRun, answered, check_paths, job_name, option, state_words
+from beamfeed.launcher.backends.google import state_words
+from beamfeed.launcher.backends.remote import RemoteRun, answered, check_paths, job_name, option
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress

@@ -7,7 +7,8 @@ from typing import Any
 
 from beamfeed.contract.errors import JOB_FAILED, Failure, find_failure, last_raised
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Message
-from beamfeed.launcher.backends.remote import Patience, Unreachable, state_words
+from beamfeed.launcher.backends.google import state_words
+from beamfeed.launcher.backends.remote import Patience, Unreachable
 
 DONE = "JOB_STATE_DONE"
 FAILED = "JOB_STATE_FAILED"
@@ -39,22 +40,24 @@ def follow(service: DataflowService, job_id: str, report: Callable[[str], None])
     """
     log, patience = _Log(service, job_id, report), Patience("Dataflow", report, POLL_SECONDS)
     before, last_line, looks = "", "", 0
+
+    def look() -> tuple[str, str]:
+        """The state, and now and then counters."""
+        state = service.state(job_id)
+        log.read()
+        is_due = state == before and looks % COUNTERS_EVERY == 0
+        return state, counters(service.metrics(job_id)) if is_due else ""
+
     while True:
-        try:
-            state = service.state(job_id)
-            log.read()
-            if state in ENDED:
-                break
-            if state != before:
-                report(f"job is {state_words(state)}")
-                before, looks = state, 0
-            elif looks % COUNTERS_EVERY == 0 and (line := counters(service.metrics(job_id))) not in ("", last_line):
-                report(line)
-                last_line = line
-        except Unreachable as error:
-            patience.wait(error)
-            continue
-        patience.answered()
+        state, line = patience.ask(look)
+        if state in ENDED:
+            break
+        if state != before:
+            report(f"job is {state_words(state)}")
+            before, looks = state, 0
+        elif line not in ("", last_line):
+            report(line)
+            last_line = line
         looks += 1
         time.sleep(POLL_SECONDS)
     log.read_end(state)

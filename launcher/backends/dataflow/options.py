@@ -16,7 +16,7 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_c
       own_code: whether workers run code of the user's own, which may need TensorFlow.
     """
     labels = {**section.labels, DATA_LABEL: fingerprint[:16]}
-    single = {
+    own: dict[str, bool | int | str | list[str] | None] = {
         "runner": "DataflowRunner",
         "project": section.project,
         "region": section.region,
@@ -31,11 +31,9 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_c
         "service_account_email": section.service_account,
         "network": section.network,
         "subnetwork": section.subnetwork,
+        "resource_hint": None if section.min_ram_gb is None else f"min_ram={section.min_ram_gb:g}GB",
+        "use_public_ips": section.public_ips is True,
+        "no_use_public_ips": section.public_ips is False,
+        "label": [f"{key}={value}" for key, value in labels.items()],
     }
-    written = [f"--{key}={value}" for key, value in single.items() if value is not None]
-    if section.min_ram_gb is not None:
-        written.append(f"--resource_hint=min_ram={section.min_ram_gb:g}GB")
-    if section.public_ips is not None:
-        written.append("--use_public_ips" if section.public_ips else "--no_use_public_ips")
-    written += [f"--label={key}={value}" for key, value in labels.items()]
-    return [*written, *flags(section.options)]
+    return [*flags(own), *flags(section.options)]

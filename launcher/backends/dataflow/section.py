@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import InWords, Section
-from beamfeed.launcher.backends.remote import Account, BeamOptions, LabelKey, Project, Region
+from beamfeed.launcher.backends.google import Account, LabelKey, Project, Region
+from beamfeed.launcher.backends.remote import BeamOptions
 
 GcsPath = Annotated[
     str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), InWords("a gs:// path, such as gs://bucket/tmp")

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from beamfeed.contract import options, storage
+from beamfeed.contract import storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
@@ -62,11 +62,7 @@ class KubernetesBackend(Backend):
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         section = getattr(job.launch, name).section("kubernetes")
-        program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
-        parsed = vars(program.parse(arguments or ("--job", "")))
-        beam_options = parsed.pop("beam_options")
-        parsed |= {"job": f"{JOB_FOLDER}/{JOB_FILE}", "set": []}  # which are in that file
-        return (section.python, "-m", program.module, *program.arguments(parsed, beam_options))
+        return remote.command_elsewhere(name, section.python, arguments, f"{JOB_FOLDER}/{JOB_FILE}")
 
     def describe(self, stage: Stage) -> list[str]:
         documents = yaml.safe_dump_all(_manifests(stage, ()), sort_keys=False, width=1000)
@@ -232,13 +228,7 @@ class KubernetesRun(remote.RemoteRun):
         patience, whole_at, chief = remote.Patience(CLUSTER, self._say), time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
-            try:
-                item = self._kubectl.get(RESOURCES[self._kind], self._name)
-                every = self._pods()
-            except remote.Unreachable as error:
-                patience.wait(error)
-                continue
-            patience.answered()
+            item, every = patience.ask(lambda: (self._kubectl.get(RESOURCES[self._kind], self._name), self._pods()))
             if item is None or "deletionTimestamp" in item["metadata"]:
                 self._say(f"{self.title} was deleted; run the same command to go on")
                 return 1
@@ -289,10 +279,7 @@ class KubernetesRun(remote.RemoteRun):
         """The exit code of a run that has ended."""
         stage = self._stage
         if well:
-            if not remote.is_published(stage):
-                self._say(f"the job ended, but {stage.output} holds no dataset of this job; see {self._logs()}")
-                return 1
-            return 0
+            return self._check_published(f"see {self._logs()}")
         pod = failed_first(pods)
         if pod is None:
             self._say(f"{self.title} failed: {message or self._warning() or 'the cluster does not say why'}")

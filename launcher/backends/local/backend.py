@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from beamfeed.contract import options, storage
+from beamfeed.contract import storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE
@@ -20,7 +20,7 @@ from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
-from beamfeed.launcher.backends.base import Backend, Submission, count_once
+from beamfeed.launcher.backends.base import PROGRAMS, Backend, Submission, count_once
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
@@ -28,7 +28,6 @@ from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 HOST = "127.0.0.1"
 THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # in an operation; for operations side by side
-PROGRAMS = {PREPROCESS: options.PREPROCESS, TRAIN: options.TRAIN}
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 

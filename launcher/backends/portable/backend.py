@@ -31,16 +31,14 @@ def beam_options(section: PortableSection) -> list[str]:
     if isinstance(section, PrismSection):
         return ["--runner=PrismRunner", f"--prism_location={section.binary}", *flags(section.options)]
     assert isinstance(section, ClusterSection)
-    written = ["--runner=PortableRunner", f"--job_endpoint={section.job_server}"]
-    if section.worker_pool:
-        written += ["--environment_type=EXTERNAL", f"--environment_config={section.worker_pool}"]
-    elif section.image:
-        written += ["--environment_type=DOCKER", f"--environment_config={section.image}"]
-    else:
-        written += ["--environment_type=LOOPBACK"]
-    if isinstance(section, FlinkSection):
-        written += [f"--parallelism={section.parallelism}"] if section.parallelism else []
-    return [*written, *flags(section.options)]
+    own = {
+        "runner": "PortableRunner",
+        "job_endpoint": section.job_server,
+        "environment_type": "EXTERNAL" if section.worker_pool else "DOCKER" if section.image else "LOOPBACK",
+        "environment_config": section.worker_pool or section.image,
+        "parallelism": section.parallelism if isinstance(section, FlinkSection) else None,
+    }
+    return [*flags(own), *flags(section.options)]
 
 
 class PortableBackend(Backend):

@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
-from beamfeed.contract import options, storage
+from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import USER_MISTAKE
 from beamfeed.contract.text import last_line
 from beamfeed.launcher.backends import remote
-from beamfeed.launcher.backends.base import Backend, Submission, count_once
+from beamfeed.launcher.backends.base import PROGRAMS, Backend, Submission, count_once
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
@@ -42,8 +42,7 @@ class SlurmBackend(Backend):
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         python = (getattr(job.launch, name).section("slurm") or SlurmSection()).python or sys.executable
-        program = options.PREPROCESS if name == PREPROCESS else options.TRAIN
-        return (python, "-m", program.module, *arguments)
+        return (python, "-m", PROGRAMS[name].module, *arguments)
 
     def describe(self, stage: Stage) -> list[str]:
         return [f"sbatch <<'END'\n{_script(stage, ())}END"]
@@ -140,12 +139,7 @@ class SlurmRun(remote.RemoteRun):
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
         last_words, restarts, patience = "", 0, remote.Patience("Slurm", self._say)
         while True:
-            try:
-                state = queue.job_state(self.job_id)
-            except remote.Unreachable as error:
-                patience.wait(error)
-                continue
-            patience.answered()
+            state = patience.ask(lambda: queue.job_state(self.job_id))
             if state is None or state.ended:
                 return state
             if state.restarts > restarts:
@@ -173,10 +167,7 @@ class SlurmRun(remote.RemoteRun):
             trained = result is not None and result.fingerprint == self._stage.fingerprint
             return 0 if trained or (not self._stage.checkpoints and remote.is_published(self._stage)) else 1
         if state.state == "COMPLETED":
-            if remote.is_published(self._stage):
-                return 0
-            self._say(f"the job ended, but {self._stage.output} holds no dataset of this job; its log is {log}")
-            return 1
+            return self._check_published(f"its log is {log}")
         if state.state == "FAILED":
             self._say(f"{_last_line(log) or 'the job failed'}; its log is {log}")
             return 2 if state.code == USER_MISTAKE else 1

@@ -7,15 +7,16 @@ from typing import Any
 
 import yaml
 
-from beamfeed.contract import options, storage
+from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import USER_MISTAKE, UserError
 from beamfeed.launcher.backends import remote
 from beamfeed.launcher.backends.base import Backend, count_once
+from beamfeed.launcher.backends.google import state_words
 from beamfeed.launcher.backends.vertex.section import VertexSection
-from beamfeed.launcher.backends.vertex.service import DONE, ENDED, WORK, VertexService, custom_job
+from beamfeed.launcher.backends.vertex.service import DONE, ENDED, WORK, VertexService, custom_job, state_of
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import TRAIN, Stage
@@ -39,13 +40,11 @@ class VertexBackend(Backend):
                 raise UserError(f"{key}: {path} is on this machine, where Vertex AI cannot reach it; give a gs:// path")
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        parsed = vars(options.TRAIN.parse(arguments or ("--job", "")))
         job_path = RunLayout(job.train.workdir).job if job.train is not None else ""
-        parsed |= {"job": job_path, "set": []}  # which are in that file
-        return (job.launch.train.section("vertex").python, "-m", options.TRAIN.module, *options.TRAIN.arguments(parsed))
+        return remote.command_elsewhere(name, job.launch.train.section("vertex").python, arguments, job_path)
 
     def describe(self, stage: Stage) -> list[str]:
-        request = yaml.safe_dump(_camel(_request(stage, ())["job_spec"]), sort_keys=False, width=1000)
+        request = yaml.safe_dump(_request(stage, ())["jobSpec"], sort_keys=False, width=1000)
         return [
             f"gcloud ai custom-jobs create --project={stage.section.project} --region={stage.section.region} "
             f"--display-name={_name(stage)} --config=/dev/stdin <<'END'\n{request}END"
@@ -56,7 +55,7 @@ class VertexBackend(Backend):
 
     def submit(self, stage: Stage, display: Display) -> "VertexRun":
         if run := self.find(stage):
-            remote.check_same_work(stage, run.title, run.job.labels.get(WORK) == remote.work_of(stage))
+            remote.check_same_work(stage, run.title, run.job.get("labels", {}).get(WORK) == remote.work_of(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
             run.shown_by(display)
             return run
@@ -88,31 +87,26 @@ class VertexRun(remote.RemoteRun):
       display: shows it.
     """
 
-    def __init__(self, stage: Stage, service: VertexService, job: Any, display: Display | None = None):
+    def __init__(self, stage: Stage, service: VertexService, job: dict[str, Any], display: Display | None = None):
         super().__init__(stage, display)
-        self._service, self.job, self.id = service, job, job.name.rpartition("/")[2]
+        self._service, self.job, self.id = service, job, job["name"].rpartition("/")[2]
         self.title = f"job {self.id} of Vertex AI"
 
     def follow(self, progress: StageProgress) -> int:
-        patience = remote.Patience(NAME, self._say)
-        while self.job.state.name not in ENDED:
+        patience = remote.Patience(NAME, self._say, POLL_SECONDS)
+        while state_of(self.job) not in ENDED:
             progress.phase = self.state()
             self._display.show(progress)
             time.sleep(POLL_SECONDS)
-            try:
-                self.job = self._service.get(self.job.name)
-            except remote.Unreachable as error:
-                patience.wait(error)
-                continue
-            patience.answered()
-        return self._judge(self.job.state.name, self.job.error.message)
+            self.job = patience.ask(lambda: self._service.get(self.id))
+        return self._judge(state_of(self.job), self.job.get("error", {}).get("message", ""))
 
     def _judge(self, state: str, error: str) -> int:
         """The exit code of a job that has ended."""
         if state == DONE:
             return 0
         if state != "JOB_STATE_FAILED":
-            self._say(f"{self.title} was {remote.state_words(state)} before it was done; run the same command to go on")
+            self._say(f"{self.title} was {state_words(state)} before it was done; run the same command to go on")
             return 1
         self._say(error or f"{self.title} failed, and the service does not say why")
         status = re.search(r"non-zero status of (\d+)", error)
@@ -122,11 +116,11 @@ class VertexRun(remote.RemoteRun):
 
     def cancel(self) -> None:
         with remote.answered(NAME):
-            self._service.cancel(self.job.name)
+            self._service.cancel(self.id)
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:
-        return f"{self.title} is {remote.state_words(self.job.state.name)}"
+        return f"{self.title} is {state_words(state_of(self.job))}"
 
 
 def _name(stage: Stage) -> str:
@@ -135,14 +129,3 @@ def _name(stage: Stage) -> str:
 
 def _request(stage: Stage, more: Sequence[str]) -> dict[str, Any]:
     return custom_job(stage.section, (*stage.command, *more), _name(stage), stage.workers, remote.work_of(stage))
-
-
-def _camel(value: Any) -> Any:
-    """A request as gcloud's file has it: workerPoolSpecs for worker_pool_specs."""
-    if isinstance(value, list):
-        return [_camel(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"seconds"}:
-        return f"{value['seconds']}s"
-    return {re.sub(r"_(.)", lambda match: match[1].upper(), key): _camel(item) for key, item in value.items()}

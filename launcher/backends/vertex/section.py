@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import Duration, Section
-from beamfeed.launcher.backends.remote import Account, LabelKey, Project, Region, VariableName
+from beamfeed.launcher.backends.google import Account, LabelKey, Project, Region
+from beamfeed.launcher.backends.remote import VariableName
 
 SERVICE_VARIABLES = ("TF_CONFIG", "CLUSTER_SPEC")  # by the service; by these the workers find each other
 

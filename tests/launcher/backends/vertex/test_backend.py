@@ -1,9 +1,8 @@
-"""Training on Vertex AI: Google's own client talks to a stand-in for the service, which keeps the requests."""
+"""Training on Vertex AI: a stand-in for the service keeps the requests."""
 
 import pytest
 from cloud.standin import start_cloud
 from cloud.vertex import PARENT
-from google.cloud.aiplatform_v1 import AcceleratorType, Scheduling
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
@@ -67,7 +66,7 @@ def test_the_request(cloud, stage):
     assert job["labels"].pop("beamfeed-work").startswith("beamfeed-")
     assert job["labels"] == {"team": "fleet"}
     assert job["jobSpec"] == {
-        "scheduling": {"timeout": "7200s", "restartJobOnWorkerRestart": True, "strategy": Scheduling.Strategy.SPOT},
+        "scheduling": {"timeout": "7200s", "restartJobOnWorkerRestart": True, "strategy": "SPOT"},
         "serviceAccount": "trainer@a-project.iam.gserviceaccount.com",
         "network": "projects/1/global/networks/n",
     }
@@ -77,7 +76,7 @@ def test_the_request(cloud, stage):
     assert chief == {
         "machineSpec": {
             "machineType": "g2-standard-8",
-            "acceleratorType": AcceleratorType.NVIDIA_L4,
+            "acceleratorType": "NVIDIA_L4",
             "acceleratorCount": 1,
         },
         "diskSpec": {"bootDiskSizeGb": 200},
@@ -97,7 +96,7 @@ def test_one_worker_is_one_pool(cloud, stage):
     )
     assert "restartJobOnWorkerRestart: true" in one
     request = vertex.custom_job(stage().section, ("python",), "name", 1, "work")
-    assert [pool["replica_count"] for pool in request["job_spec"]["worker_pool_specs"]] == [1]
+    assert [pool["replicaCount"] for pool in request["jobSpec"]["workerPoolSpecs"]] == [1]
 
 
 def test_a_job_that_runs_is_followed_and_no_other_started(cloud, stage, capsys):
