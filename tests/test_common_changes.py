@@ -111,10 +111,10 @@ assert abs(float(metric.result()) - 0.25) < 1e-6
             ],
             "contract/dataset/limits.py": [
                 (
-                    "    most, rejected = limits.max_rejected_assets",
+                    "    rejected, (fraction, noun) = counts.rejected_assets",
                     "    if limits.max_rejected_rows is not None and counts.rejected_rows > limits.max_rejected_rows:\n"
                     '        return f"{counts.rejected_rows} rows were rejected, limits.max_rejected_rows is "\n'
-                    "    most, rejected = limits.max_rejected_assets",
+                    "    rejected, (fraction, noun) = counts.rejected_assets",
                 )
             ],
             "contract/dataset/fingerprint.py": [

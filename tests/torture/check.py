@@ -103,7 +103,8 @@ def _manners(outcome: Outcome) -> list[Problem]:
 def _left(outcome: Outcome) -> list[Path]:
     """What is left among temporary files; in this process, which goes on, TensorFlow still has its source there."""
     left = sorted(outcome.temporary.glob("*"))
-    return left if outcome.process else [path for path in left if "autograph_generated" not in path.name]
+    of_tensorflow = re.compile("__autograph_generated.*|__pycache__")
+    return left if outcome.process else [path for path in left if not of_tensorflow.fullmatch(path.name)]
 
 
 def compare_windows(output: Path, expected: Expected) -> list[Problem]:

@@ -48,7 +48,7 @@ def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
             once
             | "ListShards" >> beam.FlatMap(lambda _: each.shards())
             | "SpreadShards" >> beam.Reshuffle()
-            | "ScanShard" >> beam.FlatMapTuple(scan_shard, each)
+            | "ScanShard" >> beam.FlatMap(scan_shard, each)
             | "GroupPlaces" >> beam.GroupByKey()
             | "Group" >> beam.Map(lambda named: Group.of(named[0], named[1], each.manifest.windows))
         )
@@ -67,8 +67,9 @@ def train_groups(pipeline: beam.Pipeline, each: TrainEach) -> beam.PCollection:
     return once | "PublishModels" >> beam.Map(publish, each, beam.pvalue.AsList(outcomes))
 
 
-def scan_shard(split: SplitName, number: int, each: TrainEach) -> Iterator[tuple[str, Place]]:
-    """The names of the groups in a shard, and the places of their records there."""
+def scan_shard(shard: tuple[SplitName, int], each: TrainEach) -> Iterator[tuple[str, Place]]:
+    """(split, number of a shard) -> (name of a group, Place of its records there)."""
+    split, number = shard
     path = each.shard_paths()[split][number]
     if each.manifest.compression != "none":
         packed = each.manifest.shard_paths(each.job.output.path, split)[number]
