@@ -14,14 +14,13 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.ending import Ending
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import JOB_FAILED, USER_MISTAKE, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import SUBMIT
 from beamfeed.pipelines import preprocess
 from beamfeed.pipelines.preprocess import TEMPLATE
 
-FAILED, MISTAKE = 1, 2  # exit codes
 PYTHON = (3, 11)  # of templates/Dockerfile: workers load code that was pickled here, which another version cannot run
 # Set in the template's image: its own name, and that of the smaller one without TensorFlow.
 IMAGE, WORKER_IMAGE = "BEAMFEED_IMAGE", "BEAMFEED_WORKER_IMAGE"
@@ -81,29 +80,29 @@ def explain(error: Exception) -> tuple[int, str] | None:
     message = " ".join(str(getattr(error, "message", None) or error).split())[:500]
     message = re.sub(r"^(GET|POST|PUT) \S+: ", "", message)
     if isinstance(error, GoogleAuthError):
-        return MISTAKE, f"credentials: {message}; run `gcloud auth application-default login`"
+        return USER_MISTAKE, f"credentials: {message}; run `gcloud auth application-default login`"
     if isinstance(error, GoogleAPICallError):
         code = int(error.code or 0)
         if code == 429 or "quota" in message.lower():
-            return FAILED, (
+            return JOB_FAILED, (
                 f"quota: {message}; wait for other jobs to end, lower launch.preprocess.dataflow.max_workers, "
                 "or ask for more under IAM & Admin > Quotas"
             )
         if code in (401, 403):
-            return MISTAKE, (
+            return USER_MISTAKE, (
                 f"no permission: {message}; the account needs roles/dataflow.developer, "
                 "roles/iam.serviceAccountUser on the workers' account, and on the buckets roles/storage.objectAdmin "
                 "and roles/storage.legacyBucketReader"
             )
         if 400 <= code < 500:
-            return MISTAKE, message
-        return FAILED, f"no answer: {code} {message}; nothing was submitted, run the same command again"
+            return USER_MISTAKE, message
+        return JOB_FAILED, f"no answer: {code} {message}; nothing was submitted, run the same command again"
     if type(error).__name__ == "DataflowJobAlreadyExistsError":
-        return FAILED, message
+        return JOB_FAILED, message
     if isinstance(error, ValueError) and "validations errors" in message:
-        return MISTAKE, message.partition(":")[2].strip()
+        return USER_MISTAKE, message.partition(":")[2].strip()
     if isinstance(error, OSError) and "GCS" in message:
-        return MISTAKE, message
+        return USER_MISTAKE, message
     return None
 
 
@@ -123,7 +122,7 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
         preprocess.run(template_args, ending or Ending(), log)
     except UserError as error:
         print(error, file=sys.stderr)
-        return 2
+        return USER_MISTAKE
     except Exception as error:
         explained = explain(error)
         if explained is None:

@@ -1,7 +1,6 @@
 """What is exported and where to, and what a format must say."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -145,8 +144,3 @@ def complete(out: str, content: Mapping[str, Any], **told: Any) -> dict[str, Any
 def target(export: Export, shard: ShardExport, suffix: str) -> str:
     """The path of a shard's file."""
     return storage.join(export.out, shard.file(suffix))
-
-
-def records_at_a_time(shard: ShardExport, most: int) -> int:
-    """How many records of a shard take about so many bytes."""
-    return max(1, math.floor(most * shard.records / max(1, shard.bytes)))

@@ -18,7 +18,7 @@ from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.examples import features_of
 from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.contract.records.pieces import add_up
-from beamfeed.transforms.export.base import ShardExport, records_at_a_time
+from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.items import bytes_of
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
@@ -148,7 +148,8 @@ def read_blocks(shard: ShardExport, manifest: Manifest, fields: Sequence[Field])
     Raises:
       JobFailed: if the shard is damaged, or does not hold what the fields say.
     """
-    decoder, batch = Decoder(fields, manifest.windows), records_at_a_time(shard, BLOCK_BYTES)
+    decoder = Decoder(fields, manifest.windows)
+    batch = max(1, BLOCK_BYTES * shard.records // max(1, shard.bytes))
     with naming_the_shard(shard.path), storage.open_input(shard.path) as file:
         for records in read_frames(unpacked(Counted(file), manifest.compression)):
             for first in range(0, len(records), batch):

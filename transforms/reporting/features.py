@@ -15,7 +15,7 @@ from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, ed
 from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.scoring.drift import Drift, compare
-from beamfeed.transforms.scoring.sides import KeyNames, Places, extended
+from beamfeed.transforms.scoring.sides import KeyNames, Places
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -104,7 +104,7 @@ def summaries(
                 empty = [np.empty((len(positions), 0), np.float32)]
                 together = np.concatenate([*empty, *(values[feature.name][:, None] for feature in numbers)], axis=1)
                 words = {name: pa.array(values[name].astype(np.int64)).cast(pa.string()) for name in columns.texts}
-                summary = extended(summary, together, words, named, positions, once)
+                summary = summary.extend(together, words, named, positions, once)
         by_split[split] = summary
     return by_split, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
 

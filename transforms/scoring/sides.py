@@ -164,18 +164,8 @@ class DatasetSide:
             for at, (per, group) in enumerate(self._groups.items()):
                 named, positions, once = places[per].of(block)
                 numbers, texts = group.take(block.values, named)
-                summaries[at] = extended(summaries[at], numbers, texts, named, positions, once)
+                summaries[at] = summaries[at].extend(numbers, texts, named, positions, once)
         return SideSummary(tuple(summaries))
-
-
-def extended(
-    summary: Summary, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray,
-    once: np.ndarray,
-) -> Summary:  # fmt: skip
-    """As `Summary.extend`, with those rows that count."""
-    kept = pa.array(once)
-    texts = {name: column.filter(kept) for name, column in texts.items()}
-    return summary.extend(numbers[once], texts, places.filter(kept), positions[once])
 
 
 class Places:
@@ -301,7 +291,7 @@ class FilesSide:
             for block in read_again(work, self._source.read_with(work, unchanged)):
                 named, positions, once = places.of(block)
                 numbers, texts = self._take(block, named)
-                summary = extended(summary, numbers, texts, named, positions, once)
+                summary = summary.extend(numbers, texts, named, positions, once)
         return SideSummary((summary,), unchanged.raw)
 
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.transforms.statistics.hashes import hash_texts, mix
+from beamfeed.transforms.statistics.hashes import hash_numbers, hash_texts
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, capacity
 from beamfeed.transforms.statistics.sums import add_fields
@@ -84,8 +84,9 @@ class Summary:
         return add_fields(self, other, columns=self.columns)
 
     def extend(
-        self, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray
-    ) -> "Summary":
+        self, numbers: np.ndarray, texts: Mapping[str, pa.Array], places: pa.Array, positions: np.ndarray,
+        once: np.ndarray | None = None,
+    ) -> "Summary":  # fmt: skip
         """That with some rows more.
 
         Args:
@@ -93,11 +94,15 @@ class Summary:
           texts: by column, strings `[rows]`; null is missing.
           places: strings `[rows]`, the asset of each row; or, where rows stand for themselves, its file.
           positions: int64 `[rows]`, of the rows there.
+          once: bool `[rows]`, which of them count; None where all do.
         """
+        if once is not None:
+            numbers, places, positions = numbers[once], places.filter(pa.array(once)), positions[once]
+            texts = {name: column.filter(pa.array(once)) for name, column in texts.items()}
         numbers = np.where(np.isfinite(numbers), numbers, np.float32(np.nan))
         columns = [texts[name] for name in self.columns.texts]
         place = hash_texts(places, 0)
-        hashes = mix(place + positions.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        hashes = hash_numbers(positions, place)
         samples = []
         for sample, group in zip(self.samples, self.columns.groups, strict=True):
             few = np.arange(len(hashes))

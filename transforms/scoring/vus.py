@@ -8,6 +8,8 @@ anything is; the value is the mean over b = 0, 1, ..., most.
 
 import numpy as np
 
+from beamfeed.transforms.scoring.alarms import intervals
+
 THRESHOLDS = 250
 
 
@@ -36,7 +38,7 @@ def _area(unusual: np.ndarray, scores: np.ndarray, cuts: np.ndarray, flagged_fro
     inside = float(unusual.sum())
     # As many positives as there are rows of ranges and, half of it, the flagged weights of their buffers.
     positives = (inside + inside + weighted - flagged(unusual)) / 2
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], (weights > 0).astype(np.int8), [0]])))
+    edges = intervals(weights > 0, 1, 0).ravel()
     highest = np.maximum.reduceat(np.append(scores, -np.inf), edges)[::2]
     exists = (highest >= cuts[:, None]).mean(axis=1)
     recall = np.minimum(weighted / positives, 1) * exists
@@ -48,10 +50,9 @@ def buffered(unusual: np.ndarray, buffer: int) -> np.ndarray:
     """Weights `[n]`: 1 in ranges, falling in the buffers around them, 0 elsewhere."""
     weights = unusual.astype(float)
     half = buffer // 2
-    edges = np.diff(np.concatenate([[0], unusual.astype(np.int8), [0]]))
     apart = np.arange(1, half + 1)
     falling = np.sqrt(1 - apart / buffer) if half else np.zeros(0)
-    for first, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+    for first, end in intervals(unusual, 1, 0).tolist():
         for places in (first - apart, end - 1 + apart):
             inside = (places >= 0) & (places < len(weights))
             np.maximum.at(weights, places[inside], falling[inside])

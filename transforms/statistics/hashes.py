@@ -16,8 +16,8 @@ def mix(hashes: np.ndarray) -> np.ndarray:
     return hashes ^ (hashes >> np.uint64(31))
 
 
-def hash_numbers(numbers: np.ndarray, start: np.uint64) -> np.ndarray:
-    """uint64 [n] of int64 [n], by splitmix64 from a start; it wraps round."""
+def hash_numbers(numbers: np.ndarray, start: np.uint64 | np.ndarray) -> np.ndarray:
+    """uint64 [n] of int64 [n], by splitmix64 from a start, or one for each; it wraps round."""
     return mix(numbers.astype(np.uint64) * SPREAD + start)
 
 

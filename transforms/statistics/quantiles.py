@@ -37,16 +37,6 @@ def share(rows: int, features: int, spare: int) -> float:
     return min(1.0, spare * capacity(features) / rows) if rows else 1.0
 
 
-def hash_rows(asset: str, positions: np.ndarray) -> np.ndarray:
-    """The hashes of some rows, uint64 [rows], by splitmix64 (Steele, Lea and Flood 2014) from a seed for each asset.
-
-    Args:
-      asset: name of the asset.
-      positions: int64 [rows], of the rows in the asset.
-    """
-    return hash_numbers(positions, _seed(asset))
-
-
 @lru_cache(maxsize=64)
 def _seed(asset: str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.blake2b(asset.encode(), digest_size=8).digest(), "little"))
@@ -102,7 +92,7 @@ class RowSample:
           positions: int64 [rows], of the rows in the asset.
           part: only of rows in this part of the hashes, from 0 to 1.
         """
-        hashes = hash_rows(asset, positions)
+        hashes = hash_numbers(positions, _seed(asset))
         indices = _below(hashes, part)
         if len(self) == capacity(values.shape[1]):
             indices = indices[hashes[indices] <= self.hashes[-1]]

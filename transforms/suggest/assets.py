@@ -120,9 +120,8 @@ def _by_column(sample: Sample, name: str, why: str = "") -> Assets:
         names.update(encoded.dictionary.to_pylist())
         ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
         groups.append(tuple(np.split(np.argsort(codes, kind="stable"), ends[:-1])))
-    every = len(sample.tables) == len(sample.files) and all(sampled.whole for sampled in sample.tables)
     why = why or f"{name} has {len(names)} values, and the rows of each follow each other in time"
-    return Assets({"column": name}, why, name, tuple(sorted(names)), every, tuple(groups))
+    return Assets({"column": name}, why, name, tuple(sorted(names)), sample.whole, tuple(groups))
 
 
 def _by_path(sample: Sample) -> Assets:

@@ -84,8 +84,7 @@ def _instants(time: Time) -> pa.Array:
 
 def _every(sample: Sample, time: Time) -> np.ndarray:
     """The times of all rows, int64; of many files, those of the sampled ones."""
-    is_complete = len(sample.tables) == len(sample.files) and all(sampled.whole for sampled in sample.tables)
-    if is_complete or sum(file.size for file in sample.files) > _READ:
+    if sample.whole or sum(file.size for file in sample.files) > _READ:
         return np.concatenate(time.known)
     (name,) = time.columns
     types = {name: sample.types[name]}

@@ -55,6 +55,11 @@ class Sample:
     remarks: tuple[str, ...]
     wide: tuple[tuple[str, ...], str] | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether `tables` are all rows of all files."""
+        return len(self.tables) == len(self.files) and all(sampled.whole for sampled in self.tables)
+
 
 def take_sample(folder: str) -> Sample:
     """Looks at the files of a folder, a glob, or at one file.
@@ -103,8 +108,6 @@ def _footer_rows(path: str) -> int:
 
 def with_footer(sample: Sample, lines: int) -> Sample:
     """The same, where so many lines at the end of texts are no rows."""
-    if not lines:
-        return sample
     csv = {**sample.csv, "skip_last": lines}
     remark = f"The last {'line is' if lines == 1 else f'{lines} lines are'} no {'row' if lines == 1 else 'rows'}."
     text = replace(sample.text, keys=Csv.model_validate(csv))

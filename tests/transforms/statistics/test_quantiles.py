@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.statistics import quantiles
-from beamfeed.transforms.statistics.quantiles import RowSample, add_samples, capacity, hash_rows, share
+from beamfeed.transforms.statistics.quantiles import RowSample, add_samples, capacity, hash_numbers, share
 
 Q = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -45,7 +45,9 @@ def test_any_cut_and_any_order_give_the_same_bytes(seed, most, bits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantiles, "MOST_ROWS", most)
         # With three bits nearly all hashes are equal: their order must not hang on the order of adding.
-        patch.setattr(quantiles, "hash_rows", lambda name, at: hash_rows(name, at) % np.uint64(1 << min(bits, 63)))
+        patch.setattr(
+            quantiles, "hash_numbers", lambda at, seed: hash_numbers(at, seed) % np.uint64(1 << min(bits, 63))
+        )
         combine = AddUp(RowSample.zero(3))
         first = combine.merge_accumulators(parts_of(rng, fleet))
         parts = parts_of(rng, fleet)
