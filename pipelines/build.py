@@ -29,7 +29,7 @@ from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
 from beamfeed.transforms.growth import NEW, Growth, Learned
 from beamfeed.transforms.known_assets import iter_known, tails_of
 from beamfeed.transforms.notes import sum_up
-from beamfeed.transforms.packing import Packed, by_name, pack_small
+from beamfeed.transforms.packing import Packed, by_name, runs_of_small
 from beamfeed.transforms.publish import Publish
 from beamfeed.transforms.records.rewrite import CopyShards, Rule
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_shards
@@ -319,7 +319,7 @@ def _stat_tail(path: str, again: str) -> tuple[str, FileStat]:
 
 
 def _pack_files(_: int, named: Iterable[tuple[str, FileStat]]) -> Iterator[Packed]:
-    return pack_small((stat for _, stat in sorted(named)), lambda stat: stat.size, SMALL_BYTES)
+    return map(Packed, runs_of_small((stat for _, stat in sorted(named)), lambda stat: stat.size, SMALL_BYTES))
 
 
 def _reread(name: str, part: Piece | Reject) -> tuple[str, Reread | Reject]:
@@ -336,7 +336,7 @@ def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source)
 
 
 def _pack_units(assets: Iterable[Asset], source: Source) -> Iterator[Packed]:
-    return pack_small(chain.from_iterable(map(source.units, assets)), source.size, SMALL_BYTES)
+    return map(Packed, runs_of_small(chain.from_iterable(map(source.units, assets)), source.size, SMALL_BYTES))
 
 
 def _report_total(total: Counter[str], progress: Progress) -> Counter[str]:
@@ -421,15 +421,9 @@ class SplitsOfAsset(beam.DoFn):
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
     """The files to read, kept out of the job's graph, which must stay small; a line for each run of small ones."""
     most = max(1, min(MOST_FILES, len(files) // LEAST_RUNS))
-    runs: list[list[list[Any]]] = [[]]
-    size = 0
-    for stat in files:
-        size += stat.size
-        if runs[-1] and (len(runs[-1]) == most or size > SMALL_BYTES):
-            runs.append([])
-            size = stat.size
-        runs[-1].append([stat.path, stat.size, stat.mtime])
-    storage.write_text(layout.listing, "".join(json.dumps(run) + "\n" for run in runs))
+    runs = runs_of_small(files, lambda stat: stat.size, SMALL_BYTES, most)
+    lines = (json.dumps([[stat.path, stat.size, stat.mtime] for stat in run]) for run in runs)
+    storage.write_text(layout.listing, "".join(f"{line}\n" for line in lines))
 
 
 def read_listing(path: str) -> Iterator[Packed]:

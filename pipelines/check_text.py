@@ -21,18 +21,13 @@ MEMORY_BYTES = 1_000_000_000  # with the process that traces the graph
 MOST_LINES = 10  # of rejects, names of columns and the like
 
 
-def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, int]:
-    """Seconds and bytes of memory that preprocessing takes on this machine: rough.
-
-    Args:
-      checked: with a manifest.
-      cores: of the machine; left out, it is asked.
-    """
+def expected_cost(checked: Checked) -> tuple[float, int]:
+    """Seconds and bytes of memory that preprocessing takes on this machine: rough. `checked` has a manifest."""
     assert checked.manifest is not None
     overview = checked.rehearsal.overview
     size = checked.manifest.counts.rows_read * (overview.row_bytes or 4 * len(overview.columns)) / 1e9
     work = size * SECONDS_PER_GB + len(checked.files) * SECONDS_PER_FILE
-    return START_SECONDS + work * MEASURED_CORES / (cores or available_cores()), MEMORY_BYTES
+    return START_SECONDS + work * MEASURED_CORES / available_cores(), MEMORY_BYTES
 
 
 def to_json(checked: Checked) -> dict[str, Any]:

@@ -72,15 +72,17 @@ def by_name(named: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     return items
 
 
-def pack_small(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[Packed]:
-    """Packs items, each of at most so many bytes, or of one item."""
+def runs_of_small(
+    items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None
+) -> Iterator[list[T]]:
+    """Runs of items, each of at most so many bytes and, where it is given, of so many items; or of one item."""
     small: list[T] = []
     total = 0
     for item in items:
         total += size(item)
-        if small and total > most:
-            yield Packed(small)
+        if small and (total > most or len(small) == count):
+            yield small
             small, total = [], size(item)
         small.append(item)
     if small:
-        yield Packed(small)
+        yield small

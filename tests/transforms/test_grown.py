@@ -61,7 +61,10 @@ VALUES = RNG.normal(size=(50, 3)).astype("f4")
 STATISTICS: list[tuple[object, Callable[[object], object]]] = [
     (Moments.of(VALUES), lambda one: one),
     (Moments.zero(2), lambda one: one),
-    (RowSample.of(VALUES, "a", np.arange(50)), lambda one: (one.hashes.tolist(), one.values.tolist(), one.settled)),
+    (
+        RowSample.zero(VALUES.shape[1]).extend(VALUES, "a", np.arange(50)),
+        lambda one: (one.hashes.tolist(), one.values.tolist(), one.settled),
+    ),
     (ValueCounts.of(pa.array(["x", "ä\n", None, "x"]), 9), lambda one: (one.items(), one.most, one.over)),
     ((1, 0.1, None, "t", Fraction(1, 3), frozenset({"b", "a"}), {"k": (float("inf"),)}), lambda one: one),
 ]

@@ -3,7 +3,7 @@
 import pickle
 
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.packing import BUCKETS, TOGETHER, Packed, bucket_of, by_name, pack_small
+from beamfeed.transforms.packing import BUCKETS, TOGETHER, Packed, bucket_of, by_name, runs_of_small
 from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 
@@ -31,7 +31,7 @@ def test_a_small_files_slice_weighs_little():
 
 def test_small_things_go_together_and_large_ones_alone():
     sizes = [3, 3, 3, 20, 1, 9, 10]
-    assert [list(pack) for pack in pack_small(sizes, int, 10)] == [[3, 3, 3], [20], [1, 9], [10]]
+    assert list(runs_of_small(sizes, int, 10)) == [[3, 3, 3], [20], [1, 9], [10]]
 
 
 def test_names_are_spread_over_all_buckets():

@@ -78,11 +78,6 @@ class RowSample:
         """Of no rows."""
         return cls(np.empty(0, np.uint64), np.empty((0, features), np.float32))
 
-    @classmethod
-    def of(cls, values: np.ndarray, asset: str, positions: np.ndarray, part: float = 1.0) -> "RowSample":
-        """The sample of some rows of an asset, see `extend`."""
-        return cls.zero(values.shape[1]).extend(values, asset, positions, part)
-
     def extend(self, values: np.ndarray, asset: str, positions: np.ndarray, part: float = 1.0) -> "RowSample":
         """The sample of these and some more rows, which are rows of an asset.
 

@@ -25,7 +25,7 @@ def parts_of(rng, assets: dict[str, np.ndarray], part: float = 1.0) -> list[RowS
     for name, values in assets.items():
         cuts = np.sort(rng.integers(0, len(values) + 1, rng.integers(0, 6)))
         for rows in np.split(np.arange(len(values)), cuts):
-            found.append(RowSample.of(values[rows], name, rows, part))
+            found.append(RowSample.zero(values.shape[1]).extend(values[rows], name, rows, part))
     rng.shuffle(found)
     return found
 
@@ -100,7 +100,7 @@ def test_quantiles_of_few_rows_are_those_of_numpy(missing):
     values = (rng.normal(size=(999, 4)) * [1, 1e-6, 1e6, 1] + [0, 1, -1e5, 0]).astype("f4")
     values[rng.random(values.shape) < missing] = np.nan
     values[:, 3] = np.nan
-    found = RowSample.of(values, "a", np.arange(999)).quantiles(Q)
+    found = RowSample.zero(values.shape[1]).extend(values, "a", np.arange(999)).quantiles(Q)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found[:, :3], np.nanquantile(values[:, :3].astype("f8"), Q, axis=0))
     assert np.isnan(found[:, 3]).all()
@@ -141,11 +141,11 @@ def test_a_sample_is_less_than_a_megabyte(features):
 
 def test_a_settled_sample_tells_of_the_rows_it_was():
     values = np.random.default_rng(6).normal(size=(5000, 2)).astype("f4")
-    whole = RowSample.of(values, "a", np.arange(5000))
+    whole = RowSample.zero(values.shape[1]).extend(values, "a", np.arange(5000))
     settled = whole.settle(Q, share(5_000_000, 2, spare=1))
     assert len(settled) < 50
     np.testing.assert_array_equal(settled.settled, whole.quantiles(Q))
     assert_same(settled, add_samples(None, settled), add_samples(settled, None))
     assert (settled + RowSample.zero(2)).settled is None
-    assert (settled + RowSample.of(values, "b", np.arange(5000))).settled is None
+    assert (settled + RowSample.zero(values.shape[1]).extend(values, "b", np.arange(5000))).settled is None
     assert whole.settle(Q, 1.0).hashes.tobytes() == whole.hashes.tobytes()

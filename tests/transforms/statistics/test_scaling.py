@@ -10,7 +10,7 @@ WAYS = ("standard", "minmax", "robust", "none")
 
 def scaling(values, how: str) -> Scaling:
     values = np.asarray(values, "f4")
-    sample = RowSample.of(values, "a", np.arange(len(values)))
+    sample = RowSample.zero(values.shape[1]).extend(values, "a", np.arange(len(values)))
     return Scaling.of(Moments.of(values), how, sample.quantiles(QUANTILES))
 
 
@@ -27,7 +27,7 @@ def test_constant_and_empty_columns_scale_to_finite_values(how):
     values = np.stack([np.full(1000, 518.67), np.full(1000, np.nan), np.arange(1000)], 1).astype("f4")
     moments = Moments.of(values[:300]) + Moments.of(values[300:])
     assert moments.std()[0] == 0
-    quantiles = RowSample.of(values, "a", np.arange(1000)).quantiles(QUANTILES)
+    quantiles = RowSample.zero(values.shape[1]).extend(values, "a", np.arange(1000)).quantiles(QUANTILES)
     found = Scaling.of(moments, how, quantiles)
     offset, divisor = found.rows
     assert np.isfinite(offset).all()
@@ -66,7 +66,7 @@ def test_robust_falls_back_to_wider_quantiles_and_then_to_the_deviation(changed,
 
 def test_robust_without_a_value_in_the_sample_is_standard():
     values = column(np.nan, np.nan, np.nan, 1, 5)
-    unseen = RowSample.of(values[:3], "a", np.arange(3)).quantiles(QUANTILES)
+    unseen = RowSample.zero(values.shape[1]).extend(values[:3], "a", np.arange(3)).quantiles(QUANTILES)
     assert only(Scaling.of(Moments.of(values), "robust", unseen)) == (3.0, 2.0)
 
 

@@ -39,7 +39,9 @@ def test_what_units_send_is_some_megabytes_however_large_the_fleet_is(per):
     assets = [asset_of(f"pump-{i}", ROWS, fleet_rows=ROWS * UNITS) for i in range(UNITS)]
     sent, fleet = 0, empty_sample(FEATURES, job)
     for asset in assets:
-        sample = RowSample.of(one, asset.name, np.arange(ROWS), part_of_rows(asset, FEATURES, job))
+        sample = RowSample.zero(one.shape[1]).extend(
+            one, asset.name, np.arange(ROWS), part_of_rows(asset, FEATURES, job)
+        )
         sample = settle(sample, asset, FEATURES, job)
         sent += len(pickle.dumps(sample))
         fleet += sample
@@ -52,7 +54,9 @@ def test_an_asset_with_its_own_scale_has_its_quantiles_taken_once():
     job = Job(how="robust", per="asset")
     values = np.random.default_rng(1).gamma(2, size=(5000, 2)).astype("f4")
     asset = asset_of("a", 5000, fleet_rows=10**12)
-    sample = settle(RowSample.of(values, "a", np.arange(5000), part_of_rows(asset, 2, job)), asset, 2, job)
+    sample = settle(
+        RowSample.zero(values.shape[1]).extend(values, "a", np.arange(5000), part_of_rows(asset, 2, job)), asset, 2, job
+    )
     assert len(sample) < 10
     assert settle(sample, asset, 2, job) is sample
     own = scaling_of(Moments.of(values), sample, Scale(how="robust"), settled=True)
@@ -85,5 +89,5 @@ def test_where_few_rows_train_the_sample_is_of_all_of_them(per, how):
     asset = replace(asset, fleet_rows=training_rows(asset))
     values = np.random.default_rng(0).normal(size=(train, FEATURES)).astype("f4")
     job = Job(how="robust", per=per)
-    sample = RowSample.of(values, "a", np.arange(train), part_of_rows(asset, FEATURES, job))
+    sample = RowSample.zero(values.shape[1]).extend(values, "a", np.arange(train), part_of_rows(asset, FEATURES, job))
     assert len(sample) == train
