@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.numbers import plain
 from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, BadTime, SkippedHour, ticks_of_rows
 from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row
 from beamfeed.transforms.sources.readers.time_text import read_times
@@ -64,8 +65,7 @@ def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
 def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
     """The asset column as strings; a missing name, or one that is not UTF-8, becomes BadInput."""
     name = f"column {schema.asset}"
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = plain(column)
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()
         raise BadInput(path, place_in_file(path, at, schema), "the asset is missing")

@@ -11,7 +11,7 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
-from beamfeed.transforms.sources.timeseries.labels import label_windows
+from beamfeed.transforms.sources.timeseries.preprocess import label_windows
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Windowing, cut_segments, find_windows, iter_blocks
