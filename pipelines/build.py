@@ -23,7 +23,7 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
+from beamfeed.transforms.beam_driver import GatherByName, OnBeam, Pack
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
 from beamfeed.transforms.growth import NEW, Growth, Learned
@@ -31,7 +31,7 @@ from beamfeed.transforms.known_assets import iter_known, tails_of
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, runs_of_small
 from beamfeed.transforms.publish import Publish
-from beamfeed.transforms.records.rewrite import CopyShards, Rule
+from beamfeed.transforms.records.rewrite import Rule, copy_shards
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
@@ -44,12 +44,12 @@ from beamfeed.transforms.sources.checking import (
     SHORT,
     VALUES,
     WAS_SHORT,
-    Judge,
     PlanAsset,
     ScanFile,
-    TakeApart,
     ValidateUnit,
     adding,
+    judge_assets,
+    take_apart,
 )
 from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread, Verdict
 from beamfeed.transforms.taken_over import each_shard
@@ -77,7 +77,9 @@ class PreprocessPipeline:
         planned = _plan_assets(self, pipeline, driver)
         verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
         once = pipeline | "Once" >> beam.Create([None])
-        judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
+        judged = verdicts | "TakeApart" >> beam.FlatMap(take_apart).with_outputs(
+            REJECTS, NOTES, VALUES, main="accepted"
+        )
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = driver.add_up("CountAssets", driver.map("CountRows", verdicts, count_rows), Counter())
         fleet = once | "DecideFleet" >> beam.Map(
@@ -87,7 +89,7 @@ class PreprocessPipeline:
             beam.pvalue.AsList(planned[WAS_SHORT]),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
-        works = judged["accepted"] | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> Gather()
+        works = judged["accepted"] | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> beam.CombinePerKey(Pack())
         shards = (
             once
             # The fleet is there as a barrier: nothing is written before it is decided on.
@@ -159,7 +161,7 @@ class PreprocessPipeline:
             | "BaseOnce" >> beam.Create([layout.base])
             | "BaseShards" >> beam.FlatMap(each_shard, layout.output, growth.redone)
             | "SpreadBaseShards" >> beam.Reshuffle()
-            | "WithoutAssets" >> beam.ParDo(CopyShards(layout, growth.published, rule))
+            | "WithoutAssets" >> beam.FlatMap(copy_shards, layout, growth.published, rule)
         )
 
     def join_splits(self, accepted: beam.PCollection, splits: beam.PCollection) -> Any:
@@ -181,7 +183,7 @@ class PreprocessPipeline:
                 "splits": splits | "GatherSplits" >> GatherByName(),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
-            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, KNOWN, main="splits")
+            | "SplitsOfAsset" >> beam.FlatMap(splits_of_asset).with_outputs(REJECTS, KNOWN, main="splits")
         )
 
     def decide(
@@ -306,7 +308,7 @@ def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Dri
     return (
         {"assets": assets, "reports": reports}
         | "JoinReports" >> beam.CoGroupByKey()
-        | "Judge" >> beam.ParDo(Judge(source, job.layout.again))
+        | "Judge" >> beam.FlatMap(judge_assets, source, job.layout.again)
     )
 
 
@@ -393,29 +395,25 @@ def _if_set_aside(verdict: Verdict) -> Iterator[tuple[str, KnownAsset]]:
         yield name, KnownAsset(name, verdict.counted_rows, rejected_rows=verdict.rejected_rows, set_aside=True)
 
 
-class SplitsOfAsset(beam.DoFn):
+def splits_of_asset(gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
     """(bucket, an IfEmpty of its assets, and the splits that shards hold of them) -> each asset's splits.
 
     Each of them once, and none that held something of it before. Tagged 'rejects', where an asset has none -> (Reject,
     the asset's rows). Tagged 'known' -> (name, KnownAsset).
     """
-
-    def process(self, gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
-        _, parts = gathered
-        written = by_name(chain.from_iterable(parts["splits"]))
-        for name, empty in chain.from_iterable(parts["empty"]):
-            now = set(written.get(name, ()))
-            yield from sorted(now.difference(empty.before))
-            splits = tuple(sorted(now.union(empty.before)))
-            is_accepted = splits or empty.was_accepted
-            if not is_accepted:
-                yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
-            if empty.known is not None:
-                lost = KnownAsset(
-                    name, rejected_rows=empty.known.rejected_rows, set_aside=True
-                )  # its rows do not count
-                known = replace(empty.known, splits=splits) if is_accepted else lost
-                yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
+    _, parts = gathered
+    written = by_name(chain.from_iterable(parts["splits"]))
+    for name, empty in chain.from_iterable(parts["empty"]):
+        now = set(written.get(name, ()))
+        yield from sorted(now.difference(empty.before))
+        splits = tuple(sorted(now.union(empty.before)))
+        is_accepted = splits or empty.was_accepted
+        if not is_accepted:
+            yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
+        if empty.known is not None:
+            lost = KnownAsset(name, rejected_rows=empty.known.rejected_rows, set_aside=True)  # its rows do not count
+            known = replace(empty.known, splits=splits) if is_accepted else lost
+            yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

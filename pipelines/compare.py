@@ -80,7 +80,6 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
     job = load_job(args.job, args.set) if args.files else None
     with heavy_imports():
         import apache_beam as beam
-        import pyarrow.parquet as pq
 
         from beamfeed.transforms.scoring.compared import finish
 
@@ -105,8 +104,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
                 *(beam.pvalue.AsSingleton(fleet) for fleet in fleets if fleet is not None),
             )
         try:
-            with storage.open_input(out) as file:
-                table = pq.read_table(file)
+            table = storage.read_table(out)
         except FileNotFoundError:
             raise UserError(
                 "--out: is needed where workers are on other machines; give a file that they can write"

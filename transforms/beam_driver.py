@@ -77,7 +77,9 @@ class AddUp(beam.CombineFn):
         return accumulator
 
 
-class _Pack(beam.CombineFn):
+class Pack(beam.CombineFn):
+    """Items -> Packed, in any order."""
+
     def create_accumulator(self) -> Packed:
         return Packed()
 
@@ -95,15 +97,8 @@ class _Pack(beam.CombineFn):
         return accumulator
 
 
-class Gather(beam.PTransform):
-    """PCollection of (bucket, item) -> PCollection of (bucket, Packed of its items, in any order)."""
-
-    def expand(self, items: beam.PCollection) -> beam.PCollection:
-        return items | beam.CombinePerKey(_Pack())
-
-
 class GatherByName(beam.PTransform):
     """PCollection of (name, item) -> PCollection of (bucket, Packed of its (name, item), in any order)."""
 
     def expand(self, items: beam.PCollection) -> beam.PCollection:
-        return items | beam.Map(lambda named: (bucket_of(named[0]), named)) | Gather()
+        return items | beam.Map(lambda named: (bucket_of(named[0]), named)) | beam.CombinePerKey(Pack())

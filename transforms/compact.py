@@ -23,7 +23,7 @@ from beamfeed.transforms.growth import Learned, without_shards
 from beamfeed.transforms.known_assets import known_before
 from beamfeed.transforms.outcome import count_targets, describe_splits
 from beamfeed.transforms.records.blocks import index_table
-from beamfeed.transforms.records.rewrite import CopyShards, Left, Rule, ToCopy
+from beamfeed.transforms.records.rewrite import Left, Rule, ToCopy, copy_shards
 from beamfeed.transforms.records.shard_plan import count_shards
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.sources.descriptors import CannotGoOn
@@ -133,7 +133,7 @@ def compact_shards(pipeline: beam.Pipeline, compaction: Compaction, copies: Sequ
         pipeline
         | "Shards" >> beam.Create(copies)
         | "SpreadShards" >> beam.Reshuffle()
-        | "CopyShards" >> beam.ParDo(CopyShards(compaction.layout, compaction.before, compaction.rule))
+        | "CopyShards" >> beam.FlatMap(copy_shards, compaction.layout, compaction.before, compaction.rule)
     )
     once = pipeline | "Once" >> beam.Create([None])
     return once | "PublishManifest" >> beam.Map(publish, compaction, beam.pvalue.AsList(left))

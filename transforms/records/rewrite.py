@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import compress
 
-import apache_beam as beam
 import numpy as np
 
 from beamfeed.contract import storage
@@ -130,33 +129,29 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
             raise JobFailed(f"{path}: cannot be read: {error}") from None
 
 
-class CopyShards(beam.DoFn):
+def copy_shards(copied: ToCopy, layout: DataLayout, manifest: Manifest, rule: Rule | None) -> Iterator[Left]:
     """ToCopy -> Left. A single shard of which all stays is not copied.
 
     Args:
+      copied: to copy.
       layout: names what is written.
       manifest: of the dataset; its shards do not count.
       rule: which records stay; None keeps all.
     """
-
-    def __init__(self, layout: DataLayout, manifest: Manifest, rule: Rule | None):
-        self._layout, self._manifest, self._rule = layout, manifest, rule
-
-    def process(self, copied: ToCopy) -> Iterator[Left]:
-        split, index = copied.split, copied.index
-        tally = Tally()
-        if len(copied.paths) == 1:
-            for _ in iter_left(copied, self._manifest, self._rule, tally):
-                pass
-            if tally.records == copied.records:
-                yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset))
-                return
-        path = self._layout.shard(split, index, copied.count, copied.folder, is_copy=True)
-        tally = Tally()
-        records = iter_left(copied, self._manifest, self._rule, tally)
-        write_file(path, self._layout.attempt(split, index), records, self._manifest.compression)
-        written = Written(split, index, copied.count, path, tally, copied.folder)
-        shard, blocks = verify_shard(written, self._manifest.fields, self._manifest.windows, self._manifest.compression)
-        if not shard.records:
-            storage.remove_file(path)
-        yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset), path, shard, blocks)
+    split, index = copied.split, copied.index
+    tally = Tally()
+    if len(copied.paths) == 1:
+        for _ in iter_left(copied, manifest, rule, tally):
+            pass
+        if tally.records == copied.records:
+            yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset))
+            return
+    path = layout.shard(split, index, copied.count, copied.folder, is_copy=True)
+    tally = Tally()
+    records = iter_left(copied, manifest, rule, tally)
+    write_file(path, layout.attempt(split, index), records, manifest.compression)
+    written = Written(split, index, copied.count, path, tally, copied.folder)
+    shard, blocks = verify_shard(written, manifest.fields, manifest.windows, manifest.compression)
+    if not shard.records:
+        storage.remove_file(path)
+    yield Left(split, index, tally.targets, frozenset(tally.windows_by_asset), path, shard, blocks)

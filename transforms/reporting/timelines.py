@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.transforms.reporting.figures import COLORS, MARKED, QUIET, draw
@@ -35,8 +34,7 @@ class Scores:
 
     def intervals(self) -> pa.Table:
         """The flagged intervals, the most unusual first."""
-        with storage.open_input(storage.join(self.folder, "intervals.parquet")) as file:
-            return pq.read_table(file)
+        return storage.read_table(storage.join(self.folder, "intervals.parquet"))
 
     def lines(self, assets: list[str]) -> dict[str, "Line"]:
         """The scores of some assets over time."""

@@ -168,29 +168,22 @@ class ValidateUnit(beam.DoFn):
         self._progress.add("validate", assets=assets, rows=rows)
 
 
-class Judge(beam.DoFn):
-    """(bucket, its assets and the reports on their units) -> Verdict of each asset."""
-
-    def __init__(self, source: Source, again: str = ""):
-        self._source, self._again = source, again
-
-    def process(self, gathered: tuple[int, Mapping[str, Iterable[Packed]]]) -> Iterator[Verdict]:
-        _, parts = gathered
-        reports = by_name(chain.from_iterable(parts["reports"]))
-        for asset in chain.from_iterable(parts["assets"]):
-            with adding(self._again):
-                verdict = self._source.judge(asset, reports.pop(asset.name, ()))
-            yield verdict
+def judge_assets(gathered: tuple[int, Mapping[str, Iterable[Packed]]], source: Source, again: str) -> Iterator[Verdict]:
+    """(bucket, its assets and the reports on their units) -> Verdict of each asset; `again` as of `adding`."""
+    _, parts = gathered
+    reports = by_name(chain.from_iterable(parts["reports"]))
+    for asset in chain.from_iterable(parts["assets"]):
+        with adding(again):
+            verdict = source.judge(asset, reports.pop(asset.name, ()))
+        yield verdict
 
 
-class TakeApart(beam.DoFn):
+def take_apart(verdict: Verdict) -> Iterator[Any]:
     """Verdict -> the same without statistics, if it is accepted; tagged 'rejects', 'notes' and 'values'."""
-
-    def process(self, verdict: Verdict) -> Iterator[Any]:
-        if verdict.accepted:
-            yield replace(verdict, statistics=None, row_rejects=())
-        rejects = (*verdict.rejects, *verdict.row_rejects)
-        yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
+    if verdict.accepted:
+        yield replace(verdict, statistics=None, row_rejects=())
+    rejects = (*verdict.rejects, *verdict.row_rejects)
+    yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
 
 
 def _tagged(*outputs: tuple[str, Iterable[Any]]) -> Iterator[beam.pvalue.TaggedOutput]:
