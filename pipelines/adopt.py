@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
@@ -98,15 +98,10 @@ def adopt(
         shards = pipeline | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
         scans = shards | "Scan" >> beam.Map(scan_or_reject, request.watched)
 
-        _ = (
-            pipeline
-            | "Once" >> beam.Create([None])
-            | "Publish"
-            >> beam.Map(
-                lambda _, scanned: publish(conclude(request, candidates, scanned, described, fingerprint), request.out),
-                beam.pvalue.AsList(scans),
-            )
-        )
+        def publish_all(_: None, scanned: list[Any]) -> None:
+            publish(conclude(request, candidates, scanned, described, fingerprint), request.out)
+
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.Map(publish_all, beam.pvalue.AsList(scans))
     manifest = read_manifest(request.out)
     if manifest.fingerprint != fingerprint:
         raise JobFailed(f"the job ended, but {request.out} holds no manifest of it; can the workers write there?")

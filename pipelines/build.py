@@ -46,10 +46,10 @@ from beamfeed.transforms.sources.checking import (
     WAS_SHORT,
     PlanAsset,
     ScanFile,
+    TakeApart,
     ValidateUnit,
     adding,
     judge_assets,
-    take_apart,
 )
 from beamfeed.transforms.sources.descriptors import Asset, CannotGoOn, KnownAsset, Piece, Reread, Verdict
 from beamfeed.transforms.taken_over import each_shard
@@ -77,9 +77,7 @@ class PreprocessPipeline:
         planned = _plan_assets(self, pipeline, driver)
         verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
         once = pipeline | "Once" >> beam.Create([None])
-        judged = verdicts | "TakeApart" >> beam.FlatMap(take_apart).with_outputs(
-            REJECTS, NOTES, VALUES, main="accepted"
-        )
+        judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = driver.add_up("CountAssets", driver.map("CountRows", verdicts, count_rows), Counter())
         fleet = once | "DecideFleet" >> beam.Map(
@@ -183,7 +181,7 @@ class PreprocessPipeline:
                 "splits": splits | "GatherSplits" >> GatherByName(),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
-            | "SplitsOfAsset" >> beam.FlatMap(splits_of_asset).with_outputs(REJECTS, KNOWN, main="splits")
+            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, KNOWN, main="splits")
         )
 
     def decide(
@@ -395,25 +393,29 @@ def _if_set_aside(verdict: Verdict) -> Iterator[tuple[str, KnownAsset]]:
         yield name, KnownAsset(name, verdict.counted_rows, rejected_rows=verdict.rejected_rows, set_aside=True)
 
 
-def splits_of_asset(gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
+class SplitsOfAsset(beam.DoFn):
     """(bucket, an IfEmpty of its assets, and the splits that shards hold of them) -> each asset's splits.
 
     Each of them once, and none that held something of it before. Tagged 'rejects', where an asset has none -> (Reject,
     the asset's rows). Tagged 'known' -> (name, KnownAsset).
     """
-    _, parts = gathered
-    written = by_name(chain.from_iterable(parts["splits"]))
-    for name, empty in chain.from_iterable(parts["empty"]):
-        now = set(written.get(name, ()))
-        yield from sorted(now.difference(empty.before))
-        splits = tuple(sorted(now.union(empty.before)))
-        is_accepted = splits or empty.was_accepted
-        if not is_accepted:
-            yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
-        if empty.known is not None:
-            lost = KnownAsset(name, rejected_rows=empty.known.rejected_rows, set_aside=True)  # its rows do not count
-            known = replace(empty.known, splits=splits) if is_accepted else lost
-            yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
+
+    def process(self, gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
+        _, parts = gathered
+        written = by_name(chain.from_iterable(parts["splits"]))
+        for name, empty in chain.from_iterable(parts["empty"]):
+            now = set(written.get(name, ()))
+            yield from sorted(now.difference(empty.before))
+            splits = tuple(sorted(now.union(empty.before)))
+            is_accepted = splits or empty.was_accepted
+            if not is_accepted:
+                yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
+            if empty.known is not None:
+                lost = KnownAsset(
+                    name, rejected_rows=empty.known.rejected_rows, set_aside=True
+                )  # its rows do not count
+                known = replace(empty.known, splits=splits) if is_accepted else lost
+                yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

@@ -101,7 +101,7 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     assert fleet.preprocess(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
         "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAsset)", "Units", "ValidateUnit", "Judge", "TrainingRows",
-        "FlatMap(take_apart)", "ScaleOfFleet", "Works", "FlatMap(splits_of_asset)", "DecideFleet", "PlanShards",
+        "ParDo(TakeApart)", "ScaleOfFleet", "Works", "ParDo(SplitsOfAsset)", "DecideFleet", "PlanShards",
         "ChooseNames", "WriteToTFRecord", "VerifyShard", "PublishManifest",
     } | ({"NameScale", "ScaleLine", "WritePiece", "JoinScales"} if per == "asset" else set())  # fmt: skip
     monkeypatch.undo()

@@ -178,12 +178,14 @@ def judge_assets(gathered: tuple[int, Mapping[str, Iterable[Packed]]], source: S
         yield verdict
 
 
-def take_apart(verdict: Verdict) -> Iterator[Any]:
+class TakeApart(beam.DoFn):
     """Verdict -> the same without statistics, if it is accepted; tagged 'rejects', 'notes' and 'values'."""
-    if verdict.accepted:
-        yield replace(verdict, statistics=None, row_rejects=())
-    rejects = (*verdict.rejects, *verdict.row_rejects)
-    yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
+
+    def process(self, verdict: Verdict) -> Iterator[Any]:
+        if verdict.accepted:
+            yield replace(verdict, statistics=None, row_rejects=())
+        rejects = (*verdict.rejects, *verdict.row_rejects)
+        yield from _tagged((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values))
 
 
 def _tagged(*outputs: tuple[str, Iterable[Any]]) -> Iterator[beam.pvalue.TaggedOutput]:
