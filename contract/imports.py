@@ -28,7 +28,7 @@ class _Absent:
 
 def _loads_a_framework() -> bool:
     """Whether one is being imported: as the import system itself notes it, while the module is in sys.modules."""
-    modules = (sys.modules.get(name) for name in ("tensorflow", "keras", "apache_beam"))
+    modules = (sys.modules.get(name) for name in ("tensorflow", "keras", "tf_keras", "apache_beam"))
     return any(getattr(module.__spec__, "_initializing", False) for module in modules if module)
 
 
@@ -36,11 +36,11 @@ def _loads_a_framework() -> bool:
 def lean_imports() -> Iterator[None]:
     """Wraps imports of frameworks, which then load only what is needed; what else is imported loads all it asks for."""
     finder = _Absent()
-    sys.meta_path.insert(0, finder)
+    sys.meta_path = [finder, *sys.meta_path]  # a list of its own: another thread may be going through the old one
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [other for other in sys.meta_path if other is not finder]
 
 
 @contextmanager

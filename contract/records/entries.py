@@ -15,7 +15,7 @@ def divided(counts: np.ndarray, width: int) -> np.ndarray:
     """How many values of this width so many entries are; a ValueError where a part of one is missing."""
     whole, rest = np.divmod(counts, width)
     if rest.any():
-        raise ValueError
+        raise ValueError(f"has {counts[rest > 0][0]} entries, not a multiple of {width}")
     return whole
 
 
@@ -34,8 +34,8 @@ def entries_of(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndar
         return _class_numbers(lists.buffer, strings, field), counts
     if not field.is_raw:
         return strings, counts
-    if (strings.sizes != field.bytes).any():
-        raise ValueError
+    if (others := strings.sizes[strings.sizes != field.bytes]).size:
+        raise ValueError(f"has {others[0]} bytes in place of {field.bytes}")
     dtype = np.dtype(field.dtype)
     return _shaped(join(lists.buffer, strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False), shape), counts
 
@@ -53,7 +53,8 @@ def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarra
         as_binary(buffer, names), pa.array([name.encode() for name in field.classes], pa.large_binary())
     )
     if positions.null_count:
-        raise ValueError
+        unknown = as_binary(buffer, names).filter(positions.is_null())[0].as_py()
+        raise ValueError(f"has no class {unknown!r}")
     numbers: np.ndarray = positions.to_numpy().astype(np.int64)
     return numbers
 
@@ -62,5 +63,5 @@ def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Numbers in this shape; a ValueError where they do not fill it."""
     width = int(np.prod(shape[1:]))
     if len(numbers) % width:
-        raise ValueError
+        raise ValueError(f"has {len(numbers)} entries, not a multiple of {width}")
     return numbers.reshape(len(numbers) // width, *shape[1:])

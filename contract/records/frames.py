@@ -131,35 +131,43 @@ def read_frames(file: Readable) -> Iterator[list[bytes]]:
     Raises:
       Damaged: with the byte where a record is damaged or cut off, when the reading comes to it.
     """
-    data, at, before, records, size, count = b"", 0, 0, [], 0, 0
-    while True:
-        head = HEAD.size
-        if len(data) - at < head:
-            before, data, at = before + at, _read(file, head, data[at:]), 0
-            if len(data) < head:
-                if data:
-                    raise _damage(count, before, "the file ends in its head")
-                break
-        length, crc = HEAD.unpack_from(data, at)
-        if masked(data[at : at + LENGTH]) != crc:
-            raise _damage(count, before + at, "the checksum of its length is wrong")
-        if length > MOST_BYTES:
-            raise _damage(count, before + at, f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most")
-        frame = head + length + TAIL.size
-        if len(data) - at < frame:
-            before, data, at = before + at, _read(file, frame, data[at:]), 0
-            if len(data) < frame:
-                raise _damage(count, before, f"the file ends {frame - len(data):,} bytes before its end")
-        record = data[at + head : at + head + length]
-        if masked(record) != TAIL.unpack_from(data, at + head + length)[0]:
-            raise _damage(count, before + at, "the checksum of its data is wrong")
-        records.append(record)
-        at, size, count = at + frame, size + length, count + 1
-        if size >= BATCH_BYTES or len(records) == BATCH_RECORDS:
-            yield records
-            records, size = [], 0
+    records: list[bytes] = []
+    data, at, before, size, count = b"", 0, 0, 0, 0
+    damage = None  # is told behind the records before it
+    try:
+        while True:
+            head = HEAD.size
+            if len(data) - at < head:
+                before, data, at = before + at, _read(file, head, data[at:]), 0
+                if len(data) < head:
+                    if data:
+                        raise _damage(count, before, "the file ends in its head")
+                    break
+            length, crc = HEAD.unpack_from(data, at)
+            if masked(data[at : at + LENGTH]) != crc:
+                raise _damage(count, before + at, "the checksum of its length is wrong")
+            if length > MOST_BYTES:
+                reason = f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most"
+                raise _damage(count, before + at, reason)
+            frame = head + length + TAIL.size
+            if len(data) - at < frame:
+                before, data, at = before + at, _read(file, frame, data[at:]), 0
+                if len(data) < frame:
+                    raise _damage(count, before, f"the file ends {frame - len(data):,} bytes before its end")
+            record = data[at + head : at + head + length]
+            if masked(record) != TAIL.unpack_from(data, at + head + length)[0]:
+                raise _damage(count, before + at, "the checksum of its data is wrong")
+            records.append(record)
+            at, size, count = at + frame, size + length, count + 1
+            if size >= BATCH_BYTES or len(records) == BATCH_RECORDS:
+                yield records
+                records, size = [], 0
+    except Damaged as error:
+        damage = error
     if records:
         yield records
+    if damage is not None:
+        raise damage
 
 
 def _read(file: Readable, least: int, before: bytes) -> bytes:

@@ -58,11 +58,7 @@ def find_loss(name: str, key: str) -> Loss:
       UserError: if there is none.
     """
     if ":" in name:
-        own = import_own(name, key)
-        # Only what is not ours may have Python's control flow on tensors. A graph of its own each time: what is traced
-        # once would be looked at once.
-        is_function = inspect.isfunction(own)
-        return Loss(name, True, False, (lambda y, output: tf.function(own)(y, output)) if is_function else own)
+        return Loss(name, True, False, import_own(name, key))
     functions = {
         snake_case(name): function
         for name, function in vars(keras.losses).items()

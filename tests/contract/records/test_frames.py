@@ -59,9 +59,12 @@ def test_each_byte_that_is_another_is_found_where_it_is(data):
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     starts = [0, 21, 37]
+    before = []
     with pytest.raises(Damaged) as caught:
-        read(bytes(whole))
+        for some in read_frames(io.BytesIO(bytes(whole))):
+            before += some
     number = max(index for index, start in enumerate(starts) if start <= at)
+    assert before == records[:number]
     assert caught.value.place == f"record {number}, byte {starts[number]}"
 
 

@@ -1,6 +1,7 @@
 """What `beamfeed.trainer.tools.inspect_dataset` prints."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import write_text
 from beamfeed.contract.text import table
 from beamfeed.trainer.tools.field_statistics import bars
@@ -173,7 +175,22 @@ def test_a_picture_on_request(tmp_path, capsys, length):
 def test_what_is_no_record_is_told():
     field = Field(name="x", dtype="int64", shape=(2,), role="input")
     with pytest.raises(ValueError, match="not a record"):
-        decode(b"\xff\xff", [field])
+        decode([b"\xff\xff"], [field])
+
+
+def test_a_record_that_does_not_fit_is_told_with_its_number_and_those_before_it_are_shown(tmp_path):
+    windows = Windows(length=1)
+    shards = {"train": make_records(FIELDS, [[1, 1, 1]], windows)}
+    manifest = write_dataset(str(tmp_path), FIELDS, shards, windows)
+    (path,) = manifest.shard_paths(str(tmp_path), "train")
+    records = [record.numpy() for record in tf.data.TFRecordDataset(path)]
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in (*records[:2], b"\xff\xff"):
+            writer.write(record)
+    found = []
+    with pytest.raises(UserError, match=f"{re.escape(path)}: record 2: not a record of this format: "):
+        found.extend(first_records(manifest, str(tmp_path), "train", 9))
+    assert len(found) == 2
 
 
 def test_no_dataset_is_told(tmp_path, capsys):
