@@ -61,8 +61,7 @@ def test_each_byte_that_is_another_is_found_where_it_is(data):
     starts = [0, 21, 37]
     before = []
     with pytest.raises(Damaged) as caught:
-        for some in read_frames(io.BytesIO(bytes(whole))):
-            before += some
+        before.extend(record for some in read_frames(io.BytesIO(bytes(whole))) for record in some)
     number = max(index for index, start in enumerate(starts) if start <= at)
     assert before == records[:number]
     assert caught.value.place == f"record {number}, byte {starts[number]}"
