@@ -304,10 +304,15 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
 
 
 def show_dataset(args: argparse.Namespace) -> int:
-    """As `start_program`, of a dataset, which a job file may name, and for some of a job that trains on it."""
-    other = getattr(args, "job", None)
-    dataset, job = find_dataset(args.dataset, () if other else args.set)
-    job = other or job
+    """As `start_program`, of a dataset, which a job file may name."""
+    dataset, _ = find_dataset(args.dataset, args.set)
+    return start_program(args, dataset=dataset)
+
+
+def show_dataset_and_job(args: argparse.Namespace) -> int:
+    """As `show_dataset`, also of a job that trains on it, where one is named."""
+    dataset, job = find_dataset(args.dataset, () if args.job else args.set)
+    job = args.job or job
     return start_program(args, dataset=dataset, job=job, set=args.set if job else [])
 
 
@@ -345,7 +350,7 @@ def completion(args: argparse.Namespace) -> int:
 CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": start_program, "adopt": start_program, "run": run, "preprocess": run, "train": train, "check": check,
     "runs": runs, "status": status, "logs": logs, "attach": attach, "resume": resume, "cancel": cancel,
-    "inspect": show_dataset, "profile": show_dataset, "compact": work_on_job, "export": show_dataset,
-    "predict": work_on_job, "train-each": work_on_job, "score": work_on_job, "report": show_dataset,
+    "inspect": show_dataset, "profile": show_dataset_and_job, "compact": work_on_job, "export": show_dataset,
+    "predict": work_on_job, "train-each": work_on_job, "score": work_on_job, "report": show_dataset_and_job,
     "compare": compare, "sweep": sweep, "schema": schema, "completion": completion,
 }  # fmt: skip

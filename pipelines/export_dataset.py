@@ -32,8 +32,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
       UserError, JobFailed
     """
     manifest = read_manifest(args.dataset)
-    wanted = [field.name for field in manifest.fields] if args.fields is None else args.fields.split(",")
-    names = tuple(manifest.field(name.strip()).name for name in wanted)
+    chosen = [field.name for field in manifest.fields] if args.fields is None else args.fields.split(",")
+    names = tuple(manifest.field(name.strip()).name for name in chosen)
     splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
     with heavy_imports():
         from beamfeed.transforms.export.base import Export

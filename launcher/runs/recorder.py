@@ -153,18 +153,22 @@ def _attempt() -> Attempt:
 
 
 def _new(plan: Plan) -> RunRecord:
-    of_this_start = {
-        "id": new_id(),
-        "job": plan.job.name,
-        "job_path": storage.absolute(plan.job_path),
-        "folder": os.getcwd(),
-        "anew": any(stage.starts_anew for stage in plan.stages),
-        "asked": plan.requested,
-        "versions": {name: version for name in VERSIONS if (version := _version(name))},
-        "stages": list(map(StageRecord.of, plan.stages)),
-        "attempts": [_attempt()],
-    }
-    return RunRecord(**{**vars(plan), **of_this_start})
+    return RunRecord(
+        id=new_id(),
+        job=plan.job.name,
+        job_path=storage.absolute(plan.job_path),
+        folder=os.getcwd(),
+        overrides=list(plan.overrides),
+        max_assets=plan.max_assets,
+        replace=plan.replace,
+        refit=plan.refit,
+        anew=any(stage.starts_anew for stage in plan.stages),
+        asked=list(plan.requested),
+        beam_options=list(plan.beam_options),
+        versions={name: version for name in VERSIONS if (version := _version(name))},
+        stages=list(map(StageRecord.of, plan.stages)),
+        attempts=[_attempt()],
+    )
 
 
 def _add_times(record: RunRecord, before: RunRecord) -> None:

@@ -58,13 +58,14 @@ def _values(lists: Lists, field: Field) -> list[list[np.ndarray]]:
     of_records = np.split(flat, np.cumsum(counts * each)[:-1])
     if field.stored != "rows":
         return [[values] for values in of_records]
-    sizes = [np.full(count, field.width) for count in divided(counts, field.listed_width)]
-    if field.is_ragged:
+    if not field.is_ragged:
+        sizes = [np.full(count, field.width) for count in divided(counts, field.listed_width)]
+    else:
         lengths, count_of_lengths = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
         sizes = np.split(lengths * field.width, np.cumsum(count_of_lengths)[:-1])
-    for values, sizes_of_record in zip(of_records, sizes, strict=True):
-        if field.is_ragged and sizes_of_record.sum() != len(values):
-            raise ValueError(f"has {len(values)} entries, its lengths say {sizes_of_record.sum()}")
+        for values, sizes_of_record in zip(of_records, sizes, strict=True):
+            if sizes_of_record.sum() != len(values):
+                raise ValueError(f"has {len(values)} entries, its lengths say {sizes_of_record.sum()}")
     return [np.split(values, np.cumsum(size))[:-1] for values, size in zip(of_records, sizes, strict=True)]
 
 

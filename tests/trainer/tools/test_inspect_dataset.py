@@ -187,10 +187,10 @@ def test_a_record_that_does_not_fit_is_told_with_its_number_and_those_before_it_
     with tf.io.TFRecordWriter(path) as writer:
         for record in (*records[:2], b"\xff\xff"):
             writer.write(record)
-    found = []
+    shown = []
     with pytest.raises(UserError, match=f"{re.escape(path)}: record 2: not a record of this format: "):
-        found.extend(first_records(manifest, str(tmp_path), "train", 9))
-    assert len(found) == 2
+        shown.extend(first_records(manifest, str(tmp_path), "train", 9))
+    assert len(shown) == 2
 
 
 def test_no_dataset_is_told(tmp_path, capsys):
