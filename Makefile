@@ -48,8 +48,10 @@ demo: $(READY)
 	$(BIN)/python examples/make_fleet.py --out out/fleet
 	$(BIN)/beamfeed run examples/fleet.yaml
 
-# On all cores, a file of tests at a time.
-SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
+# A file of tests at a time, by one process more than there are cores: many tests wait for what they started. Each process
+# grows to some gigabytes.
+PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+SPREAD := --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile
 
 test: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long and not engines"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,16 +11,26 @@ import pytest
 from fleets import Fleet
 from hypothesis import settings
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from tests.fast import keep_what_beam_works_out, skip_graph_optimizer
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # a machine without a GPU is no error
 # Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise nohup
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # which loads the frameworks for one test or another
+    skip_graph_optimizer()
 
 # How long an example takes hangs on what else the machine does.
 settings.register_profile("beamfeed", deadline=None)
 settings.load_profile("beamfeed")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_runtest_setup() -> None:
+    if "apache_beam" in sys.modules:
+        keep_what_beam_works_out()
 
 
 @pytest.fixture(scope="session", autouse=True)

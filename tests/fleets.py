@@ -43,6 +43,7 @@ class Fleet:
             "limits": {"max_rejected_fraction": 0.5},
             "train": {
                 "model": {"name": "recurrent_autoencoder", "units": [4], "latent": 2},
+                "review": {"baselines": "none"},
                 "workdir": str(folder / "model"),
             },
             "launch": {"preprocess": {"workers": 1}, "train": {"workers": 1}},
@@ -70,11 +71,8 @@ class Fleet:
 
     def preprocess(self, *overrides: str) -> int:
         """Runs the whole preprocessing in this process; returns the exit code."""
-        from torture.fast import keep_signatures
-
         from beamfeed.pipelines.preprocess import main
 
-        keep_signatures()  # a third of the time of so small a job would go into signatures of methods
         argv = ["--job", str(self.write_job())]
         for override in overrides:
             argv += ["--set", override]

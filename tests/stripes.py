@@ -78,6 +78,7 @@ def image_job(output: str, workdir: str, **train: object) -> TrainingJob:
         "feed": {"batch_size": 8, "shuffle": 64},
         "optimizer": {"learning_rate": 0.01},
         "epochs": 2,
+        "review": {"baselines": "none"},
         "workdir": workdir,
         **train,
     }

@@ -44,6 +44,7 @@ def trained(tmp_path_factory):
             "model": {"name": "tabular", "wide": True},
             "task": {"name": "classify"},
             "epochs": 1,
+            "review": {"baselines": "none"},
             "workdir": str(folder / "model"),
         },
     }

@@ -65,7 +65,8 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
         "output": {"path": str(tmp_path / "data")}, "launch": {"preprocess": {"workers": 1}},
         "train": {
             "model": {"name": "tabular", "units": [8]}, "task": {"name": "classify", "metrics": ["accuracy"]},
-            "feed": {"batch_size": 32}, "epochs": 3, "workdir": str(tmp_path / "model"),
+            "feed": {"batch_size": 32}, "epochs": 3, "review": {"baselines": "none"},
+            "workdir": str(tmp_path / "model"),
         },
     }  # fmt: skip
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))

@@ -1,13 +1,10 @@
-"""Pipelines of a few rows run in this process: a third of their time would go into signatures of methods."""
+"""What several tests predict with."""
 
 import pytest
-from torture.fast import keep_signatures
 
 from tests.fleets import Fleet
 from tests.predicted import make_predicted_fleet, make_trained_lake
 from tests.tables import Lake
-
-keep_signatures()
 
 
 @pytest.fixture(scope="session")

@@ -142,6 +142,7 @@ def test_training_reads_the_partitions_of_the_job(lake, tmp_path):
         "task": {"name": "classify"},
         "feed": {"batch_size": 8, "where": where},
         "epochs": 1,
+        "review": {"baselines": "none"},
         "workdir": str(tmp_path / "model"),
     }
     job = tmp_path / "job.yaml"

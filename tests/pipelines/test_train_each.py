@@ -201,7 +201,7 @@ def simulated(folder: Path, assets: int) -> Path:
         "output": {"path": str(fleet.output)},
         "train": {
             "model": {"name": "dense_autoencoder", "units": [8], "latent": 2}, "feed": {"batch_size": 16},
-            "epochs": 2, "workdir": str(folder / "model"),
+            "epochs": 2, "review": {"baselines": "none"}, "workdir": str(folder / "model"),
         },
     }  # fmt: skip
     assert fleet.preprocess() == 0

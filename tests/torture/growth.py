@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 
 from beamfeed.pipelines.compact import main as compact
+from tests.fast import keep_what_beam_works_out
 
 from .check import Outcome, Problem, find_problems
-from .fast import keep_what_beam_works_out
 from .fleet import Fleet, Plan, draw_plan
 from .kinds import KINDS
 from .one import ROOT, _here, build, remove, write_job

@@ -42,7 +42,8 @@ def work(pipe: Connection, folder: str) -> None:
     """Runs the fleets whose seeds come through a pipe, and answers with what became of each."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    from .fast import keep_what_beam_works_out
+    from tests.fast import keep_what_beam_works_out
+
     from .one import choose_plan, remove, run_one
 
     keep_what_beam_works_out()
@@ -203,7 +204,8 @@ def shrink(plan: Plan, problems: list[Problem]) -> Plan:
 
 def show_one(arguments: argparse.Namespace) -> int:
     """Runs one fleet here, and keeps it."""
-    from .fast import keep_what_beam_works_out
+    from tests.fast import keep_what_beam_works_out
+
     from .one import choose_plan, run_one
 
     keep_what_beam_works_out()

@@ -133,7 +133,7 @@ def test_results_are_kept_and_a_line_that_was_cut_off_is_not(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_some_fleets(tmp_path: Path):
-    from torture.fast import keep_what_beam_works_out
+    from tests.fast import keep_what_beam_works_out
 
     keep_what_beam_works_out()
     wrong = {}

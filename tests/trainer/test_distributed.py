@@ -244,6 +244,7 @@ def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_pa
         assert "do not find the same checkpoint" in errors
 
 
+@pytest.mark.long
 def test_forecasts_are_learned_alike_by_one_to_three_workers(fleet, start_workers):
     for number in range(3):
         fleet.write(f"m{number}.parquet", make_table(150, seed=number))

@@ -59,7 +59,7 @@ def lines(job):
     return [{key: one[key] for key in ("step", "loss", "eval_loss", "accuracy", "eval_accuracy")} for one in found]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_goes_on_ends_with_the_same_bits(data, trained, tmp_path):
     job, _ = trained
     train(data, tmp_path, epochs=1)
@@ -169,7 +169,7 @@ def make(inputs, outputs):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_profile_has_decoding_and_augmentation_among_its_stages(job_file, data, tmp_path):
     arguments = ["--job", job_file("profiled"), "--seconds", "0.05", "--out", str(tmp_path / "out")]
     run(["beamfeed.trainer.tools.profile_dataset", data.output, *arguments])

@@ -60,6 +60,7 @@ def trained(tmp_path_factory):
             "feed": {"batch_size": 16},
             "optimizer": {"learning_rate": 0.02},
             "epochs": 4,
+            "review": {"baselines": "none"},
             "workdir": str(lake.folder / "model"),
         },
     }

@@ -30,6 +30,7 @@ def trained(tmp_path_factory):
         "task": {"name": "classify", "threshold": "best_f1", "metrics": ["accuracy"]},
         "feed": {"batch_size": 32},
         "epochs": 2,
+        "review": {"baselines": "none"},
         "workdir": str(lake.folder / "model"),
     }
     path = lake.folder / "job.yaml"

@@ -109,10 +109,8 @@ def test_a_damaged_shard_is_named(written, capsys):
     assert f"{path}: damaged" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("compression", "records"), [("gzip", "segments"), pytest.param("none", "windows", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("compression", "records"), [("gzip", "segments"), ("none", "windows")])
 def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     segments = {"train": helpers.segments_of([20, 33, 8], 2)}
     written = helpers.write_dataset(
