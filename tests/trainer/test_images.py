@@ -20,12 +20,14 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
+from beamfeed.trainer.decode import preparation_of
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop.train import train_and_evaluate
 from beamfeed.trainer.review.inputs_seen import training_inputs
 from beamfeed.trainer.review.pictures import Pictures
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tools import inspect_dataset
+from beamfeed.trainer.tools.measurements import Feeding, measure_stages
 
 AUGMENT = {"flip": "both", "crop": 0.8, "rotate": 10, "brightness": 0.1, "contrast": 0.1, "cutout": 0.2, "mixup": 0.2}
 INPUTS = {"image": {"size": [HEIGHT, WIDTH], "augment": AUGMENT}}
@@ -169,14 +171,13 @@ def make(inputs, outputs):
 """
 
 
-@pytest.mark.long
-def test_the_profile_has_decoding_and_augmentation_among_its_stages(job_file, data, tmp_path):
-    arguments = ["--job", job_file("profiled"), "--seconds", "0.05", "--out", str(tmp_path / "out")]
-    run(["beamfeed.trainer.tools.profile_dataset", data.output, *arguments])
-    found = json.loads((tmp_path / "out" / "profile.json").read_text())
-    names = [stage["name"] for stage in found["stages"]]
+def test_the_profile_has_decoding_and_augmentation_among_its_stages(data, tmp_path):
+    job = image_job(data.output, str(tmp_path), inputs=INPUTS)
+    preparation = preparation_of(job.train, data.manifest)
+    stages = measure_stages(Feeding(data.manifest, data.output, 8, 16, 0.01, preparation), lambda _: None)
+    names = [stage.name for stage in stages]
     assert names == ["read", "CRC", "parse", "frame", "shuffle", "batch", "decode", "augment", "prefetch"]
-    assert all(stage["windows_per_second"] > 0 for stage in found["stages"])
+    assert all(stage.windows_per_second > 0 for stage in stages)
 
 
 def test_a_look_at_cached_images_decodes_no_split(data, tmp_path, monkeypatch):

@@ -185,16 +185,18 @@ def make(length, features):
 """
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("workers", "devices"), [(1, 2), (2, 1)], ids=["two_devices", "two_workers"])
-def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices):
+@pytest.mark.parametrize(
+    ("workers", "devices", "kills"),
+    [pytest.param(1, 2, 1, id="two_devices"), pytest.param(2, 1, 3, id="two_workers", marks=pytest.mark.long)],
+)
+def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices, kills):
     (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
     files = {
-        name: job_file(name, workers=workers, epochs=6, model={"class": "any_layers:make"})
+        name: job_file(name, workers=workers, epochs=2 + kills, model={"class": "any_layers:make"})
         for name in ("whole", "killed")
     }
     finish(start(files["whole"], workers, devices=devices))
-    for kill in range(3):
+    for kill in range(kills):
         until = last_step(files["killed"]) + 40 + 30 * kill
         group = start(files["killed"], workers, devices=devices, hold=until + 20)
         wait_for_step(files["killed"], until, group)
@@ -322,11 +324,10 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
     assert "does not answer" in errors
 
 
-@pytest.mark.long
 def test_work_that_takes_longer_than_the_others_wait_is_no_reason_to_end(job_file, start):
     """Writing the best weights and each checkpoint, and compiling: each of them takes more than the limit."""
     job = job_file("slow", epochs=1, worker_timeout="5s", checkpoint={"every": "1h"})
-    for process in start(job, 2, save=8, trace=8):
+    for process in start(job, 2, save=7, trace=7):
         code, errors = end(process)
         assert code == 0, errors
 

@@ -103,7 +103,7 @@ def line(epoch: int) -> dict:
     return {"epoch": epoch, "step": 10 * epoch, "loss": 1 / epoch, "eval_loss": None}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_does_not_end_with_the_server_and_catches_up(job, client, server, capsys, monkeypatch):
     monkeypatch.setattr(mlflow_writer, "TRY_AGAIN_SECONDS", 0.0)
     made = job().model_copy(update={"name": "catches-up"})
