@@ -348,7 +348,8 @@ def test_the_last_checkpoints_stay(job, written):
 
 @pytest.mark.long
 def test_the_best_weights_that_any_checkpoint_knows_of_stay(job, written):
-    made = job(epochs=8, checkpoint={"keep": 4}, optimizer={"learning_rate": 0.001})
+    model = {"name": "dense_autoencoder", "units": [6], "latent": 2, "linear": False}  # all is still to be learned
+    made = job(epochs=8, checkpoint={"keep": 4}, optimizer={"learning_rate": 0.001}, model=model)
     train_only(made, written)
     names = RunLayout(made.train.workdir)
     known = []

@@ -369,7 +369,8 @@ def test_workers_of_a_machine_share_its_cores(tmp_path, mark, capfd, monkeypatch
         assert capfd.readouterr().out == f"{told}\n"
 
 
-def test_one_worker_has_no_cluster(tmp_path, mark, capfd):
+def test_one_worker_has_no_cluster(tmp_path, mark, capfd, monkeypatch):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     code = "import os; print(os.environ.get('TF_CONFIG'), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     assert run(stage(tmp_path, mark, code, workers=1)) == 0
     assert capfd.readouterr().out == "None 2\n"
