@@ -110,9 +110,19 @@ class Kubelet:
     def _work(self) -> None:
         while not self._stop.wait(POLL_SECONDS):
             with contextlib.suppress(AssertionError, OSError):  # another has changed the pod: it is looked at again
-                for pod in self._api.call("GET", "/api/v1/pods")["items"]:
+                pods = self._api.call("GET", "/api/v1/pods")["items"]
+                self._end_all_but({pod["metadata"]["uid"] for pod in pods})
+                for pod in pods:
                     with contextlib.suppress(AssertionError):
                         self._look_at(pod)
+
+    def _end_all_but(self, uids: set[str]) -> None:
+        """Ends processes whose pods are gone."""
+        for uid in self._running.keys() - uids:
+            _, process, _ = self._running.pop(uid)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def _look_at(self, pod: dict[str, Any]) -> None:
         uid = pod["metadata"]["uid"]

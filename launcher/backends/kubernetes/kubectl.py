@@ -82,11 +82,13 @@ class Kubectl:
         return items
 
     def delete(self, item: dict[str, Any]) -> None:
-        """Asks the cluster to delete this object, not another that has its name by now, and then what it made."""
+        """Asks the cluster to delete this object, not another that has its name by now, and what it made."""
         metadata, version = item["metadata"], item["apiVersion"]
         kind = f"{item['kind'].lower()}s"
         path = f"/{'apis' if '/' in version else 'api'}/{version}/namespaces/{metadata['namespace']}/{kind}"
-        how = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground",
+        # Where what it made goes first, the controller of a TrainJob makes that anew: the old run would begin again.
+        order = "Background" if item["kind"] == "TrainJob" else "Foreground"
+        how = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": order,
                "preconditions": {"uid": metadata["uid"]}}  # fmt: skip
         self._call(["delete", f"--raw={path}/{metadata['name']}", "-f", "-"], json.dumps(how))
 
