@@ -99,7 +99,7 @@ def test_a_pod_that_is_killed(training, kubelet):
 def test_a_pod_that_is_evicted(training, api):
     process = training.start()
     training.reached(100, process)
-    pod = next(name for name in names(api, "/api/v1/pods") if "-worker-0-2-" in name)
+    (pod,) = [name for name in left(api, training) if "-worker-0-2-" in name]  # pods of runs that have ended stay
     api.call("DELETE", f"/api/v1/namespaces/default/pods/{pod}")
     assert "starts again from its last checkpoint" in training.finished(process)
 
