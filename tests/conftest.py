@@ -11,7 +11,7 @@ import pytest
 from fleets import Fleet
 from hypothesis import settings
 
-from tests.fast import keep_what_beam_works_out, skip_graph_optimizer
+from tests.fast import keep_options, keep_signatures, skip_graph_optimizer
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # a machine without a GPU is no error
 # Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_runtest_setup() -> None:
     if "apache_beam" in sys.modules:
-        keep_what_beam_works_out()
+        keep_signatures()
+        keep_options()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,6 +27,8 @@ import base64, gc, json, sys
 gc.disable()  # a tenth of the import
 sys.modules["keras"] = sys.modules["tf_keras"] = None
 import tensorflow as tf
+gc.freeze()
+gc.enable()
 
 path = sys.stdin.readline().strip()
 if path:
