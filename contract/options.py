@@ -26,7 +26,7 @@ EXPORTED = ("windows", "rows")
 ROW_SCORES = ("mean", "max", "last")
 RISK = 0.001
 DRIFT = 0.2
-KINDS = ("timeseries", "table", "image")  # that `beamfeed init` knows
+KINDS = ("timeseries", "table", "image", "array")  # that `beamfeed init` knows
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0  # of `beamfeed profile`
 LEAST_RATES, RATES = 16, 150  # learning rates that --find-lr tries
 BEFORE = "beamfeed: "  # each message on stderr
@@ -185,7 +185,13 @@ INSPECT = Program(
     "out/data --windows 2",
     (_DATASET, JSON),
     (
-        option("--windows", type=from_zero, default=3, metavar="N", help="print the first N windows of each split (3)"),
+        option(
+            "--windows",
+            type=from_zero,
+            default=3,
+            metavar="N",
+            help="print the first window of N records of each split (3)",
+        ),
         option("--picture", metavar="FILE.png", help="draw a record into this file"),
         flag("--verify", "read every shard and compare it with the manifest"),
     ),

@@ -95,7 +95,7 @@ def train(
     """Trains on the dataset of a job, which must be complete. Arguments and errors as of `run`.
 
     Returns:
-      How the training run ended; losses are mean squared errors of preprocessed values.
+      How the training run ended; losses and metrics are those of the job's task.
 
     Example:
       >>> result = beamfeed.train("job.yaml", ["train.epochs=1"])

@@ -27,7 +27,7 @@ from beamfeed.launcher.estimate import read_prices
 from beamfeed.launcher.parser import COMMANDS, build_parser
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, load_training, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
-from beamfeed.launcher.run import cancel_job, describe_plan, estimates, is_billed, plan_values, run_plan
+from beamfeed.launcher.run import ask_for_bill, cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.runs.find import Run, find_run, is_job_file
 from beamfeed.launcher.runs.record import StageRecord
 from beamfeed.launcher.schema import job_schema
@@ -72,12 +72,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(describe_plan(plan, prices))
         return 0
-    if is_billed(plan) and not args.yes and sys.stdin.isatty() and sys.stderr.isatty():
-        for name, takes in estimates(plan, prices).items():
-            print(f"{name}: {takes.words() or 'what it takes is not known yet'}", file=sys.stderr)
-        print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise UserError("nothing was started")
+    if not args.yes:
+        ask_for_bill(plan, prices)
     return _carry_out(args, plan, named_again(args))
 
 
@@ -95,8 +91,9 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     train = plan.job.train
     if train is None or TRAIN not in plan.requested or read_result(train.workdir) is None:
         return 0
+    _, overrides = load_for_plan(plan.job_path, plan.overrides, plan.max_assets, sourced=False)
     for name in plan.job.after:
-        named = {"job": plan.job_path, "set": list(plan.overrides), "dataset": plan.job.output.path}
+        named = {"job": plan.job_path, "set": overrides, "dataset": plan.job.output.path}
         values = {**named, "json": args.json, "force": True}
         if code := start_program(argparse.Namespace(command=name, beam_options=[], **values)):
             return code
@@ -222,6 +219,7 @@ def attach(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt(f"run {run.record.id} goes on") from None
     with verbs.in_its_folder(run):
         if (work := verbs.find_work(run)) is not None:
+            verbs.check_goes_on(run, work[1])
             return _follow_on(args, run, *work)
         state, words = verbs.state_of(run)
     message = f"run {run.record.id}: is {state}" + (f": {words}" if words else "")
@@ -247,19 +245,25 @@ def resume(args: argparse.Namespace) -> int:
                 f"run {id_}: {work[1].title} still works on it; `beamfeed attach {id_}` follows it, "
                 f"`beamfeed cancel {id_}` ends it"
             )
+        verbs.check_goes_on(run, work[1])
         return _follow_on(args, run, *work)
 
 
 def _follow_on(args: argparse.Namespace, run: Run, stage: StageRecord, work: Submission) -> int:
     with choose(args.quiet, args.json) as display:
         code = verbs.follow_on(run, stage, work, display)
-    if code or all(stage.state != "waiting" for stage in run.record.stages):
+    if code:
         return code
+    if all(stage.state != "waiting" for stage in run.record.stages):
+        plan = verbs.plan_of_done(run)
+        return 0 if plan is None else _carry_out(args, plan, shlex.quote(plan.job_path))
     return _go_on(args, run, (), as_kept=True)
 
 
 def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> int:
     plan = verbs.plan_again(run, overrides, as_kept=as_kept)
+    if not as_kept and not args.yes:
+        ask_for_bill(plan, read_prices(args.prices))
     sets = (part for override in plan.overrides for part in options.SET.write([override]))
     return _carry_out(args, plan, shlex.join([plan.job_path, *sets]))
 
@@ -270,16 +274,18 @@ def cancel(args: argparse.Namespace) -> int:
     if not is_job and (args.set or args.max_assets is not None):
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
     ended: list[str] = []
+    titles: list[str] = []  # of work that is cancelled
     failed: UserError | None = None
     for unfinished in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
         try:
             with verbs.in_its_folder(unfinished):
                 ended += verbs.cancel(unfinished)
+            titles += (stage.handle for stage in unfinished.record.stages)
         except UserError as error:  # the others can be ended all the same
             failed = error
-    stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets) if is_job else 0)
     for line in ended:
         note(f"beamfeed: {line}")
+    stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets, titles) if is_job else 0)
     if failed is not None:
         raise failed
     if args.json:

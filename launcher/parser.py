@@ -42,12 +42,9 @@ def _starting(program: Program, subject: Options = (), example: str = "") -> Com
     return Command(program.about + follow, example, subject, program)
 
 
-_OF_JOB = (
-    flag("--dry-run", "print what would run and what it takes, and run nothing"),
-    option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job"),
-    flag("--yes", "start jobs that are billed without a question", short="-y"),
-    MAX_ASSETS,
-)
+_PRICES = option("--prices", metavar="FILE", help="dollars an hour, for --dry-run and the question before a cloud job")
+_YES = flag("--yes", "start jobs that are billed without a question", short="-y")
+_OF_JOB = (flag("--dry-run", "print what would run and what it takes, and run nothing"), _PRICES, _YES, MAX_ASSETS)
 _REFERENCE = option(
     "reference", metavar="DATASET|JOB|DIR", help="what was: a dataset, its job file, or a folder of predictions"
 )
@@ -90,6 +87,7 @@ COMMANDS = {
             flag("--restart", "remove what an earlier sweep left in that folder, and start again"),
             flag("--retry-failed", "try trials again that failed"),
             flag("--dry-run", "print what would be tried, and try nothing"),
+            *(_PRICES, _YES),
         ),
     ),
     "runs": Command(
@@ -112,7 +110,7 @@ COMMANDS = {
     "resume": Command(
         "go on with a run that has stopped",
         "beamfeed resume job.yaml --set launch.train.backend=local",
-        (RUN, SET),
+        (RUN, SET, _PRICES, _YES),
     ),
     "cancel": Command("stop a run, wherever it runs", "beamfeed cancel job.yaml", (RUN, SET, MAX_ASSETS)),
     "inspect": _starting(options.INSPECT, (DATASET_OR_JOB, SET)),
@@ -155,7 +153,7 @@ def build_parser() -> Parser:
         own.set_defaults(parser=own)
         output = own.add_argument_group("output")
         loudness = output.add_mutually_exclusive_group()
-        loudness.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
+        loudness.add_argument("-q", "--quiet", action="store_true", help="print only errors")
         loudness.add_argument("-v", "--verbose", action="store_true", help="also print INFO log messages")
         add_options(output, (JSON,))
         add_options(own, (*command.options, *(command.program.options if command.program else ())))

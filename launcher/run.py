@@ -1,7 +1,8 @@
 """Runs the stages of a plan, one after the other, each on its backend."""
 
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from beamfeed.contract.config.launch import StageLaunch
 from beamfeed.contract.dataset.batches import train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, redacted
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines
@@ -93,9 +94,9 @@ def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, 
         submission = take_on()
         recorder.follows(submission)
         code = submission.follow(progress)
-    except (KeyboardInterrupt, SystemExit, UserError) as error:
+    except BaseException as error:
         if submission is None and not isinstance(error, UserError):
-            with suppress(UserError):  # it may have been handed in by then
+            with suppress(Exception):  # it may have been handed in by then
                 submission = backends()[stage.backend].find(stage)
         if submission is not None:
             recorder.follows(submission)
@@ -107,36 +108,54 @@ def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, 
 
 def _let_go(submission: Submission, recorder: Recorder) -> None:
     """The launcher ends before the work does."""
-    recorder.still_runs = submission.goes_on
+    recorder.still_runs = True  # also where the end of it is not heard of, or is not waited for
     if recorder.is_cancelled:
         submission.cancel()
         recorder.still_runs = False
-    else:
+        return
+    try:
         submission.leave()
+    except UserError as error:  # why the launcher ends is told by another
+        recorder.display.say(str(error))
+    else:
+        recorder.still_runs = submission.goes_on
 
 
-def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None) -> int:
+def cancel_job(
+    job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None, cancelled: Collection[str] = ()
+) -> int:
     """Cancels what a job runs without a launcher, whatever its input is by now; returns how many runs that were.
 
+    Args:
+      job_path: the job file.
+      overrides: as given to --set.
+      max_assets: of a smoke test.
+      cancelled: titles of work that is told to end already.
+
     Raises:
-      UserError: if the job file is wrong, or a backend does not answer.
+      UserError: if the job file is wrong, or a backend does not answer; the others were asked all the same.
     """
-    job, _ = load_for_plan(job_path, overrides, max_assets)
+    job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
     places: list[tuple[str, StageLaunch, str]] = [(PREPROCESS, job.launch.preprocess, job.output.path)]
     if job.train is not None:
         floor = [(FLOOR, job.launch.train, RunLayout(job.train.workdir).floor)] if job.train.floor else []
         places += [*floor, (TRAIN, job.launch.train, job.train.workdir)]
-    submissions = []
+    running, failed = 0, None
     for name, launch, place in places:
         backend = backends()[launch.backend]
         command = backend.command(PREPROCESS if name == PREPROCESS else TRAIN, job, (), fingerprint="")
         section = launch.section(launch.backend)
         stage = Stage(name, command, launch.backend, 1, "", False, "", output=place, section=section)
-        submissions.append(backend.find(stage))
-    running = [submission for submission in submissions if submission is not None]
-    for submission in running:
-        submission.cancel()
-    return len(running)
+        try:
+            submission = backend.find(stage)
+            if submission is not None and submission.title not in cancelled:
+                submission.cancel()
+                running += 1
+        except UserError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return running
 
 
 def estimates(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Estimate]:
@@ -161,6 +180,21 @@ def is_billed(plan: Plan) -> bool:
     return any(not stage.complete and backends()[stage.backend].is_billed for stage in plan.stages)
 
 
+def ask_for_bill(plan: Plan, prices: Mapping[str, Any]) -> None:
+    """Asks at a terminal before work begins that somebody sends a bill for.
+
+    Raises:
+      UserError: if the answer is no.
+    """
+    if not is_billed(plan) or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+        return
+    for name, takes in estimates(plan, prices).items():
+        print(f"{name}: {takes.words() or 'what it takes is not known yet'}", file=sys.stderr)
+    print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UserError("nothing was started")
+
+
 def plan_values(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Any]:
     """What `--dry-run --json` tells."""
     takes = estimates(plan, prices)
@@ -169,7 +203,7 @@ def plan_values(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Any]:
             "stage": stage.name,
             "complete": stage.complete,
             "reason": stage.reason,
-            "commands": backends()[stage.backend].describe(stage),
+            "commands": [redacted(command) for command in backends()[stage.backend].describe(stage)],
             "takes": asdict(takes[stage.name]) if stage.name in takes else None,
         }
         for stage in plan.stages
@@ -188,5 +222,5 @@ def describe_plan(plan: Plan, prices: Mapping[str, Any]) -> str:
         lines += ["", f"{stage.name}: {state}: {stage.reason}"]
         if stage.name in takes and (words := takes[stage.name].words()):
             lines.append(f"  takes {words}")
-        lines += [f"  {command}" for command in backends()[stage.backend].describe(stage)]
+        lines += [f"  {redacted(command)}" for command in backends()[stage.backend].describe(stage)]
     return "\n".join(lines)

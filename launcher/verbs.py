@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from beamfeed.contract import storage, text
+from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
@@ -22,7 +23,7 @@ from beamfeed.launcher.run import follow
 from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
 from beamfeed.launcher.runs.record import StageRecord, read_record
 from beamfeed.launcher.runs.recorder import going_on
-from beamfeed.launcher.stage import PREPROCESS
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 LOOK_SECONDS, REMOTE_LOOK_SECONDS = 1.0, 5.0
 CANCEL_SECONDS = 120.0  # for a launcher, to end what it runs
@@ -143,10 +144,10 @@ def _print_from(path: str, place: int, dropped: int = 0) -> int:
             _write(data[max(0, place - dropped) :])
             return dropped + len(data)
         with open(path, "rb") as file:
-            file.seek(place)
+            file.seek(max(0, place - dropped))
             while piece := file.read(1 << 20):
                 _write(piece)
-            return file.tell()
+            return dropped + file.tell()
     except OSError:  # it is not there yet; or it is the next time
         return place
 
@@ -188,10 +189,34 @@ def plan_again(run: Run, overrides: Sequence[str], *, as_kept: bool = False) -> 
         settings, path, max_assets = list(overrides), run.layout.job, None
     else:
         settings, path, max_assets = [*record.overrides, *overrides], record.job_path, record.max_assets
+    # What a run that is done, or at another place, has replaced is not what stands here now.
+    same = record.outcome != "done" and not any(override.startswith("output") for override in overrides)
     return make_plan(
-        path, settings, tuple(record.asked), max_assets, beam_options=record.beam_options, replace=record.replace,
-        refit=record.refit,
+        path, settings, tuple(record.asked), max_assets, beam_options=record.beam_options,
+        replace=record.replace and same, refit=record.refit and same,
     )  # fmt: skip
+
+
+def plan_of_done(run: Run) -> Plan | None:
+    """The plan of a run that was followed to its end, by which it is summed up; None where nothing was trained.
+
+    It looks at no input, which may have changed since.
+    """
+    manifest = find_manifest(job_of(run).output.path)
+    if TRAIN not in run.record.asked or manifest is None:
+        return None
+    plan = make_plan(run.layout.job, (), (TRAIN,), data=manifest.fingerprint)
+    return plan if all(stage.complete for stage in plan.stages) else None
+
+
+def check_goes_on(run: Run, work: Submission) -> None:
+    """Raises UserError where work of a launcher that is gone can only be waited for or cancelled."""
+    if not work.goes_on:
+        id_ = run.record.id
+        raise UserError(
+            f"run {id_}: {work.title} still works on it, and only its launcher could follow it, which is gone; "
+            f"wait, or end it with `beamfeed cancel {id_}`"
+        )
 
 
 def _has_job(run: Run) -> bool:

@@ -271,10 +271,10 @@ def run_to_end(pipeline: Any, options: Any, ending: Ending, log: FailureLog, *, 
     Raises:
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
     """
-    from beamfeed.pipelines.runner import wait_for
+    from beamfeed.pipelines.runner import hand_in, wait_for
 
     with log.listening(logging.WARNING if local else logging.INFO):
-        result = pipeline.run()
+        result = hand_in(pipeline, options)
         with ending.undoing(result.cancel):
             wait_for(result, options)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import grpc
+from apache_beam import Pipeline
 from apache_beam.options.pipeline_options import (
     DirectOptions,
     PipelineOptions,
@@ -128,6 +129,19 @@ def servers_of(runner: PipelineRunner) -> list[JobServer]:
 
         runner.default_job_server = make_server  # type: ignore[method-assign]
     return started
+
+
+def hand_in(pipeline: Pipeline, options: PipelineOptions) -> PipelineResult:
+    """Begins to run a pipeline.
+
+    Raises:
+      UserError: if what listens where a job server should is none.
+    """
+    try:
+        return pipeline.run()
+    except grpc.FutureTimeoutError:
+        server = options.view_as(PortableOptions).job_endpoint
+        raise UserError(f"job_server: what answers at {server} is no job server of Beam") from None
 
 
 def wait_for(result: PipelineResult, options: PipelineOptions) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Literal
 
 from beamfeed.contract import storage
@@ -25,13 +25,13 @@ class ArraySpec:
       name: of it.
       key: that tells of it in messages: `source.inputs.image`.
       files: in order.
-      member: its name in files of several arrays.
+      members: its names in files of several arrays, one after the other: first the rows of all files under the first.
     """
 
     name: str
     key: str
     files: tuple[FileStat, ...]
-    member: str | None = None
+    members: tuple[str | None, ...] = (None,)
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,18 @@ def find_arrays(specs: Sequence[ArraySpec]) -> list[NamedArray]:
       UserError: with the key and the file, if one cannot be used, or its files do not go together, or the arrays have
         not all the same number of rows.
     """
-    pairs = [(spec, file) for spec in specs for file in spec.files]
-    threads = THREADS if any(storage.is_remote(file.path) for _, file in pairs) else 1
+    places = [(spec, file, member) for spec in specs for member, file in product(spec.members, spec.files)]
+    threads = THREADS if any(storage.is_remote(file.path) for _, file, _ in places) else 1
     with ThreadPoolExecutor(threads) as pool:
-        stored = pool.map(lambda pair: _look(*pair), pairs)
-        arrays = [_joined(spec, list(islice(stored, len(spec.files)))) for spec in specs]
+        stored = pool.map(lambda place: _look(*place), places)
+        arrays = [_joined(spec, list(islice(stored, len(spec.files) * len(spec.members)))) for spec in specs]
     _check_aligned(specs, arrays)
     return arrays
 
 
-def _look(spec: ArraySpec, file: FileStat) -> Stored:
+def _look(spec: ArraySpec, file: FileStat, member: str | None) -> Stored:
     try:
-        return find_array(file, spec.name, spec.member)
+        return find_array(file, spec.name, member)
     except BadArray as bad:
         raise UserError(f"{spec.key}: {file.path} {bad}") from None
     except OSError as error:

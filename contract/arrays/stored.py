@@ -102,6 +102,23 @@ def find_array(file: FileStat, name: str, member: str | None) -> Stored:
     return stored
 
 
+def names_in(file: FileStat) -> list[str]:
+    """The names of the arrays of a .npz or an HDF5 file; of one array without a name, as .npy, the empty one.
+
+    Raises:
+      BadArray: if it is no such file.
+      OSError: if it cannot be read.
+    """
+    path = file.path.lower()
+    if path.endswith(NPZ):
+        with open_npz(file.path) as (archive, _):
+            return list(_members(archive))
+    if path.endswith(HDF5):
+        with open_hdf5(file.path) as opened:
+            return _datasets(opened)
+    return [""]
+
+
 def _stored(file: FileStat, member: str, head: Head, before: int | None) -> Stored:
     offset = None if before is None else before + head.size
     return Stored(file, member, head.descr, head.shape, offset, head.fortran)
@@ -126,11 +143,13 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
             raise BadArray(f"cannot be unpacked: {error}") from None
 
 
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")}
+
+
 def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
     with open_npz(file.path) as (archive, source):
-        infos = {
-            info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
-        }
+        infos = _members(archive)
         chosen = _choose(list(infos), name, member)
         info = infos[chosen]
         if info.flag_bits & 1:
@@ -198,11 +217,15 @@ def _text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode(errors="replace")
 
 
+def _datasets(opened: Any) -> list[str]:
+    names: list[str] = []
+    opened.visititems(lambda path, item: names.append(_text(path)) if hasattr(item, "shape") else None)
+    return names
+
+
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
     with open_hdf5(file.path) as opened:
-        names: list[str] = []
-        opened.visititems(lambda path, item: names.append(_text(path)) if hasattr(item, "shape") else None)
-        chosen = _choose(names, name, None if member is None else member.strip("/"))
+        chosen = _choose(_datasets(opened), name, None if member is None else member.strip("/"))
         dataset = dataset_of(opened, chosen)
         if dataset.shape is None or dataset.dtype.names:
             raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else

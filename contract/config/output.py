@@ -58,8 +58,8 @@ class Limits(Section):
 
     max_rejected_fraction: Fraction = Field(
         default=0.01,
-        description="The fraction of assets that may be set aside before the job fails; and of files that may hold "
-        "rows of any asset.",
+        description="The fraction of assets, and of rows, that may be set aside before the job fails; and of files "
+        "that may hold rows of any asset.",
     )
     max_rejected_assets: Annotated[int, Field(ge=0)] | None = Field(
         default=None,

@@ -19,9 +19,10 @@ from beamfeed.contract.events import emit_event
 from beamfeed.contract.storage.lock import Use, hold
 from beamfeed.contract.text import counted, table
 from beamfeed.launcher.display import Display, choose
+from beamfeed.launcher.estimate import read_prices
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import Plan, check_backends, load_training, make_plan
-from beamfeed.launcher.run import run_plan
+from beamfeed.launcher.run import ask_for_bill, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.sweep.picture import draw
 from beamfeed.launcher.sweep.results import (
@@ -65,6 +66,8 @@ def sweep(args: argparse.Namespace) -> int:
     if args.dry_run:
         _tell_plan(args, plan, search)
         return 0
+    if not args.yes:
+        ask_for_bill(plan, read_prices(args.prices))
     with choose(args.quiet, args.json) as display:
         if any(not stage.complete for stage in plan.stages):  # the dataset; where it is there, no run is recorded
             code, _ = run_plan(plan, display)

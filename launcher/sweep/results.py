@@ -192,7 +192,7 @@ def best_text(search: Search, board: Leaderboard, best: Place) -> str:
         f"The best of {len(board.places):,} trials, {done:,} of which ran to their end, of a sweep of job {job.name}",
         f"({datetime.now(UTC):%Y-%m-%d %H:%M} UTC): trial {best.number}, {_metric_name(board)} {best.value:.6g}.",
         f"It has {values}.",
-        "train.workdir is the folder of that trial: predict, score and export use its model, and train goes on with it",
+        "train.workdir is the folder of that trial: predict, score and report use its model, and train goes on with it",
         "where epochs are added. With another train.workdir, train starts anew and comes to the same weights.",
     ]
     return "".join(f"# {line}\n" for line in lines) + "\n" + trial_text(job)

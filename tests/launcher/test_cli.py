@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import pytest
+import yaml
 
 from beamfeed.launcher import cli, commands, plan
 
@@ -199,6 +200,15 @@ def test_cancelling_what_does_not_run_in_a_cloud(job_path):
     result = beamfeed("cancel", job_path)
     assert (result.returncode, result.stdout) == (0, "")
     assert result.stderr == f"beamfeed: {job_path}: nothing of it is running\n"
+
+
+def test_cancelling_a_job_without_a_source(job_path, tmp_path):
+    with open(job_path) as file:
+        values = yaml.safe_load(file)
+    del values["source"], values["windows"]
+    (tmp_path / "bare.yaml").write_text(yaml.safe_dump(values))
+    result = beamfeed("cancel", str(tmp_path / "bare.yaml"))
+    assert (result.returncode, result.stderr) == (0, f"beamfeed: {tmp_path}/bare.yaml: nothing of it is running\n")
 
 
 def test_schema_is_json_and_allows_no_unknown_key():

@@ -89,8 +89,8 @@ def load_dataset(
       options: where to start, which partitions are read, how the graph is run, and the like.
 
     Returns:
-      A dataset with known cardinality, of dicts by the name of the field: float32,
-      int64 or strings, `[batch, time, *shape]` of the rows of a window, and
+      A dataset with known cardinality, of dicts by the name of the field, in its
+      dtype: `[batch, time, *shape]` of the rows of a window, and
       `[batch, *shape]` of what each window or its record has one of, or where windows
       are of one row. Values of any length are a `tf.RaggedTensor`. Where padded,
       pairs of such a dict and float32 weights `[batch]`.

@@ -10,6 +10,8 @@ from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import counted
+from beamfeed.transforms.suggest.array_groups import SUFFIXES
+from beamfeed.transforms.suggest.arrays import ArrayFolder, draft_arrays, find_arrays, list_arrays
 from beamfeed.transforms.suggest.columns import Column, describe
 from beamfeed.transforms.suggest.draft import Key, comment, printable, render
 from beamfeed.transforms.suggest.images import draft_images, find_images
@@ -96,6 +98,10 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
     """
     places = choose_places(folder)
     images = find_images(folder, surely=options.kind == "image") if options.kind in (None, "image") else None
+    if images is None and options.kind in (None, "array"):
+        array_files = list_arrays(folder, surely=options.kind == "array")
+    else:
+        array_files = []
     length = None
     if images is not None:
         options.check_images()
@@ -105,6 +111,13 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
         about = f"images: {counted(len(images.files), 'file')}, {label}" + ("" if trains else "; it only preprocesses")
     elif options.kind == "image":
         raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
+    elif array_files:
+        arrays = find_arrays(folder, array_files, options)
+        draft, trains = draft_arrays(arrays, places), arrays.trains
+        guessed = "the heads of files, and the values of what may be classes"
+        about = _about_arrays(arrays)
+    elif options.kind == "array":
+        raise UserError(f"--kind array: {folder} holds no arrays (suffixes: {' '.join(SUFFIXES)})")
     else:
         sample = take_sample(folder)
         options.check(list(sample.types))
@@ -144,6 +157,13 @@ def _rows_of(sample: Sample, options: Options) -> tuple[dict[str, Column], list[
     columns = describe([sampled.table.select(list(sample.types)) for sampled in sample.tables])
     times = find_times(sample, columns, options)
     return columns, times, find_series(sample, columns, times, options)
+
+
+def _about_arrays(arrays: ArrayFolder) -> str:
+    inputs = counted(len(arrays.groups["inputs"]), "input")
+    outputs = ", ".join(group.name for group in arrays.groups["outputs"])
+    label = f"to learn {outputs}" if outputs else "no label is sure, so it only preprocesses"
+    return f"arrays: {counted(len(arrays.files), 'file')}, {inputs}, {label}"
 
 
 def _about(sample: Sample, content: Series | Table) -> str:

@@ -42,6 +42,16 @@ class Options:
             if name == other:
                 raise UserError(f"--{first} and --{second} are both {name}; a column is one of them")
 
+    def check_arrays(self, names: Sequence[str]) -> None:
+        """Raises UserError if the label is none of some arrays, or a column is named that arrays have not."""
+        for option, name in self.columns.items():
+            if option != "label":
+                raise UserError(
+                    f"--{option} {name}: arrays have no such column; source.keys of the job file names some"
+                )
+            if name not in names:
+                raise UserError(f"--label {name}: is no array{near_miss(name, names)} (there are: {', '.join(names)})")
+
     def check_images(self) -> None:
         """Raises UserError where images have no such column."""
         for option, name in self.columns.items():

@@ -19,6 +19,8 @@ _PLAIN = frozenset((  # names of folders and files that many have: those above t
     "raw", "csv", "csvs", "tsv", "txt", "json", "jsonl", "parquet", "arrow", "files", "input", "inputs", "all", "full",
     "sample", "samples", "processed", "clean", "cleaned", "latest", "export", "table", "tables", "images", "main",
 ))  # fmt: skip
+FEWEST_EPOCHS, MOST_EPOCHS = 6, 100
+ROWS_TRAINED = 3_000_000  # in all epochs together, some minutes: small tables are trained to the end
 _ABOVE = 2  # folders that a name takes along, at most
 
 
@@ -110,6 +112,21 @@ def left_out(unused: Mapping[str, str]) -> tuple[str, ...]:
 def output_key(places: Places) -> Key:
     """The section `output`."""
     return Key("output", {"path": places.data}, tail="the folder of the dataset, local or gs://")
+
+
+def schedule_of(rows: float, *, held_back: bool, trained: int = ROWS_TRAINED, epochs: int | None = None) -> Schedule:
+    """How long a model of rows trains.
+
+    Args:
+      rows: that train.
+      held_back: whether others choose the best weights.
+      trained: rows in all epochs together.
+      epochs: how many; None: as `trained` says.
+    """
+    often = epochs is None and rows * MOST_EPOCHS <= trained
+    epochs = epochs or max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(trained / max(1.0, rows))))
+    why = ["at most"] * held_back + ["few rows are read often"] * often
+    return Schedule(epochs, ": ".join(why), patience=max(3, epochs // 6) if held_back else None)
 
 
 def train_key(

@@ -37,18 +37,17 @@ from beamfeed.transforms.suggest.shared import (
     left_out,
     named_splits,
     output_key,
+    schedule_of,
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
+from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK
 
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
 _RARE = 1000  # values of a category, from which on those that come once count as one
 _FEW_OF_CLASS = 100  # rows, of fewer of a class each split is dealt its share
 _UNEVEN = 0.2  # of the rows in the rarer of two classes, below which accuracy says little
-FEWEST_EPOCHS, MOST_EPOCHS = 6, 100
-ROWS_TRAINED = 3_000_000  # in all epochs together, some minutes: small tables are trained to the end
 _TAKEN = ("label", NUMBERS, CATEGORIES)  # names of fields that no text can have
 
 
@@ -291,9 +290,7 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     batch = choose_batch(rows)
     texts = any(isinstance(feature, dict) and feature["type"] == "text" for feature in table.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "dropout": 0.1, "wide": True}
-    epochs = 10 if texts else max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(ROWS_TRAINED / max(1.0, rows))))
-    patience = max(3, epochs // 6) if held_back else None
-    often = ["at most"] * held_back + ["few rows are read often"] * (epochs == MOST_EPOCHS)
+    schedule = schedule_of(rows, held_back=held_back, epochs=10 if texts else None)
     task: dict[str, Any] = {"name": "classify" if table.label is None else task_of(table.label)}
     tail = "or regress" if table.label is None else ""
     if table.label is not None and table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
@@ -304,7 +301,7 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
         [Key("task", task, tail=tail)],
         batch,
         places.model,
-        Schedule(epochs, ": ".join(often), patience=patience),
+        schedule,
         trains=f"about {round(rows):,} rows train",
     )
     if table.label is None:

@@ -27,16 +27,21 @@ class NamedFiles(Section):
     files: Files = Field(
         description="Local or gs:// file or glob, or a list of them. Files of a glob come in the order of their names."
     )
-    array: str | None = Field(
+    array: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="Its name in files of several arrays (.npz, HDF5, Zarr); left out, this array's own, or the "
-        "only one.",
+        description="Its name in files of several arrays (.npz, HDF5, Zarr), or a list of names whose rows come one "
+        "after the other; left out, this array's own, or the only one.",
     )
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """`files` as a list, whether it is one or not."""
         return (self.files,) if isinstance(self.files, str) else tuple(self.files)
+
+    @property
+    def members(self) -> tuple[str | None, ...]:
+        """`array` as a list."""
+        return tuple(self.array) if isinstance(self.array, list) else (self.array,)
 
 
 class InputArray(NamedFiles):
@@ -163,7 +168,7 @@ class ArraySource(SourceSection):
             key = f"{prefix}{group}.{name}"
             if not matching:
                 raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.suffix_text()})")
-            specs.append(ArraySpec(name, key, tuple(matching.values()), section.array))
+            specs.append(ArraySpec(name, key, tuple(matching.values()), section.members))
         return specs
 
     @property

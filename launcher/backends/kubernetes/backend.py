@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -195,6 +196,10 @@ class KubernetesRun(remote.RemoteRun):
                 self._kubectl.create(item)
             except Exists:
                 raise UserError(f"{self._stage.output}: {self.title} was just started by someone else") from None
+            except UserError:
+                with suppress(UserError):  # what was made before it is of no use alone
+                    self._delete(self._objects())
+                raise
 
     def _delete(self, items: Sequence[dict[str, Any]]) -> None:
         for item in items:

@@ -73,7 +73,7 @@ class Kubectl:
 
     def known(self, resources: Iterable[str]) -> list[str]:
         """Those of these types that the cluster has."""
-        served = self._call(["api-resources", "--namespaced", "--output=name"]).split()
+        served = self._call(["api-resources", "--namespaced", "--output=name"], partly=True).split()
         return [resource for resource in resources if resource in served]
 
     def listed(self, resource: str, *selection: str) -> list[dict[str, Any]]:
@@ -100,7 +100,8 @@ class Kubectl:
         """A command as a user would write it."""
         return " ".join([*self._command, *command])
 
-    def _call(self, arguments: Sequence[str], text: str | None = None) -> str:
+    def _call(self, arguments: Sequence[str], text: str | None = None, *, partly: bool = False) -> str:
+        """What a command prints; `partly`, also where it had to leave something out, as an API that is down."""
         command = [*self._command, *arguments]
         try:
             done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -109,7 +110,7 @@ class Kubectl:
             raise
         except subprocess.TimeoutExpired:
             raise Unreachable("kubectl does not answer") from None
-        if done.returncode == 0:
+        if done.returncode == 0 or (partly and done.stdout.strip()):
             return done.stdout
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         reason = lines[-1] if lines else f"kubectl ended with exit code {done.returncode}"

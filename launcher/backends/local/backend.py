@@ -150,6 +150,8 @@ def newest(stage: Stage) -> int | None:
 
 def what_is_left(stage: Stage) -> str:
     """What an interrupted stage leaves behind, in words."""
+    if storage.is_remote(stage.checkpoints):  # it may not answer, and nobody who interrupts a run waits for it
+        return "the same command continues from its last checkpoint"
     if stage.checkpoints:
         progress = find_progress(stage.checkpoints)
         return f"the same command continues from {f'step {progress[0]:,}' if progress else 'the start'}"

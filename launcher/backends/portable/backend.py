@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 
 from beamfeed.contract import options, storage
 from beamfeed.contract.config.job import Job
@@ -125,9 +126,18 @@ class PortableRun(RemoteRun):
             command = (*command, "--progress-dir", os.path.abspath(folder))
             watch = watching(folder, progress, self._display.show)
         process = Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})
-        return run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
+        code = run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
+        if code:
+            with suppress(UserError):  # the process may have been killed, or have lost the job server
+                self.cancel()
+        return code
+
+    def state(self) -> str:
+        return f"{self.title} is running"
 
     def leave(self) -> None:
+        if self._flink:
+            self._say("stopping the job of Flink")
         end = time.monotonic() + LATE_SECONDS  # a job that was handed in a moment ago is not there yet
         while self._flink and not self.active_job() and time.monotonic() < end:
             time.sleep(0.5)

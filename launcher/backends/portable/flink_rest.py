@@ -28,20 +28,21 @@ class FlinkRest:
 
     def active_job(self, name: str) -> str | None:
         """The id of a job of this name that has not ended, or None."""
-        jobs = self._call("GET", "/jobs/overview")["jobs"]
+        jobs = self._call("GET", "/jobs/overview", "jobs")
         return next((job["jid"] for job in jobs if job["name"] == name and job["state"] not in ENDED), None)
 
     def cancel(self, job_id: str) -> bool:
         """Stops a job, and waits for its end; returns whether that came."""
         self._call("PATCH", f"/jobs/{job_id}?mode=cancel")
         end = time.monotonic() + CANCEL_SECONDS
-        while self._call("GET", f"/jobs/{job_id}")["state"] not in ENDED:
+        while self._call("GET", f"/jobs/{job_id}", "state") not in ENDED:
             if time.monotonic() > end:
                 return False
             time.sleep(POLL_SECONDS)
         return True
 
-    def _call(self, method: str, path: str) -> dict[str, Any]:
+    def _call(self, method: str, path: str, key: str | None = None) -> Any:
+        """The answer, or what it has under a key."""
         host, _, port = self._address.rpartition(":")
         connection = HTTPConnection(host, int(port), timeout=TIMEOUT_SECONDS)
         try:
@@ -51,8 +52,10 @@ class FlinkRest:
                 values = dict(json.load(answer))
                 if answer.status >= 400:
                     raise ValueError(f"{answer.status} {'; '.join(values.get('errors', []))[:300]}")
-                return values
-        except (OSError, HTTPException, ValueError) as error:
+                if key is not None and key not in values:
+                    raise ValueError(f"something else answers there, without {key!r}")
+                return values if key is None else values[key]
+        except (OSError, HTTPException, ValueError, TypeError) as error:
             raise UserError(
                 f"launch.preprocess.flink.master: no answer from Flink at {self._address}: "
                 f"{getattr(error, 'strerror', None) or error}"

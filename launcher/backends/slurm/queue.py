@@ -40,6 +40,10 @@ class JobState:
         return self.state in ENDED
 
 
+class _Late(Unreachable):
+    """There was no answer in time; what was asked may have been done."""
+
+
 def check_installed() -> None:
     """Raises UserError if this machine has no Slurm."""
     missing = [name for name in ("sbatch", "squeue", "scontrol", "scancel") if shutil.which(name) is None]
@@ -57,6 +61,10 @@ def submit(text: str) -> str:
     """
     try:
         return _call(["sbatch", "--parsable"], text).strip().partition(";")[0]
+    except _Late as error:
+        raise UserError(
+            f"{error}; the job may be in the queue: run the same command again, which follows it then"
+        ) from None
     except Unreachable as error:
         raise UserError(f"Slurm does not take the job: {error}; nothing was submitted") from None
 
@@ -104,7 +112,7 @@ def _call(command: Sequence[str], text: str | None = None) -> str:
         check_installed()
         raise
     except subprocess.TimeoutExpired:
-        raise Unreachable(f"{command[0]} does not answer") from None
+        raise _Late(f"{command[0]} does not answer") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         reason = lines[-1].removeprefix(f"{command[0]}: ").removeprefix("error: ") if lines else ""

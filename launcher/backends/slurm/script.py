@@ -85,7 +85,7 @@ def script(
         "comment": comment,
         "nodes": nodes,
         "ntasks-per-node": 1,
-        "output": log,
+        "output": log.replace("%", "%%").replace("%%j", "%j"),
         "open-mode": "append",  # a job that is queued again goes on in it
         "requeue": True,
         "signal": None if restarts is None else f"TERM@{_lead(section)}",  # without `B:`, so that the processes get it

@@ -64,7 +64,7 @@ class VertexBackend(Backend):
         storage.write_text(RunLayout(stage.output).job, job_text(values, redact_secrets=True))
         section = stage.section
         service = VertexService(section.project, section.region)
-        with remote.answered(NAME):
+        with remote.answered(NAME, "; the job may have started: run the same command again, which follows it then"):
             run = VertexRun(stage, service, service.create(_request(stage, count_once(stage))), display)
         link = f"{CONSOLE}/{section.region}/training/{run.id}?project={section.project}"
         display.say(f"{stage.name}: {run.title}, {link}")

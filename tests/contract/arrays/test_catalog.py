@@ -20,7 +20,9 @@ def find(tmp_path):
         for name, files in wanted.items():
             files, member = files if isinstance(files, tuple) else (files, None)
             stats = tuple(storage.stat(str(tmp_path / one)) for one in files.split())
-            asked.append(ArraySpec(name, f"source.inputs.{name}", stats, member))
+            asked.append(
+                ArraySpec(name, f"source.inputs.{name}", stats, member if isinstance(member, tuple) else (member,))
+            )
         return find_arrays(asked)
 
     return found

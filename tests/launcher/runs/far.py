@@ -3,7 +3,7 @@
     python far.py FOLDER ARGUMENT ...
 
 A stage on this machine runs FOLDER/STAGE.py. One on `far` is begun by the file FOLDER/far-job, and is done when that
-holds `done`.
+holds `done`. Other files of such names say how `far` is; with `far-tied`, only the launcher that began work follows it.
 """
 
 import os
@@ -24,7 +24,7 @@ FOLDER = Path(sys.argv[1]).resolve()
 
 
 class FarRun(Submission):
-    goes_on = True
+    goes_on = not (FOLDER / "far-tied").exists()
     title = "job 7 of Far"
 
     def __init__(self, stage, display=None):
@@ -35,6 +35,8 @@ class FarRun(Submission):
         os.write(output.stderr or 2, b"far away it begins\n")
         output.finish()
         while True:
+            if (FOLDER / "far-breaks").exists():
+                raise OSError(12, "Cannot allocate memory")
             if not self.file.exists():
                 print(f"{self.stage.name}: job 7 was deleted", file=sys.stderr, flush=True)
                 return 1
@@ -44,6 +46,8 @@ class FarRun(Submission):
             time.sleep(0.05)
 
     def leave(self):
+        if (FOLDER / "far-gone").exists():
+            raise UserError("Far does not answer")
         print("job 7 goes on", file=sys.stderr, flush=True)
 
     def cancel(self):
@@ -56,6 +60,7 @@ class FarRun(Submission):
 class Far(Backend):
     stages = (PREPROCESS, TRAIN)
     section: type[Section] | None = None
+    is_billed = (FOLDER / "far-bills").exists()
 
     def check(self, job, name): ...
 

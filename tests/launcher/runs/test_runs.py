@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -239,6 +240,82 @@ def test_where_the_cluster_does_not_answer_the_record_is_told_and_the_run_gone_o
     assert (code, "Far does not answer; going on without it" in err) == (0, True)
     (run,) = bench.listed()
     assert (run["state"], run["stages"][1]["backend"]) == ("done", "local")
+
+
+@pytest.mark.parametrize("how", ["far-breaks", "far-gone"])
+def test_work_is_not_forgotten_when_its_launcher_fails(bench, how):
+    """Its launcher may have no memory left, or hear nothing of the cluster when it is interrupted."""
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    (bench.folder / how).touch()
+    if how == "far-gone":
+        launcher.send_signal(signal.SIGINT)
+    _, err = launcher.communicate(timeout=60)
+    told = {"far-breaks": (1, "Cannot allocate memory"), "far-gone": (130, "Far does not answer")}[how]
+    assert (launcher.returncode, told[1] in err) == (told[0], True)
+    assert bench.listed()[0]["state"] == "left"
+    (bench.folder / how).unlink()
+    assert bench.call("cancel", id_)[0] == 0
+    assert not (bench.folder / "far-job").exists()
+
+
+@pytest.mark.parametrize("command", ["attach", "resume"])
+def test_what_only_its_launcher_could_follow_is_not_begun_again(bench, command):
+    (bench.folder / "far-tied").touch()
+    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
+    id_ = bench.until("far away it begins")
+    launcher.kill()
+    launcher.communicate()
+    code, _, err = bench.call(command, id_)
+    assert (code, err) == (
+        2,
+        f"beamfeed: run {id_}: job 7 of Far still works on it, and only its launcher could follow it, which is gone; "
+        f"wait, or end it with `beamfeed cancel {id_}`\n",
+    )
+    assert bench.call("cancel", id_)[0] == 0
+    assert not (bench.folder / "far-job").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_what_is_billed_is_asked_for_at_a_terminal(bench, command):
+    asked = ["job.yaml", "--set", "launch.train.backend=far"]
+    if command == "resume":
+        bench.stage("train", "import sys\nsys.exit(1)\n")
+        bench.call("run", "job.yaml")
+    (bench.folder / "far-bills").touch()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, str(FAR), str(bench.folder), command, *asked],
+        cwd=bench.folder, env=bench.env, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.write(ours, b"n\n")
+    process.communicate(timeout=60)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert (process.returncode, "go on? [y/N]" in shown, "nothing was started" in shown) == (2, True, True)
+    assert not (bench.folder / "far-job").exists()
+
+
+def test_leave_to_replace_a_dataset_counts_for_the_run_that_had_it(bench):
+    bench.stage("train", "import sys\nsys.exit(1)\n")
+    bench.call("run", "job.yaml", "--replace")
+    with contextlib.chdir(bench.folder), mock.patch.dict(os.environ, bench.env):
+        (run,) = verbs.list_runs(None)
+        assert verbs.plan_again(run, ()).replace
+        assert verbs.plan_again(run, ["windows.stride=2"]).replace
+        assert not verbs.plan_again(run, ["output.path=other"]).replace
+        run.record.outcome = "done"  # what stands there by now, another run may have made
+        assert not verbs.plan_again(run, ()).replace
+
+
+def test_a_log_whose_beginning_was_dropped(bench, capsys):
+    log = bench.folder / "log"
+    log.write_text("one\ntwo\n")
+    assert verbs._print_from(str(log), 5000, 5000) == 5008
+    assert verbs._print_from(str(log), 5004, 5000) == 5008
+    assert verbs._print_from(str(log), 5008, 5000) == 5008
+    assert capsys.readouterr().out == "one\ntwo\ntwo\n"
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "cancel"])

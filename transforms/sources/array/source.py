@@ -77,7 +77,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
             return f"split.by: rows with fractions, such as train: {job.split.train}, takes all rows together"
         paths = {stat.path for stat in new}
         for spec in job.source.array_specs(files):
-            are_new = [stat.path in paths for stat in spec.files]
+            are_new = [stat.path in paths for stat in spec.files] * len(spec.members)
             if are_new != sorted(are_new):
                 first = spec.files[are_new.index(True)].path
                 return f"{first} is new, and its rows come before others of {spec.name}"

@@ -1,5 +1,6 @@
 """What is told before a cluster is asked, and what would be sent to it."""
 
+import os
 import subprocess
 import sys
 
@@ -8,10 +9,11 @@ import yaml
 from fleets import Fleet, make_table
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.kubernetes.kubectl import Kubectl
 from beamfeed.launcher.estimate import PRICES
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.plan import make_plan
-from beamfeed.launcher.run import describe_plan
+from beamfeed.launcher.run import describe_plan, plan_values
 
 
 @pytest.fixture
@@ -82,3 +84,23 @@ def test_a_machine_without_kubectl(job, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match="kubectl is not on this machine's PATH; install it, and log in to the cluster"):
         make_plan(job)
+
+
+def test_a_dry_run_tells_no_secret(job, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijk")
+    plan = make_plan(job, ["launch.train.kubernetes.env={HF_TOKEN: '${HF_TOKEN}'}"])
+    for shown in (describe_plan(plan, PRICES), str(plan_values(plan, PRICES))):
+        assert "hf_abcdefghijk" not in shown
+        assert "${HF_TOKEN}" in shown
+
+
+def test_an_api_that_is_down_is_in_nobodys_way(tmp_path, monkeypatch):
+    """kubectl lists the others, and then fails."""
+    program = tmp_path / "kubectl"
+    program.write_text(
+        "#!/bin/sh\necho jobs.batch\necho pods\n"
+        "echo 'error: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1beta1' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert Kubectl(None, None, "train").known(["jobs.batch", "jobsets.jobset.x-k8s.io"]) == ["jobs.batch"]

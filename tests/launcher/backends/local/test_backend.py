@@ -257,6 +257,11 @@ def test_what_an_interrupted_training_run_leaves(tmp_path, mark, text, told):
     assert local_backend.what_is_left(stage(tmp_path, mark, "", checkpoints=str(tmp_path))) == told
 
 
+def test_an_interrupted_run_asks_no_bucket(tmp_path, mark):
+    left = local_backend.what_is_left(stage(tmp_path, mark, "", checkpoints="gs://nowhere/model/checkpoints"))
+    assert left == "the same command continues from its last checkpoint"
+
+
 def test_restarts_count_from_the_last_progress(tmp_path, mark, capfd, monkeypatch):
     (tmp_path / "starts").write_text("0")
     monkeypatch.setenv("CHECKPOINTS", str(tmp_path))

@@ -60,6 +60,13 @@ def test_what_it_refuses_is_told(flink):
         FlinkRest(address).cancel("c")
 
 
+def test_what_is_no_flink_is_told(flink):
+    address, answers, _ = flink
+    answers["GET /jobs/overview"] = (200, {"status": "ok"})
+    with pytest.raises(UserError, match=f"no answer from Flink at {address}: something else answers there"):
+        FlinkRest(address).active_job("fleet")
+
+
 def test_one_that_is_not_there_is_told():
     with pytest.raises(UserError, match=r"master: no answer from Flink at 127\.0\.0\.1:1: Connection refused"):
         FlinkRest("127.0.0.1:1").active_job("fleet")

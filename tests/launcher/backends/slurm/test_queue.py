@@ -136,3 +136,13 @@ def test_training_waits_for_its_dataset_and_for_no_floor_that_may_fail(programs)
     assert SlurmBackend().chain(later, before[PREPROCESS], Lines()).title == "job 8 of Slurm"
     script = (folder / "bin" / "sbatch.script").read_text()
     assert "#SBATCH --dependency=afterok:7\n#SBATCH --kill-on-invalid-dep=yes\n" in script
+
+
+def test_a_queue_that_answers_late_may_have_taken_the_job(programs, monkeypatch):
+    programs(sbatch="exec sleep 5")
+    monkeypatch.setattr(queue, "TIMEOUT_SECONDS", 0.5)
+    with pytest.raises(UserError, match=r"^sbatch does not answer; the job may be in the queue: run the same command"):
+        queue.submit("#!/bin/bash")
+    programs(sbatch="echo 'sbatch: error: no such partition' >&2; exit 1")
+    with pytest.raises(UserError, match="no such partition; nothing was submitted"):
+        queue.submit("#!/bin/bash")

@@ -123,3 +123,8 @@ def test_without_slurm_it_is_told_what_is_missing(fleet, monkeypatch):
 def test_the_exit_code_of_who_missed_another_is_that_of_the_trainer():
     assert watchdog.LOST == slurm_script.LOST
     assert f"[ $code = {watchdog.LOST} ]" in slurm_script.TASK
+
+
+def test_a_percent_sign_in_the_path_of_the_log_is_itself():
+    text = script(SlurmSection(), ("true",), "fleet", 1, "/scratch/50%user/slurm-%j.log", None, "made")
+    assert "#SBATCH --output=/scratch/50%%user/slurm-%j.log" in text.splitlines()

@@ -1,0 +1,270 @@
+"""The job file of arrays that go together row by row: .npy, .npz and HDF5 files."""
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.arrays.npy import TEXTS
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.dataset.batches import choose_batch
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import counted
+from beamfeed.transforms.sources.array.read import is_packed, read_rows, unpack
+from beamfeed.transforms.suggest.array_groups import SUFFIXES, ArrayGroup, globbed, group_arrays
+from beamfeed.transforms.suggest.columns import tokens
+from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.label import CLASSES, names_label
+from beamfeed.transforms.suggest.options import NO_LABEL, Options
+from beamfeed.transforms.suggest.shared import (
+    ROWS_TRAINED,
+    Places,
+    left_out,
+    output_key,
+    schedule_of,
+    single,
+    train_key,
+)
+from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK
+
+_MOST_FILES = 2_000  # whose heads are read
+_READ = 64 << 20  # bytes of an array whose values are counted
+_SPLIT = 200  # rows, from which on some are held back
+_OF_CLASS = 5  # rows of a class, on average, without which values are no classes
+_OUTPUTS = frozenset(("y", "class", "classes", "output", "outputs"))
+_WEIGHTS = frozenset(("weight", "weights"))
+_KEYS = frozenset((
+    "id", "ids", "index", "indices", "key", "keys", "name", "names", "fold", "folds", "group", "groups", "subject",
+    "subjects", "path", "paths", "file", "files", "filename", "filenames", "time", "times", "timestamp", "timestamps",
+))  # fmt: skip
+_SMALL = 8  # pixels of a side to which convolutions bring an image
+_IMAGES_TRAINED = 600_000  # in all epochs together
+_FILTERS = (32, 64, 64, 128, 128)
+
+
+@dataclass(frozen=True)
+class ArrayFolder:
+    """What was found of arrays.
+
+    Attributes:
+      folder: that was looked at, a glob or a file.
+      files: of it.
+      groups: the arrays that go together, by what they are for: `inputs`, `outputs`, `weights`, `keys`.
+      classes: the outputs whose values are classes, and how many there are.
+      ordered: whether rows of a class come one after the other, so that the last rows are not like the others.
+      unused: other arrays, and why.
+      why: what says which are outputs, for a comment.
+    """
+
+    folder: str
+    files: tuple[FileStat, ...]
+    groups: Mapping[str, list[ArrayGroup]]
+    classes: Mapping[str, int]
+    ordered: bool
+    unused: Mapping[str, str]
+    why: str
+
+    @property
+    def rows(self) -> dict[str | None, int]:
+        """How many, by the split that names tell; all arrays have equally many."""
+        return self.groups["inputs"][0].rows
+
+    @property
+    def trains(self) -> bool:
+        """Whether a job can train on them as they are."""
+        return bool(self.groups["outputs"])
+
+
+def list_arrays(folder: str, *, surely: bool = False) -> list[FileStat]:
+    """The files of arrays that a folder or a glob names; none where, if not `surely`, there are more of rows."""
+    files, tables = list[FileStat](), list[FileStat]()
+    with suppress(OSError):
+        files = [file for file in storage.match(folder, SUFFIXES, hidden=False) if file.path.lower().endswith(SUFFIXES)]
+        tables = storage.match(folder, TableSource.suffixes, hidden=False)
+        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+    return files if surely or len(tables) <= len(files) else []
+
+
+def find_arrays(folder: str, files: Sequence[FileStat], options: Options) -> ArrayFolder:
+    """What files of arrays hold, by their heads, and by the values of what may be classes.
+
+    Raises:
+      UserError: if no two go together, there is nothing to learn from, or they are not what the user says.
+    """
+    if len(files) > _MOST_FILES:
+        raise UserError(
+            f"{folder}: holds {len(files):,} files of arrays, more than {_MOST_FILES:,}; the rows of an array in many "
+            "files come one after the other: docs/arrays.md says how a job names them"
+        )
+    groups, unused = group_arrays(folder, files)
+    if not groups:
+        name, why = next(iter(unused.items()))
+        raise UserError(f"{folder}: no array can be used, such as {name}: {why}")
+    options.check_arrays([group.name for group in groups])
+    named: dict[str, list[ArrayGroup]] = {role: [] for role in ("inputs", "outputs", "weights", "keys")}
+    for group in groups:
+        role, why = _role(group, options)
+        if why:
+            unused[group.name] = why
+        else:
+            named[role].append(group)
+    if not named["inputs"]:
+        raise UserError(f"{folder}: no array is an input (there are: {', '.join(group.name for group in groups)})")
+    values = {group.name: _values(group) for group in named["outputs"] if _may_be_classes(group)}
+    classes = {name: len(np.unique(some)) for name, some in values.items() if _are_classes(some)}
+    train = named["inputs"][0].rows.get("train")
+    ordered = any(
+        (some[1:train] >= some[: len(some[1:train])]).all() for name, some in values.items() if name in classes
+    )
+    why = "as --label says" if options.label else "by its name"
+    return ArrayFolder(folder, tuple(files), named, classes, ordered, unused, why)
+
+
+def _role(group: ArrayGroup, options: Options) -> tuple[str, str]:
+    """What an array is for; and why it is left out, where it is."""
+    last, dtype = tokens(group.name)[-1].rstrip("0123456789"), group.first.dtype
+    is_scalar = math.prod(group.shape) == 1
+    if options.label not in (None, NO_LABEL):
+        is_output = group.name == options.label
+    else:
+        is_output = bool(names_label(group.name)) or last in _OUTPUTS
+    if dtype.startswith("complex"):
+        return ("inputs", "") if not is_output else ("", "its values are complex")
+    if is_output:
+        declined = options.label == NO_LABEL
+        problem = "no label is wanted" if declined else "texts of several values" * (dtype in TEXTS and not is_scalar)
+        return "outputs", problem
+    if last in _WEIGHTS and is_scalar and dtype not in TEXTS:
+        return "weights", ""
+    if dtype in TEXTS or (last in _KEYS and is_scalar):
+        return "keys", ""
+    return "inputs", ""
+
+
+def _may_be_classes(group: ArrayGroup) -> bool:
+    """Whether an output has one value in a row that is no fraction."""
+    return math.prod(group.shape) == 1 and not group.first.dtype.startswith(("float", "complex"))
+
+
+def _values(group: ArrayGroup) -> np.ndarray:
+    """The values of an output, `[rows]`; of large files those at their beginnings."""
+    most = max(1, _READ // group.first.row_bytes // len(group.parts))
+    values = []
+    with tempfile.TemporaryDirectory(prefix="beamfeed-init-") as scratch:
+        for part in group.parts:
+            stored, rows = part.stored, min(part.stored.rows, most)
+            values.append(read_rows(unpack(stored, scratch, rows) if is_packed(stored) else stored, 0, rows))
+    return np.concatenate(values).ravel()
+
+
+def _are_classes(values: np.ndarray) -> bool:
+    """Whether values are classes: texts, truth, and whole numbers that are few or without a gap."""
+    distinct = np.unique(values)
+    if distinct.dtype.kind in "iu":
+        without_gap = int(distinct[-1]) - int(distinct[0]) + 1 == len(distinct)
+        most = MOST_CLASSES if without_gap else CLASSES
+        return 2 <= len(distinct) <= most and len(distinct) * _OF_CLASS <= len(values)
+    return 2 <= len(distinct) <= MOST_CLASSES
+
+
+def draft_arrays(arrays: ArrayFolder, places: Places) -> list[Part]:
+    """The sections of the job file."""
+    rows = sum(arrays.rows.values())
+    is_folder = not storage.has_glob(arrays.folder) and arrays.folder not in {file.path for file in arrays.files}
+    about = f"{counted(len(arrays.files), 'file')}, {rows:,} rows"
+    files = [Key("files", arrays.folder, tail=about)] if is_folder else []
+    kind = Key("kind", "array", tail=("" if is_folder else f"{about}; ") + "beamfeed schema lists the kinds")
+    sections = [
+        Key(role, tuple(_array_key(arrays, role, group) for group in groups), _said(arrays, role))
+        for role, groups in arrays.groups.items()
+        if groups
+    ]
+    split, tail, share = _split(arrays)
+    return [
+        Key("source", (kind, *files, *sections), ("What the files hold.", *left_out(arrays.unused))),
+        Key("split", split, tail=tail),
+        output_key(places),
+        *_train(arrays, rows * share, places, held_back=split["eval"] != 0),
+    ]
+
+
+def _said(arrays: ArrayFolder, role: str) -> tuple[str, ...]:
+    if role == "outputs":
+        return (f"What is to be learned, {arrays.why}.",)
+    return ("For readers of the dataset; no model gets them.",) if role == "keys" else ()
+
+
+def _array_key(arrays: ArrayFolder, role: str, group: ArrayGroup) -> Key:
+    folder = arrays.folder if not storage.has_glob(arrays.folder) else ""
+    value: dict[str, Any] = {"files": single([*globbed(folder, arrays.files, group.files)])}
+    if any(group.members) and group.members != [group.name]:
+        value["array"] = single(group.members)
+    if role == "inputs" and group.first.dtype != "bool" and not group.first.dtype.startswith("complex"):
+        value["scale"] = "standard"
+    tail = f"{group.first.dtype} {list(group.shape)}" if group.shape else group.first.dtype
+    if group.name in arrays.classes:
+        value["classes"] = "auto"
+        tail += f", {arrays.classes[group.name]} classes"
+    return Key(group.name, value if len(value) > 1 else value["files"], tail=tail)
+
+
+def _split(arrays: ArrayFolder) -> tuple[dict[str, Any], str, float]:
+    """The section `split`, what is said of it, and the share that trains."""
+    rows = arrays.rows
+    total, train = sum(rows.values()), rows.get("train")
+    if train is None or len(rows) < 2:
+        if total < _SPLIT:
+            return {"by": "row", **ALL_TRAIN}, f"too few rows to hold some out: {total}", 1.0
+        return {"by": "row", **HELD_BACK}, "each row by a hash of its number", 0.8
+    held = rows.get("eval", 0)
+    why = "as the names say"
+    if not held and train >= _SPLIT and not arrays.ordered:
+        held = train // 10
+        train -= held
+        why += "; the last tenth of those that train chooses the best weights"
+    elif not held and arrays.ordered:
+        why += "; those that train lie class by class, so no last part of them is held back"
+    rest = {"eval": held, "test": "rest"} if "test" in rows else {"eval": "rest", "test": 0}
+    return {"by": "rows", "train": train, **rest}, why, train / total
+
+
+def _train(arrays: ArrayFolder, rows: float, places: Places, *, held_back: bool) -> list[Part]:
+    outputs = arrays.groups["outputs"]
+    task: dict[str, Any]
+    tasks: dict[str, dict[str, Any]] = {
+        group.name: {"name": "classify" if group.name in arrays.classes else "regress", "target": group.name}
+        for group in outputs
+    }
+    for weights in arrays.groups["weights"][:1]:
+        tasks = {name: {**one, "sample_weight": weights.name} for name, one in tasks.items()}
+    if not outputs:
+        return [
+            Remark(
+                "No array is clearly what is to be learned. `beamfeed init ... --label NAME` writes the job that "
+                "predicts one; until then the job only preprocesses."
+            )
+        ]
+    if len(outputs) == 1:
+        (task,) = tasks.values()
+    else:
+        task = {"outputs": tasks}
+    sides = [min(group.shape[:2]) for group in arrays.groups["inputs"] if len(group.shape) in (2, 3)]
+    halvings = max(2, math.ceil(math.log2(max(sides, default=1) / _SMALL)) + 1) if sides else 2
+    model = {"name": "multi_input", "filters": list(_FILTERS[:halvings]), "units": [128], "dropout": 0.4}
+    return [
+        train_key(
+            Key("model", model),
+            [Key("task", task)],
+            choose_batch(rows),
+            places.model,
+            schedule_of(rows, held_back=held_back, trained=_IMAGES_TRAINED if sides else ROWS_TRAINED),
+            trains=f"about {round(rows):,} rows train",
+        )
+    ]
