@@ -48,7 +48,7 @@ def summary(
         parts += [""] if parts else []
         layout = RunLayout(job.train.workdir)
         parts += [_training(layout, result, seconds.get("train"), floor)]
-        parts += [] if review is None else _reviewed(layout, review)
+        parts += [] if review is None else _reviewed(layout, review, job.source.noun if manifest is None else manifest.noun)
     remarks = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
     remarks += [] if result is None else findings(result, review, named)
     parts += [""] * bool(remarks) + [f"note: {line}" for line in remarks]
@@ -137,7 +137,7 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
     return _pairs(rows)
 
 
-def _reviewed(layout: RunLayout, review: Review) -> list[str]:
+def _reviewed(layout: RunLayout, review: Review, noun: str) -> list[str]:
     """The model's losses and metrics beside those of what costs nothing, and the worst assets, for each split."""
     parts = []
     for split, split_review in review.splits.items():
@@ -147,7 +147,7 @@ def _reviewed(layout: RunLayout, review: Review) -> list[str]:
         lines = [*of_model, *sorted(split_review.guesses.items(), key=_by_loss)]
         names = list(split_review.model)
         rows: list[Row] = [
-            (f"on {split}, {split_review.windows:,}{of} windows", *map(_name, names)),
+            (f"on {split}, {split_review.windows:,}{of} {noun}s", *map(_name, names)),
             *(("  " + name, *(_loss(measured.get(key)) for key in names)) for name, measured in lines),
         ]
         parts += ["", *table(rows), *("  " + line for line in split_review.skipped)]

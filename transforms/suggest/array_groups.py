@@ -118,6 +118,11 @@ def group_arrays(folder: str, files: Sequence[FileStat]) -> tuple[list[ArrayGrou
       files: that it names.
     """
     parts, problems = _parts(folder, files)
+    divided = {part.name.words for part in parts if part.name.split == "train"}
+    for part in parts:
+        if part.name.split is None and part.name.words in divided:
+            problems[part.stored.member or storage.below(part.stored.file.path, [folder])] = "others are its splits"
+    parts = [part for part in parts if part.name.split or part.name.words not in divided]
     joined, apart = _groups(parts), _groups(parts, numbered=True)
     groups = max(joined, apart, key=lambda some: sum(len(group.parts) for group in _side_by_side(some)))
     fitting = {group.name for group in _side_by_side(groups)}

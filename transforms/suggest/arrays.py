@@ -116,7 +116,8 @@ def find_arrays(folder: str, files: Sequence[FileStat], options: Options) -> Arr
         else:
             named[role].append(group)
     if not named["inputs"]:
-        raise UserError(f"{folder}: no array is an input (there are: {', '.join(group.name for group in groups)})")
+        why = "".join(f"; {name}: {problem}" for name, problem in [*unused.items()][:1])
+        raise UserError(f"{folder}: no array is an input (there are: {', '.join(group.name for group in groups)}){why}")
     values = {group.name: _values(group) for group in named["outputs"] if _may_be_classes(group)}
     classes = {name: len(np.unique(some)) for name, some in values.items() if _are_classes(some)}
     train = named["inputs"][0].rows.get("train")

@@ -12,6 +12,7 @@ class NoSource(SourceSection):
     """Stands in the place of `source` where a job that only trains has none; no job file can name it."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
+    noun: ClassVar[str] = "window"
 
     kind: Literal["none"] = Field(default="none", description="That there is no source.")
     files: list[FilePath] = Field(default=[], description="None.")

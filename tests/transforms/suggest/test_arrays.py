@@ -114,6 +114,18 @@ def test_what_arrays_are_for(folder):
     assert "list_classes (it has 2 rows, unlike others)" in found.text
 
 
+def test_what_is_there_whole_and_divided_counts_once(folder):
+    for name, values in (("X", IMAGES), ("y", CLASSES)):
+        np.save(folder / f"{name}.npy", values)
+        np.save(folder / f"{name}_train.npy", values[:200])
+        np.save(folder / f"{name}_valid.npy", values[200:])
+    found = suggest("in")
+    job = yaml.safe_load(found.text)
+    assert job["source"]["inputs"]["x"]["files"] == ["X_train.npy", "X_valid.npy"]
+    assert job["split"] == {"by": "rows", "train": 200, "eval": "rest", "test": 0}
+    assert "X.npy, y.npy (others are its splits)" in found.text
+
+
 def test_the_label_as_the_user_says(folder):
     np.save(folder / "spectra.npy", IMAGES)
     np.save(folder / "kind.npy", CLASSES)
@@ -133,6 +145,12 @@ def test_other_folders(folder):
     np.save(folder / "objects.npy", np.array([{}], object), allow_pickle=True)
     with pytest.raises(UserError, match=r"^in: no array can be used, such as objects.npy: holds Python objects"):
         suggest("in")
+    np.save(folder / "y.npy", CLASSES)
+    with pytest.raises(
+        UserError, match=r"^in: no array is an input \(there are: y\); objects.npy: holds Python objects"
+    ):
+        suggest("in")
+    (folder / "y.npy").unlink()
     for place in range(3):
         (folder / f"{place}.csv").write_text("a,label\n" + "1,0\n2,1\n" * 20)
     assert job_of("in")["source"]["kind"] == "table"  # an array beside them is something else
