@@ -87,7 +87,7 @@ def list_arrays(folder: str, *, surely: bool = False) -> list[FileStat]:
     files, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
         files = [file for file in storage.match(folder, SUFFIXES, hidden=False) if file.path.lower().endswith(SUFFIXES)]
-        tables = storage.match(folder, TableSource.suffixes, hidden=False)
+        tables = storage.match(folder, TableSource.suffixes, hidden=False) if files else []
         tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
     return files if surely or len(tables) <= len(files) else []
 
