@@ -91,9 +91,8 @@ def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     train = plan.job.train
     if train is None or TRAIN not in plan.requested or read_result(train.workdir) is None:
         return 0
-    _, overrides = load_for_plan(plan.job_path, plan.overrides, plan.max_assets, sourced=False)
     for name in plan.job.after:
-        named = {"job": plan.job_path, "set": overrides, "dataset": plan.job.output.path}
+        named = {"job": plan.job_path, "set": list(plan.every), "dataset": plan.job.output.path}
         values = {**named, "json": args.json, "force": True}
         if code := start_program(argparse.Namespace(command=name, beam_options=[], **values)):
             return code
@@ -255,7 +254,11 @@ def _follow_on(args: argparse.Namespace, run: Run, stage: StageRecord, work: Sub
     if code:
         return code
     if all(stage.state != "waiting" for stage in run.record.stages):
-        plan = verbs.plan_of_done(run)
+        try:
+            plan = verbs.plan_of_done(run)
+        except UserError as error:  # the run itself has ended well
+            note(f"beamfeed: {error}; it is not summed up, and nothing follows it")
+            return 0
         return 0 if plan is None else _carry_out(args, plan, shlex.quote(plan.job_path))
     return _go_on(args, run, (), as_kept=True)
 
@@ -279,8 +282,9 @@ def cancel(args: argparse.Namespace) -> int:
     for unfinished in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
         try:
             with verbs.in_its_folder(unfinished):
-                ended += verbs.cancel(unfinished)
-            titles += (stage.handle for stage in unfinished.record.stages)
+                lines = verbs.cancel(unfinished)
+            titles += (stage.handle for stage in unfinished.record.stages if lines)
+            ended += lines
         except UserError as error:  # the others can be ended all the same
             failed = error
     for line in ended:

@@ -45,6 +45,7 @@ class Plan:
       job_path: its file.
       stages: of it.
       overrides: that were given, as are those below.
+      every: all that make the job, those of a smoke test as well.
       requested: the names of the stages.
       max_assets: of a smoke test.
       beam_options: for preprocessing.
@@ -58,6 +59,7 @@ class Plan:
     job_path: str
     stages: tuple[Stage, ...]
     overrides: tuple[str, ...] = ()
+    every: tuple[str, ...] = ()
     requested: tuple[str, ...] = ()
     max_assets: int | None = None
     beam_options: tuple[str, ...] = ()
@@ -148,6 +150,7 @@ def make_plan(
         job_path,
         tuple(stages),
         settings,
+        tuple(overrides),
         tuple(names),
         max_assets,
         tuple(beam_options),

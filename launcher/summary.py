@@ -48,7 +48,9 @@ def summary(
         parts += [""] if parts else []
         layout = RunLayout(job.train.workdir)
         parts += [_training(layout, result, seconds.get("train"), floor)]
-        parts += [] if review is None else _reviewed(layout, review, job.source.noun if manifest is None else manifest.noun)
+        parts += (
+            [] if review is None else _reviewed(layout, review, job.source.noun if manifest is None else manifest.noun)
+        )
     remarks = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
     remarks += [] if result is None else findings(result, review, named)
     parts += [""] * bool(remarks) + [f"note: {line}" for line in remarks]

@@ -5,9 +5,10 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage
@@ -19,6 +20,7 @@ NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
 # A Zarr array or group is a folder; the file in it that describes it stands for it, in format 3 or 2.
 ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
 SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
+MOST_MEMBERS = 1_000  # of a file of several arrays, all of which are looked at
 _LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
 
 
@@ -88,35 +90,52 @@ def find_array(file: FileStat, name: str, member: str | None) -> Stored:
     else:
         with storage.open_input(file.path) as source:
             stored = _stored(file, "", read_head(source.read), 0)
+    return _checked(stored)
+
+
+def find_arrays_of(file: FileStat) -> tuple[list[Stored], dict[str, str]]:
+    """All arrays of a .npy, .npz or HDF5 file, by heads alone; and the names of others, with why they cannot be used.
+
+    Raises:
+      BadArray: if it is no such file.
+      OSError: if it cannot be read.
+    """
+    arrays, problems = list[Stored](), dict[str, str]()
+    with ExitStack() as stack:
+        look: Callable[[str], Stored]
+        if file.path.lower().endswith(NPZ):
+            archive, source = stack.enter_context(open_npz(file.path))
+            infos = _members(archive)
+            names, look = list(infos), partial(_npz_member, file, archive, source, infos)
+        elif file.path.lower().endswith(HDF5):
+            opened = stack.enter_context(open_hdf5(file.path))
+            names, look = _datasets(opened), partial(_hdf5_member, file, opened)
+        else:
+            names, look = [""], lambda _: find_array(file, "", None)
+        if len(names) > MOST_MEMBERS:
+            raise BadArray(f"holds {len(names):,} arrays, more than {MOST_MEMBERS:,}")
+        for name in names:
+            try:
+                arrays.append(_checked(look(name)))
+            except BadArray as bad:
+                problems[name] = str(bad)
+    return arrays, problems
+
+
+def _checked(stored: Stored) -> Stored:
+    """The array; raises BadArray if it has no rows of values, or not all of them."""
     if not stored.shape:
         raise BadArray("is a single value and has no rows")
     if 0 in stored.shape[1:]:
         raise BadArray(f"has rows of the shape {list(stored.shape[1:])}, which hold nothing")
     dtype_name(stored.descr)
     size = stored.rows * stored.row_bytes
-    if stored.offset is not None and stored.offset + size > file.size:
+    if stored.offset is not None and stored.offset + size > stored.file.size:
         raise BadArray(
             f"is cut off: its header says {size:,} bytes of values, shape {list(stored.shape)}, "
-            f"and it has {max(0, file.size - stored.offset):,}"
+            f"and it has {max(0, stored.file.size - stored.offset):,}"
         )
     return stored
-
-
-def names_in(file: FileStat) -> list[str]:
-    """The names of the arrays of a .npz or an HDF5 file; of one array without a name, as .npy, the empty one.
-
-    Raises:
-      BadArray: if it is no such file.
-      OSError: if it cannot be read.
-    """
-    path = file.path.lower()
-    if path.endswith(NPZ):
-        with open_npz(file.path) as (archive, _):
-            return list(_members(archive))
-    if path.endswith(HDF5):
-        with open_hdf5(file.path) as opened:
-            return _datasets(opened)
-    return [""]
 
 
 def _stored(file: FileStat, member: str, head: Head, before: int | None) -> Stored:
@@ -150,25 +169,30 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
     with open_npz(file.path) as (archive, source):
         infos = _members(archive)
-        chosen = _choose(list(infos), name, member)
-        info = infos[chosen]
-        if info.flag_bits & 1:
-            raise BadArray(f"has {chosen!r} encrypted")
-        if info.compress_type != zipfile.ZIP_STORED:
-            with archive.open(info) as inside:
-                head = read_head(inside.read)
-            stored = _stored(file, chosen, head, None)
-            dtype_name(head.descr)
-            actual, expected = info.file_size - head.size, stored.rows * stored.row_bytes if stored.shape else None
-            if expected is not None and actual != expected:
-                problem = "cut off" if actual < expected else "with more values than its header says"
-                raise BadArray(f"has {chosen!r} {problem}: {actual:,} bytes for the shape {list(stored.shape)}")
-            return stored
-        source.seek(info.header_offset)
-        local = source.read(_LOCAL_HEAD)
-        before = info.header_offset + _LOCAL_HEAD + sum(int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
-        source.seek(before)
-        return _stored(file, chosen, read_head(source.read), before)
+        return _npz_member(file, archive, source, infos, _choose(list(infos), name, member))
+
+
+def _npz_member(
+    file: FileStat, archive: zipfile.ZipFile, source: Any, infos: Mapping[str, zipfile.ZipInfo], chosen: str
+) -> Stored:
+    info = infos[chosen]
+    if info.flag_bits & 1:
+        raise BadArray(f"has {chosen!r} encrypted")
+    if info.compress_type != zipfile.ZIP_STORED:
+        with archive.open(info) as inside:
+            head = read_head(inside.read)
+        stored = _stored(file, chosen, head, None)
+        dtype_name(head.descr)
+        actual, expected = info.file_size - head.size, stored.rows * stored.row_bytes if stored.shape else None
+        if expected is not None and actual != expected:
+            problem = "cut off" if actual < expected else "with more values than its header says"
+            raise BadArray(f"has {chosen!r} {problem}: {actual:,} bytes for the shape {list(stored.shape)}")
+        return stored
+    source.seek(info.header_offset)
+    local = source.read(_LOCAL_HEAD)
+    before = info.header_offset + _LOCAL_HEAD + sum(int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
+    source.seek(before)
+    return _stored(file, chosen, read_head(source.read), before)
 
 
 @contextmanager
@@ -225,13 +249,22 @@ def _datasets(opened: Any) -> list[str]:
 
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
     with open_hdf5(file.path) as opened:
-        chosen = _choose(_datasets(opened), name, None if member is None else member.strip("/"))
-        dataset = dataset_of(opened, chosen)
-        if dataset.shape is None or dataset.dtype.names:
-            raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
-                           f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
-        offset = dataset.id.get_offset() if dataset.chunks is None else None
-        return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+        return _hdf5_member(
+            file, opened, _choose(_datasets(opened), name, None if member is None else member.strip("/"))
+        )
+
+
+def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:
+    dataset = dataset_of(opened, chosen)
+    if dataset.shape is None or dataset.dtype.names:
+        raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
+                       f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
+    if dataset.dtype.kind == "O":
+        raise BadArray(
+            f"has texts of any length, or other objects, in {chosen!r}; write texts of one length: astype('S')"
+        )
+    offset = dataset.id.get_offset() if dataset.chunks is None else None
+    return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
 
 
 def dataset_of(opened: Any, name: str) -> Any:

@@ -115,7 +115,8 @@ def is_hidden(path: str, pattern: str) -> bool:
     """
     ways = readings(pattern)
     reading = next((candidate for candidate in ways if candidate.fits(path, pattern)), ways[-1])
-    folder = "" if reading.folder == "." else reading.folder  # paths in the current folder do not begin with it
+    folder = "" if reading.folder == "." else reading.folder  # paths in the current folder need not begin with it
+    path = path.removeprefix("./") if not folder else path
     spelled = {part[0] for part in reading.rest.split("/") if part}
     *folders, name = path[len(folder) :].strip("/").split("/")
     crosses = not reading.is_glob or "**" in reading.rest

@@ -1,6 +1,7 @@
 """The job file of arrays that go together row by row: .npy, .npz and HDF5 files."""
 
 import math
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,6 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
 from beamfeed.transforms.sources.array.read import is_packed, read_rows, unpack
 from beamfeed.transforms.suggest.array_groups import SUFFIXES, ArrayGroup, globbed, group_arrays
-from beamfeed.transforms.suggest.columns import tokens
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.label import CLASSES, names_label
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
@@ -39,6 +39,7 @@ _READ = 64 << 20  # bytes of an array whose values are counted
 _SPLIT = 200  # rows, from which on some are held back
 _OF_CLASS = 5  # rows of a class, on average, without which values are no classes
 _OUTPUTS = frozenset(("y", "class", "classes", "output", "outputs"))
+_PLAIN = frozenset(("data", "set", "array", "arrays", "values"))  # behind the word that tells
 _WEIGHTS = frozenset(("weight", "weights"))
 _KEYS = frozenset((
     "id", "ids", "index", "indices", "key", "keys", "name", "names", "fold", "folds", "group", "groups", "subject",
@@ -77,22 +78,34 @@ class ArrayFolder:
         return self.groups["inputs"][0].rows
 
     @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, not a glob or a file."""
+        if self.folder in {file.path for file in self.files}:
+            return False
+        return not storage.has_glob(self.folder) or storage.exists(self.folder)
+
+    @property
     def trains(self) -> bool:
         """Whether a job can train on them as they are."""
         return bool(self.groups["outputs"])
 
 
-def list_arrays(folder: str, *, surely: bool = False) -> list[FileStat]:
-    """The files of arrays that a folder or a glob names; none where, if not `surely`, there are more of rows."""
+def find_arrays(folder: str, options: Options) -> ArrayFolder | None:
+    """What a folder or a glob holds of arrays; None where it holds none, or also tables, unless asked for.
+
+    Raises:
+      UserError: if there are arrays alone, and nothing can be done with them, or they are not what the user says.
+    """
     files, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
         files = [file for file in storage.match(folder, SUFFIXES, hidden=False) if file.path.lower().endswith(SUFFIXES)]
         tables = storage.match(folder, TableSource.suffixes, hidden=False) if files else []
         tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
-    return files if surely or len(tables) <= len(files) else []
+        tables = [file for file in tables if not file.path.lower().endswith((".txt", ".json"))]  # about the arrays
+    return _look(folder, files, options) if files and (options.kind == "array" or not tables) else None
 
 
-def find_arrays(folder: str, files: Sequence[FileStat], options: Options) -> ArrayFolder:
+def _look(folder: str, files: Sequence[FileStat], options: Options) -> ArrayFolder:
     """What files of arrays hold, by their heads, and by the values of what may be classes.
 
     Raises:
@@ -107,10 +120,10 @@ def find_arrays(folder: str, files: Sequence[FileStat], options: Options) -> Arr
     if not groups:
         name, why = next(iter(unused.items()))
         raise UserError(f"{folder}: no array can be used, such as {name}: {why}")
-    options.check_arrays([group.name for group in groups])
+    label = options.check_arrays([group.name for group in groups])
     named: dict[str, list[ArrayGroup]] = {role: [] for role in ("inputs", "outputs", "weights", "keys")}
     for group in groups:
-        role, why = _role(group, options)
+        role, why = _role(group, label)
         if why:
             unused[group.name] = why
         else:
@@ -118,35 +131,37 @@ def find_arrays(folder: str, files: Sequence[FileStat], options: Options) -> Arr
     if not named["inputs"]:
         why = "".join(f"; {name}: {problem}" for name, problem in [*unused.items()][:1])
         raise UserError(f"{folder}: no array is an input (there are: {', '.join(group.name for group in groups)}){why}")
-    values = {group.name: _values(group) for group in named["outputs"] if _may_be_classes(group)}
-    classes = {name: len(np.unique(some)) for name, some in values.items() if _are_classes(some)}
     train = named["inputs"][0].rows.get("train")
-    ordered = any(
-        (some[1:train] >= some[: len(some[1:train])]).all() for name, some in values.items() if name in classes
-    )
+    values = {group.name: _values(group)[:train] for group in named["outputs"] if _may_be_classes(group)}
+    classes = {name: len(np.unique(some)) for name, some in values.items() if _are_classes(some)}
+    ordered = any((values[name][1:] >= values[name][:-1]).all() for name in classes)
+    texts = [group for group in named["outputs"] if group.first.dtype in TEXTS and group.name not in classes]
+    named["outputs"] = [group for group in named["outputs"] if group not in texts]
+    named["keys"] += texts
     why = "as --label says" if options.label else "by its name"
     return ArrayFolder(folder, tuple(files), named, classes, ordered, unused, why)
 
 
-def _role(group: ArrayGroup, options: Options) -> tuple[str, str]:
-    """What an array is for; and why it is left out, where it is."""
-    last, dtype = tokens(group.name)[-1].rstrip("0123456789"), group.first.dtype
-    is_scalar = math.prod(group.shape) == 1
-    if options.label not in (None, NO_LABEL):
-        is_output = group.name == options.label
-    else:
-        is_output = bool(names_label(group.name)) or last in _OUTPUTS
+def _role(group: ArrayGroup, label: str | None) -> tuple[str, str]:
+    """What an array is for, by its name, unless `label` says what is learned; and why it is left out, if it is."""
+    words = [word for word in re.split(r"[_\d]+", group.name) if word]
+    while len(words) > 1 and words[-1] in _PLAIN:
+        words.pop()
+    dtype, is_scalar = group.first.dtype, math.prod(group.shape) == 1
+    by_name = bool(names_label("_".join(words))) or words[-1] in _OUTPUTS
+    is_output = group.name == label if label not in (None, NO_LABEL) else by_name
     if dtype.startswith("complex"):
-        return ("inputs", "") if not is_output else ("", "its values are complex")
-    if is_output:
-        declined = options.label == NO_LABEL
-        problem = "no label is wanted" if declined else "texts of several values" * (dtype in TEXTS and not is_scalar)
-        return "outputs", problem
-    if last in _WEIGHTS and is_scalar and dtype not in TEXTS:
+        return "", "no model takes complex numbers"
+    if is_output and label == NO_LABEL:
+        return "", "no label is wanted"
+    if is_output and len(group.shape) > 1 and not is_scalar:
+        return "", "no task learns values of several axes"
+    if is_output and (is_scalar or dtype not in TEXTS):
+        return "outputs", ""
+    if words[-1] in _WEIGHTS and is_scalar and dtype not in TEXTS:
         return "weights", ""
-    if dtype in TEXTS or (last in _KEYS and is_scalar):
-        return "keys", ""
-    return "inputs", ""
+    is_key = dtype in TEXTS or (words[-1] in _KEYS and is_scalar)
+    return ("keys" if is_key else "inputs"), ""
 
 
 def _may_be_classes(group: ArrayGroup) -> bool:
@@ -166,22 +181,21 @@ def _values(group: ArrayGroup) -> np.ndarray:
 
 
 def _are_classes(values: np.ndarray) -> bool:
-    """Whether values are classes: texts, truth, and whole numbers that are few or without a gap."""
+    """Whether values are classes: texts and truth of two kinds or more, whole numbers that are few or without a gap."""
     distinct = np.unique(values)
     if distinct.dtype.kind in "iu":
         without_gap = int(distinct[-1]) - int(distinct[0]) + 1 == len(distinct)
         most = MOST_CLASSES if without_gap else CLASSES
         return 2 <= len(distinct) <= most and len(distinct) * _OF_CLASS <= len(values)
-    return 2 <= len(distinct) <= MOST_CLASSES
+    return 2 <= len(distinct) <= min(MOST_CLASSES, len(values) // 2)
 
 
 def draft_arrays(arrays: ArrayFolder, places: Places) -> list[Part]:
     """The sections of the job file."""
     rows = sum(arrays.rows.values())
-    is_folder = not storage.has_glob(arrays.folder) and arrays.folder not in {file.path for file in arrays.files}
     about = f"{counted(len(arrays.files), 'file')}, {rows:,} rows"
-    files = [Key("files", arrays.folder, tail=about)] if is_folder else []
-    kind = Key("kind", "array", tail=("" if is_folder else f"{about}; ") + "beamfeed schema lists the kinds")
+    files = [Key("files", arrays.folder, tail=about)] if arrays.is_folder else []
+    kind = Key("kind", "array", tail=("" if arrays.is_folder else f"{about}; ") + "beamfeed schema lists the kinds")
     sections = [
         Key(role, tuple(_array_key(arrays, role, group) for group in groups), _said(arrays, role))
         for role, groups in arrays.groups.items()
@@ -203,11 +217,12 @@ def _said(arrays: ArrayFolder, role: str) -> tuple[str, ...]:
 
 
 def _array_key(arrays: ArrayFolder, role: str, group: ArrayGroup) -> Key:
-    folder = arrays.folder if not storage.has_glob(arrays.folder) else ""
+    folder = arrays.folder if arrays.is_folder else ""
     value: dict[str, Any] = {"files": single([*globbed(folder, arrays.files, group.files)])}
     if any(group.members) and group.members != [group.name]:
         value["array"] = single(group.members)
-    if role == "inputs" and group.first.dtype != "bool" and not group.first.dtype.startswith("complex"):
+    are_pixels = group.first.dtype == "uint8" and len(group.shape) in (2, 3)  # which the model makes numbers up to 1
+    if role == "inputs" and group.first.dtype != "bool" and not are_pixels:
         value["scale"] = "standard"
     tail = f"{group.first.dtype} {list(group.shape)}" if group.shape else group.first.dtype
     if group.name in arrays.classes:

@@ -11,7 +11,7 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import counted
 from beamfeed.transforms.suggest.array_groups import SUFFIXES
-from beamfeed.transforms.suggest.arrays import ArrayFolder, draft_arrays, find_arrays, list_arrays
+from beamfeed.transforms.suggest.arrays import ArrayFolder, draft_arrays, find_arrays
 from beamfeed.transforms.suggest.columns import Column, describe
 from beamfeed.transforms.suggest.draft import Key, comment, printable, render
 from beamfeed.transforms.suggest.images import draft_images, find_images
@@ -98,10 +98,7 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
     """
     places = choose_places(folder)
     images = find_images(folder, surely=options.kind == "image") if options.kind in (None, "image") else None
-    if images is None and options.kind in (None, "array"):
-        array_files = list_arrays(folder, surely=options.kind == "array")
-    else:
-        array_files = []
+    arrays = find_arrays(folder, options) if images is None and options.kind in (None, "array") else None
     length = None
     if images is not None:
         options.check_images()
@@ -111,8 +108,7 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
         about = f"images: {counted(len(images.files), 'file')}, {label}" + ("" if trains else "; it only preprocesses")
     elif options.kind == "image":
         raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
-    elif array_files:
-        arrays = find_arrays(folder, array_files, options)
+    elif arrays is not None:
         draft, trains = draft_arrays(arrays, places), arrays.trains
         guessed = "the heads of files, and the values of what may be classes"
         about = _about_arrays(arrays)

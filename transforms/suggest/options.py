@@ -42,15 +42,20 @@ class Options:
             if name == other:
                 raise UserError(f"--{first} and --{second} are both {name}; a column is one of them")
 
-    def check_arrays(self, names: Sequence[str]) -> None:
-        """Raises UserError if the label is none of some arrays, or a column is named that arrays have not."""
+    def check_arrays(self, names: Sequence[str]) -> str | None:
+        """The label, in small letters as arrays are called; `none` for none, None where it is to be guessed.
+
+        Raises:
+          UserError: if it is none of them, or a column is named that arrays have not.
+        """
         for option, name in self.columns.items():
             if option != "label":
                 raise UserError(
                     f"--{option} {name}: arrays have no such column; source.keys of the job file names some"
                 )
-            if name not in names:
+            if name.lower() not in names:
                 raise UserError(f"--label {name}: is no array{near_miss(name, names)} (there are: {', '.join(names)})")
+        return self.label and self.label.lower()
 
     def check_images(self) -> None:
         """Raises UserError where images have no such column."""

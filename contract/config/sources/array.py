@@ -33,6 +33,13 @@ class NamedFiles(Section):
         "after the other; left out, this array's own, or the only one.",
     )
 
+    @field_validator("array")
+    @classmethod
+    def _names_differ(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, list) and (twice := [name for name in value if value.count(name) > 1]):
+            raise ValueError(f"the array {twice[0]!r} is given twice")
+        return value
+
     @property
     def patterns(self) -> tuple[str, ...]:
         """`files` as a list, whether it is one or not."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from beamfeed.contract import options, storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import USER_MISTAKE, UserError
 from beamfeed.launcher.backends.base import Backend
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
 from beamfeed.launcher.backends.portable.section import ClusterSection, FlinkSection, PortableSection, PrismSection
@@ -127,8 +127,8 @@ class PortableRun(RemoteRun):
             watch = watching(folder, progress, self._display.show)
         process = Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})
         code = run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
-        if code:
-            with suppress(UserError):  # the process may have been killed, or have lost the job server
+        if code not in (0, USER_MISTAKE):  # killed, or without the job server; what another launcher runs is refused
+            with suppress(UserError):
                 self.cancel()
         return code
 

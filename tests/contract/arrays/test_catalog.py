@@ -124,7 +124,7 @@ def write(folder):
         ({"x": "broken.npz"}, "broken.npz is no .npz file"),
         ({"x": "odd.npz"}, "odd.npz is not a NumPy array"),
         ({"x": "broken.h5"}, "broken.h5 is no HDF5 file"),
-        ({"x": "strings.h5"}, "strings.h5 holds Python objects"),
+        ({"x": "strings.h5"}, "strings.h5 has texts of any length, or other objects, in 'x'"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(find, tmp_path, wanted, message):

@@ -119,6 +119,11 @@ def test_a_run_that_fails_says_why_and_is_gone_on_with(bench):
     assert log.index("no more memory") < log.index("trained")
 
 
+def test_a_job_file_that_goes_while_it_is_run_is_no_failure(bench):
+    bench.stage("train", "import os\nos.remove('job.yaml')\n")
+    assert bench.call("run", "job.yaml")[0] == 0
+
+
 def test_where_the_job_file_is_gone_what_was_kept_of_it_is_run(bench, monkeypatch):
     monkeypatch.setitem(bench.env, "MY_TOKEN", "abc$def123")
     (bench.folder / "in").rename(bench.folder / "in-abc$def123")

@@ -10,7 +10,7 @@ from beamfeed.transforms.suggest.job_file import suggest
 from beamfeed.transforms.suggest.options import Options
 from tests.arrays import Pile
 
-IMAGES, CLASSES = np.arange(300 * 6, dtype="u1").reshape(300, 2, 3), np.arange(300) * 7 % 4
+IMAGES, CLASSES = np.arange(300 * 6, dtype="f4").reshape(300, 2, 3), np.arange(300) * 7 % 4
 
 
 @pytest.fixture
@@ -154,3 +154,117 @@ def test_other_folders(folder):
     for place in range(3):
         (folder / f"{place}.csv").write_text("a,label\n" + "1,0\n2,1\n" * 20)
     assert job_of("in")["source"]["kind"] == "table"  # an array beside them is something else
+
+
+def shards(names, count=3):
+    """Files of the arrays x and y, by patterns of names in which `{}` is their number; each has 100 rows."""
+    return {
+        name.format(place): values[place * 100 :][:100]
+        for name, values in zip(names, (IMAGES, CLASSES), strict=True)
+        for place in range(count)
+    }
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("x-{:05}-of-00003.npy", "y-{:05}-of-00003.npy"),
+        ("shard_{}/x.npy", "shard_{}/y.npy"),
+        ("{}_x.npy", "{}_y.npy"),
+        ("x_part{}.npy", "y_part{}.npy"),
+        ("x_2024-01-{}.npy", "y_2024-01-{}.npy"),
+        ("x data {}.npy", "y data {}.npy"),
+        ("images/part-{}.npy", "labels/part-{}.npy"),
+    ],
+)
+def test_files_are_parts_wherever_their_number_stands(folder, names):
+    write(folder, shards(names))
+    source = job_of("in")["source"]
+    assert (len(source["inputs"]), len(source["outputs"])) == (1, 1)
+    (x,), (y,) = source["inputs"].values(), source["outputs"].values()
+    assert rows_of(folder, x["files"]) == rows_of(folder, y["files"]) == 300
+
+
+@pytest.mark.parametrize("other", ["north", "part2"])
+def test_files_of_the_same_arrays_are_parts(folder, other):
+    for name, rows in (("part1", slice(0, 100)), (other, slice(100, 300))):
+        np.savez(folder / f"{name}.npz", x1=IMAGES[rows], x2=IMAGES[rows, 0], y=CLASSES[rows])
+        (folder / "own" / name).mkdir(parents=True)
+        np.save(folder / "own" / name / "x.npy", IMAGES[rows])
+        np.save(folder / "own" / name / "y.npy", CLASSES[rows])
+    source = job_of("in/*.npz")["source"]
+    assert ([*source["inputs"]], [*source["outputs"]]) == (["x1", "x2"], ["y"])
+    source = job_of("in/own")["source"]
+    assert [len(source[role][name]["files"]) for role, name in (("inputs", "x"), ("outputs", "y"))] == [2, 2]
+
+
+def test_what_does_not_fit_is_left_out(folder):
+    """Parts of other numbers are rows of others."""
+    write(folder, shards(("x_{}.npy", "y_{}.npy")))
+    (folder / "x_2.npy").rename(folder / "x_3.npy")
+    found = suggest("in")
+    assert not found.trains
+    assert "(its parts are not those of others)" in found.text
+    write(folder / "names", {"x.npy": IMAGES, "X.npy": IMAGES, "z.npy": IMAGES, "y.npy": CLASSES})
+    assert [*job_of("in/names")["source"]["inputs"]] == ["z"]
+
+
+@pytest.mark.parametrize("names", [("X_{}.npy", "y_{}.npy"), ("x{}.npy", "y{}.npy")])
+def test_the_splits_that_all_have(folder, names):
+    """As competitions hand data on, without the labels of the test."""
+    x, y = names
+    write(folder, {x.format("train"): IMAGES[:200], x.format("test"): IMAGES[200:], y.format("train"): CLASSES[:200]})
+    found = suggest("in")
+    job = yaml.safe_load(found.text)
+    assert job["source"]["inputs"]["x"]["files"] == x.format("train")
+    assert job["source"]["outputs"]["y"]["files"] == y.format("train")
+    assert f"{x.format('test')} (others have no such split)" in found.text
+    write(folder, {y.format("test"): CLASSES[200:]})
+    assert job_of("in")["split"] == {"by": "rows", "train": 180, "eval": 20, "test": "rest"}
+    (folder / x.format("train")).rename(folder / "x.npy")
+    (folder / y.format("train")).rename(folder / "y.npy")
+    assert job_of("in")["split"] == {"by": "rows", "train": 180, "eval": 20, "test": "rest"}
+
+
+def test_what_no_model_can_use(folder):
+    write(folder, {"x.npy": IMAGES, "y.npy": np.array([f"name {row}" for row in range(300)]), "wave.npy": IMAGES * 1j})
+    write(folder, {"mask_label.npy": IMAGES, "none.npy": IMAGES[:0]})
+    (folder / "gone.npy").symlink_to("nowhere")
+    found = suggest("in")
+    source = yaml.safe_load(found.text)["source"]
+    assert ([*source["inputs"]], [*source["keys"]], found.trains) == (["x"], ["y"], False)
+    for words in ("wave (no model takes complex numbers)", "mask_label (no task learns values of several axes)",
+                  "none.npy (it has no rows)", "gone.npy (cannot be read: "):  # fmt: skip
+        assert words in " ".join(found.text.replace("\n# ", " ").split())
+
+
+def test_pixels_stay_bytes(folder):
+    write(folder, {"x.npy": IMAGES.astype("u1"), "row_sums.npy": IMAGES.sum((1, 2)), "y.npy": CLASSES})
+    assert job_of("in")["source"]["inputs"] == {
+        "x": "x.npy",
+        "row_sums": {"files": "row_sums.npy", "scale": "standard"},
+    }
+
+
+@pytest.mark.parametrize("named", [".", "./*.npy", "{}", "{}/*.npy", "../it's [1]"])
+def test_a_folder_however_it_is_named_becomes_a_dataset(folder, monkeypatch, named):
+    place = folder.parent / "it's [1]"
+    write(place, shards(("x-{}.npy", "y-{}.npy")))
+    monkeypatch.chdir(place if named.startswith(".") and named != "../it's [1]" else folder)
+    if named.startswith("{}"):
+        named = named.format(str(place).replace("[", "[[]") if "*" in named else place)
+    pile = Pile(folder.parent)
+    pile.job = job_of(named) | {"output": {"path": str(pile.output)}}
+    assert pile.preprocess() == 0
+    assert sum(pile.manifest["splits"][split]["windows"] for split in ("train", "eval", "test")) == 300
+
+
+def write(folder, arrays):
+    for name, values in arrays.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(folder / name, values)
+
+
+def rows_of(folder, files):
+    paths = sorted(folder.glob(files)) if isinstance(files, str) else [folder / name for name in files]
+    return sum(len(np.load(path)) for path in paths)

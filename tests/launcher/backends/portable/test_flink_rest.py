@@ -1,13 +1,19 @@
 """What Flink's REST interface answers is understood; a server of these tests stands for it, as Flink 1.16 answers."""
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.portable.backend import PortableRun
 from beamfeed.launcher.backends.portable.flink_rest import FlinkRest
+from beamfeed.launcher.backends.portable.section import FlinkSection
+from beamfeed.launcher.display import Lines
+from beamfeed.launcher.progress import StageProgress
+from beamfeed.launcher.stage import PREPROCESS, Stage
 
 
 @pytest.fixture
@@ -58,6 +64,24 @@ def test_what_it_refuses_is_told(flink):
     answers["PATCH /jobs/c?mode=cancel"] = (403, {"errors": ["cancelling is disabled"]})
     with pytest.raises(UserError, match="403 cancelling is disabled"):
         FlinkRest(address).cancel("c")
+
+
+@pytest.mark.parametrize(("code", "cancelled"), [(0, False), (1, True), (2, False)])
+def test_a_job_whose_submission_failed_is_ended_and_nobody_elses(flink, tmp_path, code, cancelled):
+    """Exit code 2 is a mistake, such as to preprocess where another launcher does: that one's job has the same name."""
+    address, answers, asked = flink
+    answers |= {
+        "GET /jobs/overview": (200, {"jobs": [{"jid": "c", "name": "fleet", "state": "RUNNING"}]}),
+        "PATCH /jobs/c?mode=cancel": (202, {}),
+        "GET /jobs/c": (200, {"state": "CANCELED"}),
+    }
+    command = (sys.executable, "-c", f"raise SystemExit({code})", "--job_name=fleet")
+    section = FlinkSection(job_server="127.0.0.1:1", master=address)
+    stage = Stage(
+        PREPROCESS, command, "flink", 1, "", False, "", output=f"{tmp_path}/data", fingerprint="f" * 64, section=section
+    )
+    assert PortableRun(stage, "flink", Lines()).follow(StageProgress(PREPROCESS, 0.0)) == code
+    assert ("PATCH /jobs/c?mode=cancel" in asked) == cancelled
 
 
 def test_what_is_no_flink_is_told(flink):
