@@ -248,10 +248,11 @@ def _datasets(opened: Any) -> list[str]:
 
 
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
+    member = None if member is None else member.strip("/")
     with open_hdf5(file.path) as opened:
-        return _hdf5_member(
-            file, opened, _choose(_datasets(opened), name, None if member is None else member.strip("/"))
-        )
+        if member and hasattr(opened.get(member), "shape"):  # a file may hold many
+            return _hdf5_member(file, opened, member)
+        return _hdf5_member(file, opened, _choose(_datasets(opened), name, member))
 
 
 def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:

@@ -294,8 +294,8 @@ def _side_by_side(groups: Sequence[ArrayGroup]) -> tuple[list[ArrayGroup], dict[
         places = [part.place for part in group.parts if id(part.stored) not in kept]
         if len(places) == len(group.parts):
             total = sum(group.rows.values())
-            alike = total == sum(best[0].rows.values())
-            problems[name] = "its parts are not those of others" if alike else f"it has {total:,} rows, unlike others"
+            as_many = total == sum(best[0].rows.values())
+            problems[name] = "its parts are not those of others" if as_many else f"it has {total:,} rows, unlike others"
         else:
             problems |= dict.fromkeys(places, "others have no such split")
     return best, problems
