@@ -1,6 +1,8 @@
 # Each target sets up what it needs: a virtual environment from the pinned lock.
 
 PYTHON ?= python3.11
+# Without byte code each of the thousands of processes that tests start compiles its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
