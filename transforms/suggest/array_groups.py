@@ -142,9 +142,8 @@ class ArrayGroup:
 
 
 Words = tuple[object, ...]
-Naming = Callable[
-    [ArrayPart], tuple[Words, Words]
-]  # the words of the array's name, and those that tell its parts apart
+# Gives the words of the array's name, and what tells its parts apart.
+Naming = Callable[[ArrayPart], tuple[Words, Words]]
 
 
 def _by_words(part: ArrayPart) -> tuple[Words, Words]:
@@ -249,7 +248,9 @@ def _groups(parts: Sequence[ArrayPart], naming: Naming) -> tuple[list[ArrayGroup
             by_name = {words: [replace(part, split=part.split or train) for part in some]}
         else:
             by_name = {
-                (*words, split): [replace(part, split=None) for part in some if part.split == split] for split in splits
+                (*words, split): [replace(part, split=None) for part in some if part.split == split]
+                for split in SPLITS
+                if split in splits
             }
         for name, alike in by_name.items():
             field = _field(name)
@@ -280,7 +281,7 @@ def _side_by_side(groups: Sequence[ArrayGroup]) -> tuple[list[ArrayGroup], dict[
     ways = {tuple(group.rows) for group in able.values()}
     ways |= {("train",) for way in ways if "train" in way}
     best: list[ArrayGroup] = []
-    for splits in sorted(ways, key=len, reverse=True):
+    for splits in sorted(ways, key=lambda way: (-len(way), str(way))):
         classes: dict[object, list[ArrayGroup]] = {}
         for group in filter(None, (_cut(group, splits) for group in able.values())):
             classes.setdefault(frozenset(group.rows.items()), []).append(group)
