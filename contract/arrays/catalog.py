@@ -7,7 +7,7 @@ from itertools import islice, product
 from typing import Literal
 
 from beamfeed.contract import storage
-from beamfeed.contract.arrays.npy import BadArray
+from beamfeed.contract.arrays.npy import BadArray, NoSuchArray
 from beamfeed.contract.arrays.stored import Stored, find_array
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -26,6 +26,7 @@ class ArraySpec:
       key: that tells of it in messages: `source.inputs.image`.
       files: in order.
       members: its names in files of several arrays, one after the other: first the rows of all files under the first.
+        Of several names, a file need not have each.
     """
 
     name: str
@@ -85,18 +86,35 @@ def find_arrays(specs: Sequence[ArraySpec]) -> list[NamedArray]:
     threads = THREADS if any(storage.is_remote(file.path) for _, file, _ in places) else 1
     with ThreadPoolExecutor(threads) as pool:
         stored = pool.map(lambda place: _look(*place), places)
-        arrays = [_joined(spec, list(islice(stored, len(spec.files) * len(spec.members)))) for spec in specs]
+        arrays = [
+            _joined(spec, _present(spec, list(islice(stored, len(spec.files) * len(spec.members))))) for spec in specs
+        ]
     _check_aligned(specs, arrays)
     return arrays
 
 
-def _look(spec: ArraySpec, file: FileStat, member: str | None) -> Stored:
+def _look(spec: ArraySpec, file: FileStat, member: str | None) -> Stored | UserError:
+    """The array; or, where the file has none of that name, what to say if it should."""
     try:
         return find_array(file, spec.name, member)
+    except NoSuchArray as missing:
+        return UserError(f"{spec.key}: {file.path} {missing}")
     except BadArray as bad:
         raise UserError(f"{spec.key}: {file.path} {bad}") from None
     except OSError as error:
         raise UserError(f"{spec.key}: {file.path} cannot be read: {error.strerror or error}") from None
+
+
+def _present(spec: ArraySpec, found: Sequence[Stored | UserError]) -> list[Stored]:
+    """The arrays that are there, by name and then by file; each file must have one, and each name be in one."""
+    files = len(spec.files)
+    by_name = [found[at : at + files] for at in range(0, len(found), files)]
+    by_file = [found[at::files] for at in range(files)]
+    for looked in (*by_name, *by_file):
+        missing = [one for one in looked if isinstance(one, UserError)]
+        if len(missing) == len(looked):
+            raise missing[0]
+    return [one for one in found if isinstance(one, Stored)]
 
 
 def _joined(spec: ArraySpec, stored: Sequence[Stored]) -> NamedArray:

@@ -25,6 +25,10 @@ class BadArray(ValueError):
     """Why something cannot be used as an array, in a few words after its name."""
 
 
+class NoSuchArray(BadArray):
+    """A file of several arrays has none of a name."""
+
+
 @dataclass(frozen=True)
 class Head:
     """What the head of an array says.

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.arrays.npy import BadArray, Head, dtype_name, item_bytes, read_head
+from beamfeed.contract.arrays.npy import BadArray, Head, NoSuchArray, dtype_name, item_bytes, read_head
 from beamfeed.contract.errors import UserError, first_line, near_miss
 from beamfeed.contract.storage import FileStat
 
@@ -317,7 +317,7 @@ def _choose(names: Sequence[str], name: str, member: str | None) -> str:
     has = f"(it has: {', '.join(names[:20])})" if names else "(it has none)"
     if member is not None:
         if member not in names:
-            raise BadArray(f"has no array {member!r}{near_miss(member, names)} {has}")
+            raise NoSuchArray(f"has no array {member!r}{near_miss(member, names)} {has}")
         return member
     if name in names:
         return name

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray
@@ -135,9 +136,9 @@ class ArrayGroup:
             return "several have this name"
         if len({(part.stored.dtype, part.stored.shape[1:]) for part in self.parts}) > 1:
             return "its parts differ in dtype or shape"
-        places = [(member, file) for member in self.members for file in self.files]
-        if places != [(part.stored.member, part.stored.file.path) for part in self.parts]:
-            return "its files have it under different names"
+        places = [(part.stored.member, part.stored.file.path) for part in self.parts]
+        if places != [place for place in product(self.members, self.files) if place in places]:
+            return "its files have it under names whose order is not that of its rows"
         return ""
 
 

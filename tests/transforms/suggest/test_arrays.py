@@ -126,6 +126,22 @@ def test_what_is_there_whole_and_divided_counts_once(folder):
     assert "X.npy, y.npy (others are its splits)" in found.text
 
 
+def test_splits_in_files_and_under_names_of_their_own(folder):
+    for split, rows in (("train", slice(0, 200)), ("test", slice(200, 300))):
+        with h5py.File(folder / f"{split}_cats.h5", "w") as file:
+            file[f"{split}_set_x"], file[f"{split}_set_y"] = IMAGES[rows], CLASSES[rows][:, None]
+            file["list_classes"] = np.array([b"a", b"b"])
+    pile = Pile(folder.parent)
+    pile.job = job_of("in") | {"output": {"path": str(pile.output)}}
+    assert pile.job["source"]["inputs"]["set_x"]["array"] == ["train_set_x", "test_set_x"]
+    pile.job["source"]["inputs"]["set_x"]["scale"] = "none"
+    assert pile.preprocess() == 0
+    rows = {number: row for split in ("train", "eval", "test") for number, row in pile.rows(split).items()}
+    for number in range(300):
+        np.testing.assert_array_equal(rows[number]["set_x"], IMAGES[number])
+        assert rows[number]["set_y"] == CLASSES[number]
+
+
 def test_the_label_as_the_user_says(folder):
     np.save(folder / "spectra.npy", IMAGES)
     np.save(folder / "kind.npy", CLASSES)
