@@ -85,6 +85,7 @@ leave(7)
 """
 
 
+@pytest.mark.slow
 def test_leaving_removes_what_tensorflow_generates(root, tmp_path):
     (tmp_path / "traced.py").write_text(TRACES)  # a file: TensorFlow looks for the source
     temporary = tmp_path / "tmp"

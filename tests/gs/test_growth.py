@@ -3,6 +3,7 @@
 import json
 from urllib.parse import unquote
 
+import pytest
 import yaml
 
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -11,6 +12,7 @@ from tests.fleets import make_table as make_series
 from tests.tables import Lake, make_table
 
 
+@pytest.mark.slow
 def test_a_day_is_added_as_on_a_disk(gs, tmp_path):
     lake = Lake(tmp_path)
     lake.job["output"]["grow"] = True
@@ -46,6 +48,7 @@ def test_a_day_is_added_as_on_a_disk(gs, tmp_path):
     assert not any(f"{before}/" in line and ".tfrecord" in line for line in asked_for)
 
 
+@pytest.mark.slow
 def test_series_go_on_and_their_first_files_are_not_read(gs, tmp_path):
     fleet = Fleet(tmp_path)
     fleet.job["source"]["asset"] = {"from": "path", "pattern": "(?P<asset>[^/]+)/[^/]+$"}

@@ -120,6 +120,7 @@ def test_remove_tree_takes_the_marks_of_folders_too_and_nothing_beside_them(gs):
     assert gs.store.names(gs.bucket) == ["d2/a", "dd"]
 
 
+@pytest.mark.slow
 def test_a_text_is_replaced_whole_or_not_at_all(gs):
     text = "new " * 300_000
     write = f'return storage.write_text("{gs.url("file")}", "new " * 300_000)'

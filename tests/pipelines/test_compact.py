@@ -66,6 +66,7 @@ def assert_equal_epochs(one, other):
             np.testing.assert_array_equal(values, like[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, compression):
     lake = lake_of(tmp_path, 3, output={"compression": compression})
@@ -112,6 +113,7 @@ def test_the_same_windows_in_the_same_order_and_fewer_shards(tmp_path, capfd, co
     assert "as it was, and beamfeed compact has merged what its run added with others" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_partitions_are_compacted_in_another_order_which_no_half_done_training_goes_on_with(tmp_path):
     lake = lake_of(tmp_path, 3, output={"partition_by": ["kind"]})
     before, rows = find_manifest(str(lake.output)), {split: set(lake.rows(split)) for split in SPLITS}
@@ -182,6 +184,7 @@ def held(fleet):
     }
 
 
+@pytest.mark.slow
 def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     fleet = fleet_of(tmp_path)
     before, windows = fleet.manifest, held(fleet)

@@ -69,6 +69,7 @@ def launch(cloud, tmp_path, root):
     return run
 
 
+@pytest.mark.slow
 def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
     result = launch(job="gs://made/jobs/small.yaml", set="windows.stride=4; output.path=gs://made/data")
     assert result.returncode == 0, result.stderr

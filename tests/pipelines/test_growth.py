@@ -97,6 +97,7 @@ def test_a_day_that_was_added_is_as_if_all_were_prepared_at_once_with_the_same_s
     assert lake.manifest == manifest
 
 
+@pytest.mark.slow
 def test_statistics_are_those_of_the_first_run_until_they_are_made_anew(tmp_path, capfd):
     lake = lake_of(tmp_path)
     lake.job["output"]["rows_per_record"] = 1
@@ -155,6 +156,7 @@ def test_rows_of_a_class_that_the_first_run_did_not_see_are_set_aside(tmp_path):
     assert lake.manifest["counts"] == {**lake.manifest["counts"], "files": 3, "rows_read": 900, "rejected_rows": 1}
 
 
+@pytest.mark.slow
 def test_what_the_last_run_added_is_made_again_if_its_files_changed(tmp_path, capfd):
     lake = lake_of(tmp_path, label={"column": "fraud", "classes": "auto"})
     tables = {f"{day}.parquet": make_lake(300, seed=day) for day in range(4)}
@@ -182,6 +184,7 @@ def test_what_the_last_run_added_is_made_again_if_its_files_changed(tmp_path, ca
     assert {split: lake.manifest["splits"][split]["targets"] for split in SPLITS} == found
 
 
+@pytest.mark.slow
 def test_earlier_runs_whose_files_changed_are_done_again_and_no_others(tmp_path, capfd):
     lake = lake_of(tmp_path, label={"column": "fraud", "classes": "auto"}, limits={"max_rejected_fraction": 0.5})
     for day in range(5):
@@ -236,6 +239,7 @@ def test_a_day_that_is_gone_takes_its_rows_along(tmp_path, capfd):
     assert lake.manifest["increments"]["files"] == [1, 1]
 
 
+@pytest.mark.slow
 def test_notes_on_splits_that_were_empty_do_not_come_back(tmp_path):
     lake = lake_of(tmp_path, split={"by": "time", "eval_from": "2024-02-01"})
     del lake.job["source"]["key"]
@@ -315,6 +319,7 @@ def assert_same(grows, whole):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", ["segments", "windows"])
 def test_assets_whose_files_changed_are_prepared_again_and_no_others(tmp_path, capfd, records):
     label = {"column": "x1", "at": "end"}
@@ -364,6 +369,7 @@ def test_assets_whose_files_changed_are_prepared_again_and_no_others(tmp_path, c
     assert_same(grows, whole)
 
 
+@pytest.mark.slow
 def test_a_run_is_done_again_as_often_as_it_takes(tmp_path, capfd):
     """What the dataset before it reads stays, also where assets were prepared again in between."""
     grows, whole = fleets_of(tmp_path, prepare=KEPT | {"missing": {"fill": "linear"}})
@@ -424,6 +430,7 @@ GOING_ON = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", GOING_ON.values(), ids=GOING_ON)
 def test_assets_go_on_in_new_files_and_older_ones_are_not_read(tmp_path, capfd, job):
     grows, whole = fleets_of(tmp_path, **job)
@@ -450,6 +457,7 @@ def test_assets_go_on_in_new_files_and_older_ones_are_not_read(tmp_path, capfd, 
     assert_same(grows, whole)
 
 
+@pytest.mark.slow
 def test_files_of_a_day_that_hold_the_rows_of_all_assets(tmp_path, capfd):
     grows, whole = fleets_of(tmp_path)
     for fleet in (grows, whole):
@@ -467,6 +475,7 @@ def test_files_of_a_day_that_hold_the_rows_of_all_assets(tmp_path, capfd):
     assert_same(grows, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["path", "column"])
 def test_an_asset_with_too_few_rows_is_set_aside_until_it_has_more(tmp_path, capfd, by):
     grows, whole = fleets_of(tmp_path)
@@ -506,6 +515,7 @@ BEHIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "why"), BEHIND.values(), ids=BEHIND)
 def test_where_the_rows_that_are_there_would_be_others_all_files_are_prepared_again(tmp_path, capfd, make, why):
     grows, whole = fleets_of(tmp_path)
@@ -595,6 +605,7 @@ def test_what_needs_all_files_at_once_is_refused(tmp_path, capfd, key, value, me
     assert message in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_files_that_go_and_come_take_no_shards_away(tmp_path, monkeypatch):
     """The same files give the same fingerprint, and so might give the name of a folder that is read."""
     from beamfeed.transforms import publish
@@ -696,6 +707,7 @@ def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path
     assert sum(len(lake.rows(split)) for split in SPLITS) == 600
 
 
+@pytest.mark.slow
 def test_the_same_through_the_command_and_what_inspect_tells(tmp_path, capfd):
     lake = lake_of(tmp_path)
     lake.write("1.parquet", make_lake(300, seed=1))
@@ -746,6 +758,7 @@ def add_part(pile, number, digits=3):
 SPLITS_OF_ROWS = {"hash": {"by": "row"}, "numbers": {"by": "rows", "train": 200, "eval": 100, "test": "rest"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS_OF_ROWS.values(), ids=SPLITS_OF_ROWS)
 def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split):
     pile = pile_of(tmp_path, [0], split=split)
@@ -773,6 +786,7 @@ def test_rows_of_arrays_come_behind_those_that_are_there(tmp_path, capfd, split)
         assert_equal_rows(pile.rows(name), rows[name])
 
 
+@pytest.mark.slow
 def test_where_rows_of_arrays_would_be_others_all_are_prepared_again(tmp_path, capfd):
     pile = pile_of(tmp_path / "between", [1, 3])
     assert pile.preprocess() == 0

@@ -61,6 +61,7 @@ def titles(written: str) -> list[str]:
     return re.findall(r"<h2>(.*?)</h2>", written)
 
 
+@pytest.mark.slow
 def test_series(fleet, tmp_path, capsys):
     job = fleet.folder / "job.yaml"
     options = fleet.output, "--job", job
@@ -147,6 +148,7 @@ def test_arrays(tmp_path):
     assert "data:image/png;base64," in written
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are(tmp_path, monkeypatch):
     """Names that are HTML, or a formula, are text."""
     fleet = Fleet(tmp_path)
@@ -213,6 +215,7 @@ def test_an_untrained_job_tells_what_to_do(fleet, tmp_path):
     assert titles(written)[-1] == "The model"
 
 
+@pytest.mark.slow
 def test_no_tensorflow_is_loaded(fleet, tmp_path):
     code = (
         "import sys; from beamfeed.pipelines.report import main; "

@@ -77,6 +77,7 @@ print((most() - before) >> 20)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell a process's memory")
 def test_what_steps_hand_on_is_not_copied_many_times():
     printed = subprocess.run([sys.executable, "-c", PASSED_ON], capture_output=True, text=True, check=True).stdout

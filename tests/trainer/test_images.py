@@ -72,6 +72,7 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(data, trained, tmp_path):
     assert lines(again)[-1] == lines(job)[-1]
 
 
+@pytest.mark.slow
 def test_the_saved_model_takes_files_and_decodes_as_training_did(data, trained):
     job, result = trained
     served = tf.saved_model.load(RunLayout(job.train.workdir).saved_model)
@@ -171,6 +172,7 @@ def make(inputs, outputs):
 """
 
 
+@pytest.mark.slow
 def test_the_profile_has_decoding_and_augmentation_among_its_stages(data, tmp_path):
     job = image_job(data.output, str(tmp_path), inputs=INPUTS)
     preparation = preparation_of(job.train, data.manifest)

@@ -27,6 +27,7 @@ def test_importing_it_loads_neither_beam_nor_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_the_whole_trainer_does_without_beam():
     code = "import sys, beamfeed.trainer.loop.train, beamfeed.trainer.tools.inspect_dataset\n"
     code += "assert 'apache_beam' not in sys.modules"

@@ -111,12 +111,14 @@ def test_one_that_is_gone_is_noticed_in_what_takes_long(start):
     assert errors.startswith("worker 0: waited 1 s for the other workers (compiling): worker 1 (127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_what_takes_long_has_an_end_too(start, greeter):
     code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=greeter, limit=0.5))
     assert code == -signal.SIGUSR1
     assert "waited 5 s for the other workers (compiling): all answer, but one of them does not go on" in errors
 
 
+@pytest.mark.slow
 def test_a_worker_that_takes_connections_and_says_nothing_is_named(start, listener):
     code, errors = end(start("time.sleep(20)", other=listener))
     assert code == -signal.SIGUSR1

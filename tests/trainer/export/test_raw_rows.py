@@ -160,6 +160,7 @@ def odd(tmp_path_factory) -> tuple[Path, Served]:
     return folder / "odd.csv", Served(job_of(folder, "odd.csv", null_words=["fehlt"]), folder)
 
 
+@pytest.mark.slow
 def test_rows_of_an_odd_csv_are_predicted_as_their_prepared_ones(odd):
     path, served = odd
     expected, wrong = served.prepared(path)

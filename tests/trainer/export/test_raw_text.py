@@ -111,6 +111,7 @@ def rows_of(padding: st.SearchStrategy[str]) -> st.SearchStrategy[list[dict[str,
     return st.lists(st.fixed_dictionaries(cells), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     rows=rows_of(SPACE),

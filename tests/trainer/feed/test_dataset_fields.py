@@ -317,6 +317,7 @@ some_fields = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     some_fields,
     st.builds(Windows, length=st.integers(1, 5), stride=st.integers(1, 4)),

@@ -35,6 +35,7 @@ def data(tmp_path_factory):
     return write_labelled(str(tmp_path_factory.mktemp("data")), {"train": 600, "eval": 60, "test": 30})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "task", "optimizer"),
     [

@@ -61,6 +61,7 @@ def test_one_member_is_a_plain_network():
     assert model.count_params() == 3 * 6 + 6 + 6 * 6 + 6 + 6 + 1
 
 
+@pytest.mark.slow
 def test_keras_alone_gives_the_same(tmp_path):
     model, x = build({"price": NUMBER}, members=4, wide=True)
     model.save(tmp_path / "model.keras")

@@ -77,6 +77,7 @@ def test_linear_is_a_sum():
     np.testing.assert_allclose(found, expected * 10 + 100, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_keras_reads_them_without_the_project(tmp_path):
     signature = Signature({"numbers": NUMBERS, "categories": CATEGORIES, "note": TEXT}, {"fraud": CLASSES})
     for place, section in enumerate([*SECTIONS, *TEXTS]):

@@ -255,6 +255,7 @@ def test_a_column_of_another_kind_alarms() -> None:
     assert (found[0].reference.mean, found[0].current.rows) == (pytest.approx(numbers[:, 0].mean(), abs=1e-6), 4000)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_columns() -> None:
     """Of 400 assets a side, with as many columns as are sampled together and with three times as many."""
     random, peaks = np.random.default_rng(10), []

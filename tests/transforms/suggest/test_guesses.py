@@ -225,6 +225,7 @@ def test_what_is_set_aside_is_known_whatever_the_message_says(folder, monkeypatc
     assert "Too short for a window: 2.4% of the assets were rejected" in tried.text
 
 
+@pytest.mark.slow
 def test_assets_that_are_too_short_for_a_window_are_set_aside(folder):
     sizes = [60] * 35 + [6, 6, 2, 1, 1]
     days = np.concatenate([DAYS[:rows] for rows in sizes])

@@ -107,6 +107,7 @@ def graph(submitted):
     return pipeline
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_without_a_dataset_is_not_trained_on(submitted):
     bench, result = submitted
     assert result.returncode == 1, result.stderr
@@ -234,6 +235,7 @@ def test_a_job_that_fails(submitted, request_of):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_submission_that_is_refused_is_one_line(bench):
     bench.dataflow.refuse = (429, "RESOURCE_EXHAUSTED", "Project a-project has too many running jobs")
     result = bench.beamfeed()

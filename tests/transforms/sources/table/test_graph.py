@@ -133,6 +133,7 @@ def both(texts: list[str], section: Text) -> tuple[Ragged, tf.RaggedTensor]:
     )
 
 
+@pytest.mark.slow
 def test_words_of_every_character_there_is():
     """Of each alone, among letters, and at the end of a word, where some are lowered in another way.
 
