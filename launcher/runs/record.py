@@ -6,7 +6,6 @@ A run is what it takes to bring a job to its end: it may be stopped and gone on 
 import os
 import re
 import socket
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -173,8 +172,9 @@ def _namespace() -> str:
 
 
 def new_id() -> str:
-    """Sorts by the time."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+    """Sorts by the time, of which its end is 15 microseconds each."""
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}"
 
 
 def read_record(layout: RecordLayout) -> RunRecord | None:
