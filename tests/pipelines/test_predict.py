@@ -20,6 +20,8 @@ from tests.predicted import EPOCH, trained
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory) -> Fleet:
@@ -72,7 +74,6 @@ def check_same(one, other) -> None:
             assert a.to_list() == b.to_list()
 
 
-@pytest.mark.slow
 def test_series(fleet, tmp_path):
     of_dataset = sorted_by(predict(fleet.folder, tmp_path / "dataset"), "asset", "start")
     of_files = sorted_by(predict(fleet.folder, tmp_path / "files", "--files", fleet.files), "asset", "start")
@@ -142,7 +143,6 @@ def test_another_job_is_refused(fleet, tmp_path, capsys, key, line):
     assert error.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_names_that_are_taken(lake, tmp_path):
     """A kept column that is called as a place stays beside it."""
     new = tmp_path / "new.parquet"
@@ -176,7 +176,6 @@ def test_kept_columns_of_several_types(lake, tmp_path):
     assert found["amount"].tolist() == [16_777_217]
 
 
-@pytest.mark.slow
 def test_forecasts(tmp_path):
     fleet = Fleet(tmp_path)
     for number in range(4):
@@ -238,7 +237,6 @@ def test_rows_that_cannot_be_read_are_told(lake, tmp_path):
     assert sorted(set(range(20)) - set(table["row_"].to_pylist())) == [2]
 
 
-@pytest.mark.slow
 def test_images(tmp_path):
     album = Album(tmp_path)
     album.fill()

@@ -26,6 +26,8 @@ from beamfeed.trainer.main import main
 from beamfeed.trainer.tasks.history import History, HistorySums, autocovariance
 from beamfeed.trainer.tasks.objective import Objective
 
+pytestmark = pytest.mark.slow
+
 LENGTH, AHEAD = 24, 6
 NAMES = ["load", "heat", "wind"]
 
@@ -74,7 +76,6 @@ def scales(fleet: Fleet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(np.array([getattr(unit, key) for unit in units]) for key in ("std", "offset", "divisor"))
 
 
-@pytest.mark.slow
 def test_the_run_beats_what_costs_nothing_and_its_errors_are_those_of_a_plain_loop(forecast):
     workdir = forecast.job["train"]["workdir"]
     result = read_result(workdir)
@@ -266,7 +267,6 @@ def test_the_autocovariance_is_that_of_a_plain_loop():
     np.testing.assert_allclose(autocovariance(series), expected)
 
 
-@pytest.mark.slow
 def test_a_forecast_can_be_learned_beside_another_output(new_fleet):
     fleet = new_fleet("beside")
     for number in range(3):

@@ -29,6 +29,8 @@ from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tools import inspect_dataset
 from beamfeed.trainer.tools.measurements import Feeding, measure_stages
 
+pytestmark = pytest.mark.slow
+
 AUGMENT = {"flip": "both", "crop": 0.8, "rotate": 10, "brightness": 0.1, "contrast": 0.1, "cutout": 0.2, "mixup": 0.2}
 INPUTS = {"image": {"size": [HEIGHT, WIDTH], "augment": AUGMENT}}
 
@@ -72,7 +74,6 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(data, trained, tmp_path):
     assert lines(again)[-1] == lines(job)[-1]
 
 
-@pytest.mark.slow
 def test_the_saved_model_takes_files_and_decodes_as_training_did(data, trained):
     job, result = trained
     served = tf.saved_model.load(RunLayout(job.train.workdir).saved_model)
@@ -147,7 +148,6 @@ def job_file(data, tmp_path):
     return write
 
 
-@pytest.mark.slow
 def test_two_workers_train_as_one(job_file, data, tmp_path):
     for name, workers in (("one", 1), ("two", 2)):
         # Without batch normalization, whose means are of each worker's own windows.
@@ -172,7 +172,6 @@ def make(inputs, outputs):
 """
 
 
-@pytest.mark.slow
 def test_the_profile_has_decoding_and_augmentation_among_its_stages(data, tmp_path):
     job = image_job(data.output, str(tmp_path), inputs=INPUTS)
     preparation = preparation_of(job.train, data.manifest)

@@ -12,6 +12,8 @@ from beamfeed.launcher.cli import main as command
 from beamfeed.trainer.main import main
 from tests.tables import Lake, make_table
 
+pytestmark = pytest.mark.slow
+
 TRAIN = {
     "model": {"name": "linear"},
     "task": {"name": "classify", "target": "label"},
@@ -81,7 +83,6 @@ def test_only_the_shards_of_the_last_runs_and_some_older_ones_are_read(lake, cap
     assert "of the last 2 runs" in capfd.readouterr().out
 
 
-@pytest.mark.slow
 def test_runs_that_were_merged_cannot_be_told(lake, capfd):
     job = lake.folder / "job.yaml"
     half = ["train.on={runs: 3}", f"train.workdir={lake.folder}/half"]
