@@ -105,16 +105,16 @@ def _look(spec: ArraySpec, file: FileStat, member: str | None) -> Stored | UserE
         raise UserError(f"{spec.key}: {file.path} cannot be read: {error.strerror or error}") from None
 
 
-def _present(spec: ArraySpec, found: Sequence[Stored | UserError]) -> list[Stored]:
+def _present(spec: ArraySpec, answers: Sequence[Stored | UserError]) -> list[Stored]:
     """The arrays that are there, by name and then by file; each file must have one, and each name be in one."""
     files = len(spec.files)
-    by_name = [found[at : at + files] for at in range(0, len(found), files)]
-    by_file = [found[at::files] for at in range(files)]
-    for looked in (*by_name, *by_file):
-        missing = [one for one in looked if isinstance(one, UserError)]
-        if len(missing) == len(looked):
+    by_name = [answers[at : at + files] for at in range(0, len(answers), files)]
+    by_file = [answers[at::files] for at in range(files)]
+    for of_one in (*by_name, *by_file):
+        missing = [answer for answer in of_one if isinstance(answer, UserError)]
+        if len(missing) == len(of_one):
             raise missing[0]
-    return [one for one in found if isinstance(one, Stored)]
+    return [answer for answer in answers if isinstance(answer, Stored)]
 
 
 def _joined(spec: ArraySpec, stored: Sequence[Stored]) -> NamedArray:

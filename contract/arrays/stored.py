@@ -20,7 +20,7 @@ NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
 # A Zarr array or group is a folder; the file in it that describes it stands for it, in format 3 or 2.
 ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
 SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
-MOST_MEMBERS = 1_000  # of a file of several arrays, all of which are looked at
+MOST_MEMBERS = 200  # of a file of several arrays, all of which are looked at
 _LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
 
 
@@ -248,11 +248,10 @@ def _datasets(opened: Any) -> list[str]:
 
 
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
-    member = None if member is None else member.strip("/")
     with open_hdf5(file.path) as opened:
-        if member and hasattr(opened.get(member), "shape"):  # a file may hold many
-            return _hdf5_member(file, opened, member)
-        return _hdf5_member(file, opened, _choose(_datasets(opened), name, member))
+        # By the listing alone: it follows no link, and to look a name up opens the other file that one may lead to.
+        chosen = _choose(_datasets(opened), name, None if member is None else member.strip("/"))
+        return _hdf5_member(file, opened, chosen)
 
 
 def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:

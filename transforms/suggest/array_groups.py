@@ -36,10 +36,10 @@ class Name:
 
     @classmethod
     def of(cls, text: str) -> "Name":
-        found = re.sub(r"(?i)[\W_]+of[\W_]+\d+", "", text)  # 00000-of-00003
+        kept = re.sub(r"(?i)[\W_]+of[\W_]+\d+", "", text)  # 00000-of-00003
         words: list[str] = []
         numbers: list[int] = []
-        for token in (part for word in tokens(found) for part in re.findall(r"\d+|\D+", word)):
+        for token in (part for word in tokens(kept) for part in re.findall(r"\d+|\D+", word)):
             if not token.isdecimal():
                 xy = _XY_SPLIT.fullmatch(token)
                 words += xy.groups() if xy else (token,)

@@ -53,6 +53,17 @@ def test_arrays_of_a_npz(find, tmp_path, pack):
         assert (part.stored.offset, part.stored.is_ranged) == (None, False)
 
 
+@pytest.mark.parametrize("member", ["x", "group/x"])
+def test_no_link_of_a_file_leads_to_another(find, tmp_path, member):
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["x"], file["group/x"] = np.arange(3), np.arange(3)
+    with h5py.File(tmp_path / "sent.h5", "w") as file:
+        file["other"] = np.arange(3)
+        file[member.partition("/")[0]] = h5py.ExternalLink("secret.h5", member.partition("/")[0])
+    with pytest.raises(UserError, match=rf"sent.h5 has no array '{member}'"):
+        find(y=("sent.h5", member))
+
+
 def test_arrays_of_hdf5(find, tmp_path):
     x = np.arange(24, dtype=">i4").reshape(4, 3, 2)
     with h5py.File(tmp_path / "a.h5", "w") as file:

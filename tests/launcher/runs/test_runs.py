@@ -256,8 +256,8 @@ def test_work_is_not_forgotten_when_its_launcher_fails(bench, how):
     if how == "far-gone":
         launcher.send_signal(signal.SIGINT)
     _, err = launcher.communicate(timeout=60)
-    told = {"far-breaks": (1, "Cannot allocate memory"), "far-gone": (130, "Far does not answer")}[how]
-    assert (launcher.returncode, told[1] in err) == (told[0], True)
+    code, words = {"far-breaks": (1, "Cannot allocate memory"), "far-gone": (130, "Far does not answer")}[how]
+    assert (launcher.returncode, words in err) == (code, True)
     assert bench.listed()[0]["state"] == "left"
     (bench.folder / how).unlink()
     assert bench.call("cancel", id_)[0] == 0

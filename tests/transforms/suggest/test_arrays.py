@@ -27,16 +27,16 @@ def job_of(path, **options):
 def test_an_input_and_its_classes(folder):
     np.save(folder / "images.npy", IMAGES)
     np.save(folder / "labels.npy", CLASSES)
-    found = suggest("in")
-    job = yaml.safe_load(found.text)
+    suggestion = suggest("in")
+    job = yaml.safe_load(suggestion.text)
     assert job["source"] == {
         "kind": "array", "files": "in", "inputs": {"images": {"files": "images.npy", "scale": "standard"}},
         "outputs": {"labels": {"files": "labels.npy", "classes": "auto"}},
     }  # fmt: skip
     assert job["split"] == {"by": "row", "train": 0.8, "eval": 0.1, "test": 0.1}
     assert job["train"]["task"] == {"name": "classify", "target": "labels"}
-    assert found.about == "arrays: 2 files, 1 input, to learn labels"
-    assert "# int64, 4 classes" in found.text
+    assert suggestion.about == "arrays: 2 files, 1 input, to learn labels"
+    assert "# int64, 4 classes" in suggestion.text
 
 
 @pytest.mark.parametrize("pack", [np.savez, np.savez_compressed])
@@ -105,13 +105,13 @@ def test_what_arrays_are_for(folder):
         file["train_set_x"], file["train_set_y"] = IMAGES, CLASSES
         file["list_classes"] = np.array([b"a", b"b"])
         file["train_set_ids"], file["train_set_sample_weight"] = np.arange(300), np.ones(300)
-    found = suggest("in/all.h5")
-    job = yaml.safe_load(found.text)
+    suggestion = suggest("in/all.h5")
+    job = yaml.safe_load(suggestion.text)
     assert {role: [*job["source"][role]] for role in ("inputs", "outputs", "weights", "keys")} == {
         "inputs": ["set_x"], "outputs": ["set_y"], "weights": ["set_sample_weight"], "keys": ["set_ids"],
     }  # fmt: skip
     assert job["train"]["task"]["sample_weight"] == "set_sample_weight"
-    assert "list_classes (it has 2 rows, unlike others)" in found.text
+    assert "list_classes (it has 2 rows, unlike others)" in suggestion.text
 
 
 def test_what_is_there_whole_and_divided_counts_once(folder):
@@ -119,11 +119,11 @@ def test_what_is_there_whole_and_divided_counts_once(folder):
         np.save(folder / f"{name}.npy", values)
         np.save(folder / f"{name}_train.npy", values[:200])
         np.save(folder / f"{name}_valid.npy", values[200:])
-    found = suggest("in")
-    job = yaml.safe_load(found.text)
+    suggestion = suggest("in")
+    job = yaml.safe_load(suggestion.text)
     assert job["source"]["inputs"]["x"]["files"] == ["X_train.npy", "X_valid.npy"]
     assert job["split"] == {"by": "rows", "train": 200, "eval": "rest", "test": 0}
-    assert "X.npy, y.npy (others are its splits)" in found.text
+    assert "X.npy, y.npy (others are its splits)" in suggestion.text
 
 
 def test_splits_in_files_and_under_names_of_their_own(folder):
@@ -218,9 +218,9 @@ def test_what_does_not_fit_is_left_out(folder):
     """Parts of other numbers are rows of others."""
     write(folder, shards(("x_{}.npy", "y_{}.npy")))
     (folder / "x_2.npy").rename(folder / "x_3.npy")
-    found = suggest("in")
-    assert not found.trains
-    assert "(its parts are not those of others)" in found.text
+    suggestion = suggest("in")
+    assert not suggestion.trains
+    assert "(its parts are not those of others)" in suggestion.text
     write(folder / "names", {"x.npy": IMAGES, "X.npy": IMAGES, "z.npy": IMAGES, "y.npy": CLASSES})
     assert [*job_of("in/names")["source"]["inputs"]] == ["z"]
 
@@ -230,11 +230,11 @@ def test_the_splits_that_all_have(folder, names):
     """As competitions hand data on, without the labels of the test."""
     x, y = names
     write(folder, {x.format("train"): IMAGES[:200], x.format("test"): IMAGES[200:], y.format("train"): CLASSES[:200]})
-    found = suggest("in")
-    job = yaml.safe_load(found.text)
+    suggestion = suggest("in")
+    job = yaml.safe_load(suggestion.text)
     assert job["source"]["inputs"]["x"]["files"] == x.format("train")
     assert job["source"]["outputs"]["y"]["files"] == y.format("train")
-    assert f"{x.format('test')} (others have no such split)" in found.text
+    assert f"{x.format('test')} (others have no such split)" in suggestion.text
     write(folder, {y.format("test"): CLASSES[200:]})
     assert job_of("in")["split"] == {"by": "rows", "train": 180, "eval": 20, "test": "rest"}
     (folder / x.format("train")).rename(folder / "x.npy")
@@ -246,12 +246,12 @@ def test_what_no_model_can_use(folder):
     write(folder, {"x.npy": IMAGES, "y.npy": np.array([f"name {row}" for row in range(300)]), "wave.npy": IMAGES * 1j})
     write(folder, {"mask_label.npy": IMAGES, "none.npy": IMAGES[:0]})
     (folder / "gone.npy").symlink_to("nowhere")
-    found = suggest("in")
-    source = yaml.safe_load(found.text)["source"]
-    assert ([*source["inputs"]], [*source["keys"]], found.trains) == (["x"], ["y"], False)
+    suggestion = suggest("in")
+    source = yaml.safe_load(suggestion.text)["source"]
+    assert ([*source["inputs"]], [*source["keys"]], suggestion.trains) == (["x"], ["y"], False)
     for words in ("wave (no model takes complex numbers)", "mask_label (no task learns values of several axes)",
                   "none.npy (it has no rows)", "gone.npy (cannot be read: "):  # fmt: skip
-        assert words in " ".join(found.text.replace("\n# ", " ").split())
+        assert words in " ".join(suggestion.text.replace("\n# ", " ").split())
 
 
 def test_pixels_stay_bytes(folder):
