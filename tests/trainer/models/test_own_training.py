@@ -162,7 +162,7 @@ class Chance(Base):
 
 class Secret(Base):
     def call(self, windows, training=False):
-        return self.dense(windows) + secrets.randbelow(1000)
+        return self.dense(windows) + secrets.randbelow(1 << 20)
 
 
 class Unseeded(Base):
