@@ -11,7 +11,8 @@ import pytest
 from fleets import Fleet, files_of, make_table, split_of
 
 from beamfeed.pipelines import build
-from beamfeed.transforms.sources.timeseries.small import SmallCopies
+from beamfeed.transforms.sources.timeseries import source
+from beamfeed.transforms.sources.timeseries.copies import RowCopies
 
 
 def stats(fleet: Fleet) -> dict:
@@ -147,10 +148,11 @@ def write_odd_files(fleet):
 def test_small_files_that_are_read_together_give_what_they_give_alone(fleet, monkeypatch):
     write_odd_files(fleet)
     fleet.job["limits"]["max_rejected_fraction"] = 0.9
-    assert fleet.preprocess(f"output.path={fleet.folder}/alone") == 0
-    copied = []
-    original = SmallCopies.copied
-    monkeypatch.setattr(SmallCopies, "copied", lambda self, piece: copied.append(original(self, piece)) or copied[-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(RowCopies, "takes", lambda *_: False)
+        assert fleet.preprocess(f"output.path={fleet.folder}/alone") == 0
+    pieces, scan_file = [], source.scan_file
+    monkeypatch.setattr(source, "scan_file", lambda *args: pieces.extend(scan_file(*args)) or pieces[-1:])
     monkeypatch.setattr(build, "LEAST_RUNS", 1)
     monkeypatch.setattr(build, "MOST_FILES", 9)
     assert fleet.preprocess() == 0
@@ -158,10 +160,10 @@ def test_small_files_that_are_read_together_give_what_they_give_alone(fleet, mon
     assert {reject["asset"] for reject in fleet.rejects()} == {
         "empty", "no-rows", "number", "ragged", "short"
     }  # fmt: skip
-    names = {piece.asset for piece in copied if piece.copy is not None}
-    assert names >= {"m07", "m11", "unsorted", "twice", "number", "ragged"}  # rows that are set aside, too
-    assert not names & {"words", "packed", "same-groups"}
-    assert not list(fleet.output.rglob("small-*"))
+    names = {piece.asset for piece in pieces if piece.copy is not None}
+    assert names >= {"m07", "m11", "unsorted", "twice", "number", "ragged", "packed"}  # rows that are set aside, too
+    assert not names & {"words", "same-groups"}
+    assert not list(fleet.output.rglob("rows-*"))
 
 
 @pytest.mark.parametrize("how", ["other values", "removed"])

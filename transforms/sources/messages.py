@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 
+AT_ONCE = 64 << 20  # bytes
+
 
 class MessageWriter:
     """Writes batches of one schema into an open file."""
@@ -25,8 +27,21 @@ class MessageWriter:
 
 
 def read_messages(path: str, places: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-    """The batches of a file that stand at some places, as `MessageWriter.write` gave them."""
+    """The batches of a file that stand at some places.
+
+    Args:
+      path: of the file.
+      places: the byte that a message begins at, and how many it takes, as `MessageWriter.write` gave them; or several
+        that stand one behind the other.
+    """
     with storage.open_input(path) as file:
         schema = pa.ipc.read_schema(file)
         for place, size in places:
-            yield pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(file.read_at(size, place))), schema)
+            end = place + size
+            if size <= AT_ONCE:  # a request alone, where the file is in a bucket
+                messages, end = pa.BufferReader(file.read_at(size, place)), size
+            else:
+                messages = file
+                file.seek(place)
+            while messages.tell() < end:
+                yield pa.ipc.read_record_batch(pa.ipc.read_message(messages), schema)

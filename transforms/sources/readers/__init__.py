@@ -50,6 +50,7 @@ __all__ = [
     "look_at",
     "naming_the_file",
     "open_parquet",
+    "parses",
     "peek",
     "place_of_row",
     "read_schema",
@@ -74,6 +75,11 @@ def divides(path: str, expected: Expected) -> bool:
     """Whether the groups of a file can be read each by itself."""
     with naming_the_file(path):
         return reader_of(path).cut(path, expected.text) is not None
+
+
+def parses(path: str) -> bool:
+    """Whether the values of a file are parsed, which takes longer than to read a copy of them."""
+    return reader_of(path).parses
 
 
 def look_at(path: str, text: TextOptions = TextOptions()) -> Look:

@@ -1,7 +1,11 @@
 """Texts as blocks of whole lines, so that workers can share a file."""
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,6 +21,7 @@ from beamfeed.transforms.sources.readers.zipped import open_member
 BLOCK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20  # a longer line is none
 START_BYTES = 1 << 20  # that tell how a text is written
+PARSERS = min(4, os.cpu_count() or 1)  # threads that parse a text; each holds some blocks
 
 
 class EmptyFile(BadInput):
@@ -140,6 +145,26 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
             yield group.place, data
 
 
+def _ahead(
+    blocks: Iterable[tuple[int, bytes]], parse: Callable[[bytes, bool], pa.Table]
+) -> Iterator[tuple[int, bytes, Callable[[], pa.Table]]]:
+    """Blocks with what gives their tables; behind the first, some are parsed while those before them are used."""
+    pending: deque[tuple[int, bytes, Callable[[], pa.Table]]] = deque()
+    with ThreadPoolExecutor(PARSERS) as pool:
+        try:
+            for number, (place, block) in enumerate(blocks):
+                if number == 0:  # who looks at the first rows needs no more
+                    yield place, block, partial(parse, block, place == 0)
+                    continue
+                pending.append((place, block, pool.submit(parse, block, place == 0).result))
+                if len(pending) > PARSERS:
+                    yield pending.popleft()
+        except Exception:
+            yield from pending  # what is wrong with these comes first
+            raise
+        yield from pending
+
+
 def iter_tables(
     path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, names: Sequence[str],
     parse: Callable[[bytes, bool], pa.Table], first_line: int = 0, noun: Callable[[], str] = lambda: "line",
@@ -160,10 +185,10 @@ def iter_tables(
     """
     planned = None if groups is None else {group.place: group for group in groups}
     rows, lines = 0, 0
-    for place, block in blocks:
+    for place, block, parsed in _ahead(blocks, parse):
         before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
         with naming_the_place(path, before, noun):
-            table = parse(block, place == 0)
+            table = parsed()
             if BAD in names:
                 table = place_faults(table, before, noun)
             else:

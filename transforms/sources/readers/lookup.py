@@ -30,17 +30,19 @@ class Reader:
         last group no more rows are needed than the last argument says.
       groups: the groups of rows, as a file tells them without its rows being read; None where these must be read.
       cut: how a file can be cut into groups that are read each by itself; None where it cannot be.
+      parses: whether values are parsed, which takes longer than to read a copy of them.
     """
 
     look: Callable[[str, TextOptions], Look]
     batches: Callable[[str, Expected, Sequence[str], Sequence[Group] | None, int | None], Batches]
     groups: Callable[[str, Expected], list[Group]] | None = None
     cut: Callable[[str, TextOptions], Cut | None] = lambda *_: Cut()
+    parses: bool = True
 
 
 READERS = {
-    "parquet": Reader(look_at_parquet, iter_parquet, parquet_groups),
-    "arrow": Reader(look_at_arrow, iter_arrow, cut=cut_arrow),
+    "parquet": Reader(look_at_parquet, iter_parquet, parquet_groups, parses=False),
+    "arrow": Reader(look_at_arrow, iter_arrow, cut=cut_arrow, parses=False),
     "avro": Reader(look_at_avro, iter_avro, avro_groups),
     "csv": Reader(look_at_text, iter_text, cut=cut_text),
     "json": Reader(look_at_json, iter_json, cut=cut_json),

@@ -1,11 +1,11 @@
-"""Reads what planning needs of a file, and no more: of Parquet the footer, of text the time column.
+"""Reads what planning needs of a file: of Parquet the footer, of others the time column.
 
-Where a column names the assets, that column is read too.
+Where a column names the assets, that column is read too. Rows that are read anyway may be copied, see `RowCopies`.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +20,7 @@ from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.readers import (
     BAD,
     Group,
+    batch_rows,
     divides,
     is_parquet,
     iter_batches,
@@ -29,9 +30,12 @@ from beamfeed.transforms.sources.readers import (
     row_groups,
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
+from beamfeed.transforms.sources.timeseries.copies import RowCopies, Unlike
 from beamfeed.transforms.sources.timeseries.mixed import copy_in_order, look_at_assets
 from beamfeed.transforms.sources.timeseries.row_keys import read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+
+Rows = tuple[Group, int, pa.RecordBatch]  # where they are, the file's row of the first, and their columns
 
 
 @dataclass(frozen=True)
@@ -40,23 +44,25 @@ class FileSlice(Piece):
 
     Attributes:
       first, last: the earliest and the latest time, in ticks.
-      groups: that hold these rows and no others; none where the file can only be read from its start.
-      copy: a file that holds the rows in their place, as the file itself mixes assets, or is small.
+      groups: that hold these rows and no others; none where the file can only be read from its start. In a copy they
+        divide the rows as the file does, so that units do not depend on whether there is one.
+      copy: a file that holds the rows in their place, as the file itself mixes assets, is parsed, or is small.
       number: of the slice in its asset, in order of time.
       split: with split: {by: column} of the path, where the files of an asset are in several.
     """
 
     first: int
     last: int
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...] = ()
     copy: str | None = field(default=None, kw_only=True)
     number: int = field(default=0, kw_only=True)
     split: SplitName | None = field(default=None, kw_only=True)
 
 
 def scan_file(
-    file: FileStat, asset: AssetFrom, schema: SeriesSchema, split_column: str | None, scratch: str
-) -> list[FileSlice]:
+    file: FileStat, asset: AssetFrom, schema: SeriesSchema, split_column: str | None, scratch: str,
+    copies: RowCopies | None = None,
+) -> list[FileSlice]:  # fmt: skip
     """The slices of a file, one for each asset in it.
 
     Args:
@@ -65,6 +71,7 @@ def scan_file(
       schema: what the file must hold.
       split_column: the column of the path that splits the assets, if one does.
       scratch: a folder for a copy of a file that mixes assets.
+      copies: where the rows of others may be copied to.
 
     Raises:
       BadInput: if the file cannot be used at all.
@@ -74,19 +81,54 @@ def scan_file(
     if split_column and split_value is None:
         raise BadInput(path, "path", f"names no {split_column!r}, which split.column is")
     if schema.asset is not None:
-        return _slices_by_column(file, schema, split_value, scratch)
+        return _slices_by_column(file, schema, split_value, scratch, copies)
     name = asset_of_path(path, asset)
     if name is None:
         flaw = "source.asset.pattern finds no 'asset' in it" if asset.pattern else f"has no folder {asset.column}=..."
         raise BadInput(path, "path", flaw)
-    groups, span = _parquet_span(path, schema) if is_parquet(path) else _read_span(path, schema)
+    copied: list[Group] = []
+    if copies is not None and copies.takes(file):
+        groups, span, copied = _copy_and_read_span(path, schema, copies)
+    else:
+        groups, span = _parquet_span(path, schema) if is_parquet(path) else _read_span(path, schema)
+        is_small = len(groups) == 1 and groups[0].rows <= batch_rows(len(schema.names))
+        if copies is not None and copies.are_many and is_small:
+            *_, copied = _copy_and_read_span(path, schema, copies)
     rows = sum(group.rows for group in groups)
-    listed = groups if divides(path, schema) else ()
     first, last = span if rows else (0, 0)
-    return [FileSlice(name, path, rows, first, last, tuple(listed), split_value=split_value, file=file)]
+    piece = FileSlice(name, path, rows, first, last, split_value=split_value, file=file)
+    if copies is not None and copied:
+        return [replace(piece, groups=tuple(copied), copy=copies.path)]
+    return [replace(piece, groups=tuple(groups) if divides(path, schema) else ())]
 
 
-def _slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str) -> list[FileSlice]:
+def _copy_and_read_span(
+    path: str, schema: SeriesSchema, copies: RowCopies
+) -> tuple[list[Group], tuple[int, int], list[Group]]:
+    """As `_read_span`; and the groups in the copy, of the same rows, one where the file does not divide.
+
+    There are none of a file whose rows cannot be copied; who checks them says what is wrong with them.
+    """
+    copied: dict[int, Group] = {}
+    is_one = not divides(path, schema)
+
+    def batches() -> Iterator[Rows]:
+        for group, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
+            place, size = copies.write(batch)
+            key = 0 if is_one else group.place
+            written = copied.get(key, Group(row, 0, place))
+            copied[key] = replace(written, rows=written.rows + batch.num_rows, size=written.size + size)
+            yield group, row, batch
+
+    try:
+        return *_span_of(path, schema, batches()), list(copied.values())
+    except (BadInput, Unlike):
+        return *_read_span(path, schema), []
+
+
+def _slices_by_column(
+    file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str, copies: RowCopies | None
+) -> list[FileSlice]:
     """One slice for each value of the asset column.
 
     Args:
@@ -94,21 +136,24 @@ def _slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | N
       schema: what it must hold.
       split_value: as the path tells it.
       scratch: a folder for the copy.
+      copies: which tell whether a file is copied anyway, without a look at its assets first.
 
     Raises:
       BadInput: if the file cannot be used at all.
     """
-    path, assets, pure = file.path, *look_at_assets(file.path, schema)
-    copies: dict[str, list[Group]] = {}
-    copy = None
-    if not pure:
+    path, assets = file.path, None
+    if schema.wide is None and not (copies is not None and copies.takes(file)):
+        assets = look_at_assets(path, schema)
+    if assets is not None and assets.are_apart:
+        copy, groups = None, {name: assets.groups_of(name) for name in assets.by_name}
+    else:
         copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
-        copies = copy_in_order(path, schema, sorted(assets), copy)
+        assets, groups = copy_in_order(path, schema, copy)
     slices = []
-    for name, rows in sorted(assets.items()):
-        groups = copies.get(name) or (list(rows.groups.values()) if divides(path, schema) else [])
+    for name, rows in sorted(assets.by_name.items()):
+        first, last = (0, 0) if rows.last == NO_TIME else (rows.first, rows.last)  # no row has a time
         slices.append(
-            FileSlice(name, path, rows.rows, rows.first, rows.last, tuple(groups), copy=copy, split_value=split_value,
+            FileSlice(name, path, rows.rows, first, last, tuple(groups[name]), copy=copy, split_value=split_value,
                       file=None if copy else file)
         )  # fmt: skip
     return slices
@@ -149,15 +194,21 @@ def _span_of_footer(
 
 
 def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
+    names = [*(schema.time_columns or schema.names[:1]), BAD]
+    return _span_of(path, schema, iter_batches(path, schema, names))
+
+
+def _span_of(path: str, schema: SeriesSchema, batches: Iterable[Rows]) -> tuple[list[Group], tuple[int, int]]:
+    """The groups of some batches, which hold the columns of time and BAD; the earliest and the latest time."""
     groups: dict[int, Group] = {}
     lows, highs = [], []
     with naming_the_file(path):
         first_wrong: tuple[str, str] | None = None
-        for group, row, batch in iter_batches(path, schema, [*(schema.time_columns or schema.names[:1]), BAD]):
+        for group, row, batch in batches:
             groups[group.place] = group
             ticks, wrong = read_ticks(path, batch, schema, row)
-            if wrong and first_wrong is None:
-                at = min(wrong)
+            if first_wrong is None and (untimed := [at for at in wrong if ticks[at] == NO_TIME]):
+                at = min(untimed)
                 first_wrong = wrong[at][0] or place_of_row(path, row + at, schema), wrong[at][1]
             if (ticks := ticks[ticks != NO_TIME]).size:
                 lows.append(int(ticks.min()))

@@ -24,6 +24,7 @@ from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.ahead import ahead_fields
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
+from beamfeed.transforms.sources.timeseries.copies import RowCopies
 from beamfeed.transforms.sources.timeseries.ongoing import go_on, known_of, may_go_on
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
@@ -33,7 +34,6 @@ from beamfeed.transforms.sources.timeseries.records import LAST_TIME, check_name
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
 from beamfeed.transforms.sources.timeseries.sampling import scaling_of, training_rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
-from beamfeed.transforms.sources.timeseries.small import SmallCopies
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
@@ -78,17 +78,15 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         return self._spec.schema.remarks
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[FileSlice]:
-        split, schema = self.job.split, self._spec.schema
-        by_path = split.column if split.by == "column" and schema.split is None else None
-        return scan_file(file, self._spec.source.asset, schema, by_path, scratch)
+        with self.scanning([file], scratch) as scan:
+            return scan(file)
 
     @contextmanager
     def scanning(self, files: Sequence[FileStat], scratch: str) -> Iterator[Callable[[FileStat], Iterable[FileSlice]]]:
-        if len(files) == 1 or self._spec.schema.asset is not None:
-            yield lambda file: self.scan(file, scratch)
-            return
-        with SmallCopies(files, self._spec.schema, scratch) as copies:
-            yield lambda file: map(copies.copied, self.scan(file, scratch))
+        split, schema = self.job.split, self._spec.schema
+        by_path = split.column if split.by == "column" and schema.split is None else None
+        with RowCopies(files, scratch) as copies:
+            yield lambda file: scan_file(file, self._spec.source.asset, schema, by_path, scratch, copies)
 
     def gather(
         self, name: str, pieces: Sequence[FileSlice], split: SplitName | None, lost: Sequence[Reject]

@@ -1,11 +1,14 @@
 """What is wrong with a text is told with the value and the line, and never becomes a wrong number."""
 
+import threading
+
 import numpy as np
 import pytest
 from series import read_file, schema_of
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import blocks, iter_batches
 
 GOOD = "t,x0,x1\n" + "".join(f"{i},{i}.5,{i}.25\n" for i in range(20))
 GERMAN = GOOD.replace(",", ";").replace(".", ",")
@@ -166,3 +169,31 @@ def test_a_quote_that_is_a_character(tmp_path, monkeypatch):
     ]
     path.write_text('made by a 3" logger\nt,x0,n\n' + "\n".join(rows) + "\n")
     assert read_file(path, "t").ticks.tolist() == list(range(99))
+
+
+@pytest.mark.parametrize("parsers", [1, 3])
+def test_of_two_mistakes_the_first_is_told_though_blocks_are_parsed_ahead(tmp_path, monkeypatch, parsers):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks, "LINE_BYTES", 256)
+    monkeypatch.setattr(blocks, "PARSERS", parsers)
+    path = tmp_path / "m.csv"
+    path.write_text("t,x0,x1\n" + "1,2.5,3\n" * 100 + "1,2.5\n" + "1,2.5,3\n" * 10 + "1" * 1000)
+    schema, threads = schema_of(path, "t"), threading.active_count()
+    starts = []
+    with pytest.raises(BadInput, match=r"m\.csv: line 102: expected 3 columns, got 2"):
+        starts.extend(row for _, row, _ in iter_batches(str(path), schema, schema.names))
+    assert starts == sorted(starts)
+    assert starts[-1] > 90
+    assert threading.active_count() == threads
+
+
+def test_who_looks_at_the_first_rows_of_a_text_alone_leaves_no_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    path = tmp_path / "m.csv"
+    path.write_text("t,x0,x1\n" + "1,2.5,3\n" * 100)
+    schema, threads = schema_of(path, "t"), threading.active_count()
+    for count in (1, 3):
+        reading = iter_batches(str(path), schema, schema.names)
+        assert len([next(reading) for _ in range(count)]) == count
+        reading.close()
+        assert threading.active_count() == threads

@@ -1,0 +1,117 @@
+"""Rows that are parsed are copied as they are scanned, and read from there as the file itself gives them."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import fastavro
+import numpy as np
+import pytest
+from series import schema_of
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.sources.timeseries import AssetFrom
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.timeseries import copies as module
+from beamfeed.transforms.sources.timeseries.copies import RowCopies
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.read import read_chunks
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
+
+PATH = AssetFrom(**{"from": "path"})
+ROWS = 150_000  # several batches
+
+
+def rows_of(piece: FileSlice, schema) -> list[tuple]:
+    """By row its place in the file, time and values; and what is wrong with some."""
+    rows, wrong = [], {}
+    for chunk in read_chunks(SeriesAsset(piece.asset, (piece,), None, total=piece.rows), schema):
+        wrong |= {chunk.row(at): why for at, why in chunk.wrong.items()}
+        places = np.array([chunk.row(at) for at in range(len(chunk))])
+        rows.append(np.c_[places, chunk.time, chunk.values.astype("f8")])
+    return np.concatenate(rows), wrong
+
+
+def write_rows(folder: Path, suffix: str) -> Path:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(ROWS, 2)).round(3).tolist()
+    path = folder / f"m.{suffix}"
+    if suffix.startswith("csv"):
+        lines = [f"{row},{x0},{x1}" for row, (x0, x1) in enumerate(values)]
+        for place, line in ((70, "70,1.5,off"), (90_000, "90000,2"), (120_000, ",1,2"), (149_000, "149000,,7")):
+            lines[place] = line  # one that is no number, too few, no time, and one that is missing
+        text = "t,x0,x1\n" + "\n".join(lines) + "\n"
+        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    elif suffix == "jsonl":
+        lines = [json.dumps({"t": row, "x0": x0, "x1": x1}) for row, (x0, x1) in enumerate(values)]
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        fields = [{"name": "t", "type": "long"}, {"name": "x0", "type": "float"}, {"name": "x1", "type": "double"}]
+        schema = {"type": "record", "name": "row", "fields": fields}
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, [{"t": row, "x0": x0, "x1": x1} for row, (x0, x1) in enumerate(values)])
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "avro"])
+def test_a_copy_gives_the_rows_of_its_file(tmp_path, suffix):
+    path = write_rows(tmp_path, suffix)
+    file, schema = storage.stat(str(path)), schema_of(path, "t")
+    (plain,) = scan_file(file, PATH, schema, None, str(tmp_path))
+    with RowCopies([file], str(tmp_path / "scratch")) as copies:
+        (copied,) = scan_file(file, PATH, schema, None, str(tmp_path), copies)
+    assert (plain.copy, copied.copy) == (None, copies.path)
+    assert [group.rows for group in copied.groups] == [group.rows for group in plain.groups or (plain,)]
+    assert (copied.rows, copied.first, copied.last) == (plain.rows, plain.first, plain.last) == (ROWS, 0, ROWS - 1)
+    rows, wrong = rows_of(plain, schema)
+    path.unlink()  # nothing of it is read again
+    copied_rows, copied_wrong = rows_of(copied, schema)
+    np.testing.assert_array_equal(copied_rows, rows)
+    assert copied_wrong == wrong
+    assert sorted(wrong) == ([70, 90_000, 120_000] if suffix.startswith("csv") else [])
+
+
+def test_a_file_whose_columns_are_of_other_types_stays_where_it_is(tmp_path):
+    stats = []
+    for name, number in (("a", "1"), ("b", "1.5"), ("c", "2")):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(f'{{"t": {row}, "x0": {number}}}\n' for row in range(5)))
+        stats.append(storage.stat(str(path)))
+    schema = schema_of(tmp_path / "a.jsonl", "t")
+    with RowCopies(stats, str(tmp_path / "scratch")) as copies:
+        pieces = [piece for file in stats for piece in scan_file(file, PATH, schema, None, str(tmp_path), copies)]
+    values = [rows_of(piece, schema)[0][:, 2].tolist() for piece in pieces]
+    assert values == [[1.0] * 5, [1.5] * 5, [2.0] * 5]
+    assert pieces[0].copy is not None
+
+
+@pytest.mark.parametrize(("suffix", "factor"), [("csv", 4), ("csv.gz", 40)])
+def test_no_copy_where_the_disk_has_no_room(tmp_path, monkeypatch, suffix, factor):
+    path = tmp_path / f"m.{suffix}"
+    text = b"t,x0\n" + b"1,2\n" * 100
+    path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    file = storage.stat(str(path))
+    for free, taken in ((file.size * factor, False), (file.size * factor + 1, True)):
+        monkeypatch.setattr(module.shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(0, 0, free))
+        assert RowCopies([file], str(tmp_path)).takes(file) is taken
+
+
+def test_none_in_a_bucket_and_none_of_what_is_fast_to_read(tmp_path):
+    file = storage.FileStat(str(tmp_path / "m.csv"), 10, 0)
+    assert RowCopies([file], str(tmp_path)).takes(file)
+    assert not RowCopies([file], "gs://bucket/scratch").takes(file)
+    for name in ("m.parquet", "m.arrow"):
+        assert not RowCopies([file], str(tmp_path)).takes(storage.FileStat(str(tmp_path / name), 10, 0))
+
+
+def test_what_a_broken_file_is_told_to_be_does_not_depend_on_copies(tmp_path):
+    path = tmp_path / "m.csv.gz"
+    path.write_bytes(gzip.compress(b"t,x0\n" + b"".join(b"%d,2.5\n" % row for row in range(400_000)))[:-2000])
+    file, schema = storage.stat(str(path)), schema_of(path, "t")
+    told = []
+    for copies in (None, RowCopies([file], str(tmp_path / "scratch"))):
+        with pytest.raises(BadInput) as bad:
+            scan_file(file, PATH, schema, None, str(tmp_path), copies)
+        told.append(str(bad.value))
+    assert told[0] == told[1]
