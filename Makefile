@@ -18,7 +18,7 @@ help:
 	@echo "make test-engines  Flink, Spark, Prism, Slurm and Kubernetes (needs Java, Maven, Go, etcd, Slurm; root for several machines)"
 	@echo "make test-gpu   on a machine with a GPU: against its processor, and how fast it is fed (writes docs/benchmarks.md)"
 	@echo "make torture    thousands of broken fleets against an oracle, and four hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
-	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
+	@echo "make bench      ours against the alternatives, SIZE=small (about 45 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
 	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] [JOB_NAME=...] with the same variables"

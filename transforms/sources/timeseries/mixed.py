@@ -40,14 +40,15 @@ class AssetsOfFile:
 
     Attributes:
       by_name: the rows of each asset.
-      are_apart: whether no group of rows mixes assets.
+      divides: whether its groups can be read each by itself.
+      are_apart: whether no group of rows mixes assets, nor the file, where it does not divide.
     """
 
     def __init__(self, path: str, schema: SeriesSchema):
-        self._path, self._schema, self._divides = path, schema, divides(path, schema)
-        self._owner: dict[int, str] = {}
+        self._path, self._schema, self._owner = path, schema, dict[int, str]()
         self.by_name: dict[str, AssetRows] = {}
-        self.are_apart = True
+        self.divides = divides(path, schema)
+        self.are_apart = schema.wide is None
 
     def add(self, group: Group, row: int, batch: pa.RecordBatch) -> None:
         """Counts rows, of which the first is the row `row` of the file.
@@ -71,12 +72,8 @@ class AssetsOfFile:
             asset.rows += int(count)
             asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
             asset.groups[group.place] = group
-            place = group.place if self._divides else 0
+            place = group.place if self.divides else 0
             self.are_apart &= self._owner.setdefault(place, name) == name
-
-    def groups_of(self, name: str) -> list[Group]:
-        """Those that an asset's rows are in, of a file whose assets are apart; none where it does not divide."""
-        return list(self.by_name[name].groups.values()) if self._divides else []
 
 
 def look_at_assets(path: str, schema: SeriesSchema) -> AssetsOfFile:
@@ -115,7 +112,7 @@ def copy_in_order(path: str, schema: SeriesSchema, copy: str) -> tuple[AssetsOfF
             rows = pa.concat_tables([run.rows_of(name) for run in runs if name in run.spans])
             step = batch_rows(rows.num_columns)
             if assets.are_apart:  # units begin where they do in the file
-                sizes = [group.rows for group in assets.groups_of(name)] or [rows.num_rows]
+                sizes = [group.rows for group in assets.by_name[name].groups.values()]
             else:
                 sizes = [min(step, rows.num_rows - row) for row in range(0, rows.num_rows, step)]
             groups[name] = _write_groups(writer, rows, sizes, step)

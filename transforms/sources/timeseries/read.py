@@ -145,7 +145,7 @@ def _batches(
     piece: FileSlice, schema: SeriesSchema, groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
     if piece.copy is not None:
-        yield from iter_copy(piece.copy, schema.names, groups or piece.groups)
+        yield from iter_copy(piece.copy, schema.names, groups or ([] if piece.whole is None else [piece.whole]))
     else:
         for _, file_row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
             yield file_row, batch

@@ -4,7 +4,7 @@ Where a column names the assets, that column is read too. Rows that are read any
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ class FileSlice(Piece):
       first, last: the earliest and the latest time, in ticks.
       groups: that hold these rows and no others; none where the file can only be read from its start. In a copy they
         divide the rows as the file does, so that units do not depend on whether there is one.
+      whole: where all rows are in a copy of a file that does not divide.
       copy: a file that holds the rows in their place, as the file itself mixes assets, is parsed, or is small.
       number: of the slice in its asset, in order of time.
       split: with split: {by: column} of the path, where the files of an asset are in several.
@@ -55,8 +56,16 @@ class FileSlice(Piece):
     last: int
     groups: tuple[Group, ...] = ()
     copy: str | None = field(default=None, kw_only=True)
+    whole: Group | None = field(default=None, kw_only=True)
     number: int = field(default=0, kw_only=True)
     split: SplitName | None = field(default=None, kw_only=True)
+
+    def in_copy(self, copy: str, groups: Sequence[Group], divided: bool) -> "FileSlice":
+        """The slice with its rows in the groups of a copy, which stand one behind the other."""
+        if divided:
+            return replace(self, copy=copy, groups=tuple(groups))
+        size = sum(group.size for group in groups)
+        return replace(self, copy=copy, whole=replace(groups[0], rows=self.rows, size=size))
 
 
 def scan_file(
@@ -97,27 +106,26 @@ def scan_file(
     rows = sum(group.rows for group in groups)
     first, last = span if rows else (0, 0)
     piece = FileSlice(name, path, rows, first, last, split_value=split_value, file=file)
+    divided = divides(path, schema)
     if copies is not None and copied:
-        return [replace(piece, groups=tuple(copied), copy=copies.path)]
-    return [replace(piece, groups=tuple(groups) if divides(path, schema) else ())]
+        return [piece.in_copy(copies.path, copied, divided)]
+    return [replace(piece, groups=tuple(groups) if divided else ())]
 
 
 def _copy_and_read_span(
     path: str, schema: SeriesSchema, copies: RowCopies
 ) -> tuple[list[Group], tuple[int, int], list[Group]]:
-    """As `_read_span`; and the groups in the copy, of the same rows, one where the file does not divide.
+    """As `_read_span`; and the groups in the copy, of the same rows.
 
     There are none of a file whose rows cannot be copied; who checks them says what is wrong with them.
     """
     copied: dict[int, Group] = {}
-    is_one = not divides(path, schema)
 
     def batches() -> Iterator[Rows]:
         for group, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
             place, size = copies.write(batch)
-            key = 0 if is_one else group.place
-            written = copied.get(key, Group(row, 0, place))
-            copied[key] = replace(written, rows=written.rows + batch.num_rows, size=written.size + size)
+            written = copied.get(group.place, Group(row, 0, place))
+            copied[group.place] = replace(written, rows=written.rows + batch.num_rows, size=written.size + size)
             yield group, row, batch
 
     try:
@@ -144,18 +152,18 @@ def _slices_by_column(
     path, assets = file.path, None
     if schema.wide is None and not (copies is not None and copies.takes(file)):
         assets = look_at_assets(path, schema)
-    if assets is not None and assets.are_apart:
-        copy, groups = None, {name: assets.groups_of(name) for name in assets.by_name}
-    else:
+    copy, copied = "", dict[str, list[Group]]()
+    if assets is None or not assets.are_apart:
         copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
-        assets, groups = copy_in_order(path, schema, copy)
-    slices = []
+        assets, copied = copy_in_order(path, schema, copy)
+    divided, slices = assets.divides or not assets.are_apart, []
     for name, rows in sorted(assets.by_name.items()):
         first, last = (0, 0) if rows.last == NO_TIME else (rows.first, rows.last)  # no row has a time
-        slices.append(
-            FileSlice(name, path, rows.rows, first, last, tuple(groups[name]), copy=copy, split_value=split_value,
-                      file=None if copy else file)
-        )  # fmt: skip
+        piece = FileSlice(name, path, rows.rows, first, last, split_value=split_value)
+        if copy:
+            slices.append(piece.in_copy(copy, copied[name], divided))
+        else:
+            slices.append(replace(piece, groups=tuple(rows.groups.values()) if divided else (), file=file))
     return slices
 
 

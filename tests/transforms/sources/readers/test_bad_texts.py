@@ -183,7 +183,7 @@ def test_of_two_mistakes_the_first_is_told_though_blocks_are_parsed_ahead(tmp_pa
     with pytest.raises(BadInput, match=r"m\.csv: line 102: expected 3 columns, got 2"):
         starts.extend(row for _, row, _ in iter_batches(str(path), schema, schema.names))
     assert starts == sorted(starts)
-    assert starts[-1] > 90
+    assert starts[-1] > 80
     assert threading.active_count() == threads
 
 

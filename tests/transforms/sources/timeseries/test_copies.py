@@ -13,11 +13,14 @@ from series import schema_of
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import blocks
 from beamfeed.transforms.sources.timeseries import copies as module
+from beamfeed.transforms.sources.timeseries import plan
 from beamfeed.transforms.sources.timeseries.copies import RowCopies
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
 from beamfeed.transforms.sources.timeseries.read import read_chunks
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
+from beamfeed.transforms.sources.timeseries.windowing import Windowing
 
 PATH = AssetFrom(**{"from": "path"})
 ROWS = 150_000  # several batches
@@ -62,7 +65,7 @@ def test_a_copy_gives_the_rows_of_its_file(tmp_path, suffix):
     with RowCopies([file], str(tmp_path / "scratch")) as copies:
         (copied,) = scan_file(file, PATH, schema, None, str(tmp_path), copies)
     assert (plain.copy, copied.copy) == (None, copies.path)
-    assert [group.rows for group in copied.groups] == [group.rows for group in plain.groups or (plain,)]
+    assert [group.rows for group in copied.groups] == [group.rows for group in plain.groups]
     assert (copied.rows, copied.first, copied.last) == (plain.rows, plain.first, plain.last) == (ROWS, 0, ROWS - 1)
     rows, wrong = rows_of(plain, schema)
     path.unlink()  # nothing of it is read again
@@ -115,3 +118,32 @@ def test_what_a_broken_file_is_told_to_be_does_not_depend_on_copies(tmp_path):
             scan_file(file, PATH, schema, None, str(tmp_path), copies)
         told.append(str(bad.value))
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("column", [None, "machine"])
+def test_units_do_not_depend_on_copies(tmp_path, monkeypatch, suffix, column):
+    """Nor do the bytes of shards then: where the disk has no room, or is a bucket, there are none."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(plan, "UNIT_BYTES", 4 * 400)
+    paths = [tmp_path / f"{day}.{suffix}" for day in range(3)]
+    for day, path in enumerate(paths):
+        text = "machine,t,x0\n" + "".join(f"m,{row},{row}.5\n" for row in range(day * 1000, (day + 1) * 1000))
+        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    asset = {"column": column} if column else {"from": "path", "pattern": r"(?P<asset>\w)"}
+    schema = schema_of(paths, "t", asset=asset)
+    windowing = Windowing(length=8, stride=2, windows_per_segment=5, block=100, before=0, after=7)
+    told = []
+    for copied in (False, True):
+        monkeypatch.setattr(RowCopies, "takes", lambda *_, copied=copied: copied)
+        pieces = []
+        for path in paths:
+            file = storage.stat(str(path))
+            with RowCopies([file], str(tmp_path / "scratch")) as copies:
+                pieces += scan_file(file, AssetFrom(**asset), schema, None, str(tmp_path / "scratch"), copies)
+        assert [piece.copy is not None for piece in pieces] == [copied] * 3
+        units = list(cut_units(SeriesAsset("m", tuple(pieces), None, total=3000, last=2999), windowing, features=1))
+        rows = [np.concatenate([chunk.values for chunk in read_chunks(unit.asset, schema)]) for unit in units]
+        told.append([(unit.start, unit.end, values.tobytes()) for unit, values in zip(units, rows, strict=True)])
+    assert told[0] == told[1]
+    assert len(told[0]) > 3 if suffix == "csv" else len(told[0]) == 1
