@@ -165,7 +165,7 @@ def decode_lines(results: dict) -> Iterator[str]:
     shares = ", ".join(f"{name} {entry['share']:.0%}" for name, entry in ran(results).items())
     yield (
         "Rows a second of one core without start-up, as a share of what pyarrow decodes on one thread "
-        f"(`python benchmarks/decode.py`): {shares}. Each row of Parquet is decoded twice, to check it and to write it."
+        f"(`python benchmarks/decode.py`): {shares}. Rows of Parquet are decoded twice, to check and to write them."
     )
     yield from left_out(results)
 

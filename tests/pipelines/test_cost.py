@@ -1,13 +1,16 @@
 """What preprocessing costs: rows that are decoded, and what descriptors weigh."""
 
 import pickle
+import re
 from collections import Counter
+from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.worker import bundle_processor
 from fleets import make_table, split_of
 
@@ -222,3 +225,21 @@ def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch):
     grown = {step: (few[step], many[step]) for step in few if many[step] > 1.3 * few[step] + 100}
     # The manifest lists the shards; test_manifest.py says how large it is. Values of a group come one by one.
     assert {step for step in grown if step not in ("PublishManifest", "GroupByPiece")} == set(), grown
+
+
+def test_stages_and_shuffles_are_as_many_as_the_page_says(fleet, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    stages, shuffles = map(int, re.search(r"(\d+) fused stages\s+and\s+(\d+) shuffles", page).groups())
+    create, found = fn_runner.FnApiRunner.create_stages, []
+
+    def count(self, pipeline):
+        context, fused = create(self, pipeline)
+        urns = [step.spec.urn for step in pipeline.components.transforms.values()]
+        found.append((len(fused), urns.count("beam:transform:group_by_key:v1")))
+        return context, fused
+
+    monkeypatch.setattr(fn_runner.FnApiRunner, "create_stages", count)
+    fleet.write("m0.parquet", make_table(40))
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    assert fleet.preprocess() == 0
+    assert found == [(stages, shuffles)]

@@ -3,6 +3,7 @@
 A file whose groups of rows hold one asset each is left as it is where that costs no more to read.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -105,7 +106,7 @@ def copy_in_order(path: str, schema: SeriesSchema, copy: str) -> tuple[AssetsOfF
         runs = []
         for table, is_only in _tables(path, schema, assets):
             run = _put_together(path, table, schema)
-            runs.append(run if is_only else replace(run, table=_to_disk(run.table, stack)))
+            runs.append(run if is_only else replace(run, table=_to_disk(run.table, copy, stack)))
         target = stack.enter_context(storage.open_output(copy))
         writer = MessageWriter(target)
         for name in sorted(assets.by_name):
@@ -174,9 +175,12 @@ def _put_together(path: str, table: pa.Table, schema: SeriesSchema) -> _Run:
     return _Run(table, dict(zip(names.dictionary.to_pylist(), zip(starts, counts.tolist(), strict=True), strict=True)))
 
 
-def _to_disk(table: pa.Table, stack: ExitStack) -> pa.Table:
-    """The same table in a temporary file, of which memory holds what is being read."""
-    file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".arrow"))  # noqa: SIM115
+def _to_disk(table: pa.Table, copy: str, stack: ExitStack) -> pa.Table:
+    """The same table in a temporary file beside the copy, if that is local; memory holds what is being read of it."""
+    folder = None if storage.is_remote(copy) else os.path.dirname(copy)
+    if folder is not None:
+        os.makedirs(folder, exist_ok=True)
+    file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".arrow", dir=folder))  # noqa: SIM115
     with pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
