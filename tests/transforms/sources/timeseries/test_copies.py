@@ -7,15 +7,16 @@ from pathlib import Path
 
 import fastavro
 import numpy as np
+import pyarrow as pa
 import pytest
 from series import schema_of
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import blocks
+from beamfeed.transforms.sources.readers import blocks, expected
 from beamfeed.transforms.sources.timeseries import copies as module
-from beamfeed.transforms.sources.timeseries import plan
+from beamfeed.transforms.sources.timeseries import mixed, plan
 from beamfeed.transforms.sources.timeseries.copies import RowCopies
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
 from beamfeed.transforms.sources.timeseries.read import read_chunks
@@ -147,3 +148,28 @@ def test_units_do_not_depend_on_copies(tmp_path, monkeypatch, suffix, column):
         told.append([(unit.start, unit.end, values.tobytes()) for unit, values in zip(units, rows, strict=True)])
     assert told[0] == told[1]
     assert len(told[0]) > 3 if suffix == "csv" else len(told[0]) == 1
+
+
+def test_an_asset_in_a_file_of_several_is_not_held_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(mixed, "RUN_BYTES", 1 << 20)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr(expected, "BATCH_BYTES", 1 << 18)
+    path = tmp_path / "all.csv"
+    with path.open("w") as file:
+        file.write("machine,t,x0,x1\n")
+        file.writelines(f"{'big' if row % 100 else 'small'},{row},{row}.5,{row}.25\n" for row in range(600_000))
+    file, schema = storage.stat(str(path)), schema_of(path, "t", asset={"column": "machine"})
+    whole, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with RowCopies([file], str(tmp_path / "scratch")) as copies:
+            asset = AssetFrom(column="machine")
+            pieces = scan_file(file, asset, schema, None, str(tmp_path / "scratch"), copies)
+    finally:
+        pa.set_memory_pool(whole)
+    assert [(piece.asset, piece.rows) for piece in pieces] == [("big", 594_000), ("small", 6_000)]
+    assert sum(group.size for group in pieces[0].groups) > 15e6
+    assert pool.max_memory() < 8e6
+    rows, _ = rows_of(pieces[0], schema)
+    assert (np.diff(rows[:, 0]) > 0).all()
+    np.testing.assert_array_equal(rows[:, 2], rows[:, 0] + 0.5)
