@@ -143,10 +143,11 @@ def iter_batches(
 
 def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
-    stored = batch.schema.names
-    if stored == list(names) and _VIEWS.keys().isdisjoint(batch.schema.types):
+    stored, has_views = batch.schema.names, not _VIEWS.keys().isdisjoint(batch.schema.types)
+    if stored == list(names) and not has_views:
         return batch
-    nulls, present = pa.nulls(batch.num_rows, pa.float32()), frozenset(stored)
-    columns = [batch.column(name) if name in present else nulls for name in names]
-    plain = [column.cast(_VIEWS.get(column.type, column.type)) for column in columns]
-    return pa.RecordBatch.from_arrays(plain, names=list(names))
+    nulls, by_name = pa.nulls(batch.num_rows, pa.float32()), dict(zip(stored, batch.columns, strict=True))
+    columns = [by_name.get(name, nulls) for name in names]
+    if has_views:
+        columns = [column.cast(_VIEWS.get(column.type, column.type)) for column in columns]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
