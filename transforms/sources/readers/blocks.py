@@ -150,19 +150,21 @@ def _ahead(
 ) -> Iterator[tuple[int, bytes, Callable[[], pa.Table]]]:
     """Blocks with what gives their tables; behind the first, some are parsed while those before them are used."""
     pending: deque[tuple[int, bytes, Callable[[], pa.Table]]] = deque()
-    with ThreadPoolExecutor(PARSERS) as pool:
-        try:
-            for number, (place, block) in enumerate(blocks):
-                if number == 0:  # who looks at the first rows needs no more
-                    yield place, block, partial(parse, block, place == 0)
-                    continue
-                pending.append((place, block, pool.submit(parse, block, place == 0).result))
-                if len(pending) > PARSERS:
-                    yield pending.popleft()
-        except Exception:
-            yield from pending  # what is wrong with these comes first
-            raise
+    pool = ThreadPoolExecutor(PARSERS)
+    try:
+        for number, (place, block) in enumerate(blocks):
+            if number == 0:  # who looks at the first rows needs no more
+                yield place, block, partial(parse, block, place == 0)
+                continue
+            pending.append((place, block, pool.submit(parse, block, place == 0).result))
+            if len(pending) > PARSERS:
+                yield pending.popleft()
         yield from pending
+    except Exception:
+        yield from pending  # what is wrong with these comes first
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def iter_tables(

@@ -7,31 +7,37 @@ found out once.
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.messages import MessageWriter
-from beamfeed.transforms.sources.readers import parses
+from beamfeed.transforms.sources.readers import BAD, Group, iter_batches, parses
 from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
-_UNPACKED = 10  # bytes of text in a byte that is packed
-_ROOM = 4  # times the text must be free on the disk
+Rows = tuple[Group, int, pa.RecordBatch]  # the group that they are in, the file's row of the first, and their columns
+UNPACKED = 10  # about so many bytes of text are in a byte that is packed
+LOOK_BYTES = 64 << 20  # written between two looks at what is free
 
 
-class Unlike(Exception):
-    """Rows whose columns are of other types than those that stand in the copy."""
+class NotCopied(Exception):
+    """Rows that cannot be in the copy: it has columns of other types, or the disk has no room for it."""
 
 
 class RowCopies(ExitStack):
     """A file for the rows of some files, open while these are scanned.
 
+    All copies of a job take no more than what is free on the disk beside them, so at most half of what was.
+
     Args:
       files: that are scanned together.
-      scratch: a folder for the copy.
+      scratch: a folder for copies alone.
 
     Attributes:
       path: of the copy.
@@ -45,26 +51,73 @@ class RowCopies(ExitStack):
         self.are_many = len(files) > 1
         self._writer: MessageWriter | None = None
         self._types: pa.Schema | None = None
+        self._is_used, self._unseen = False, 0  # bytes that may be written without a look at the disk
 
     def takes(self, file: FileStat) -> bool:
         """Whether the rows of a file are to be copied as they are parsed: on this machine, where the disk has room."""
         if not parses(file.path) or storage.is_remote(self.path):
             return False
+        return self._has_room(file.size * (UNPACKED if packed_by(file.path) else 1))
+
+    def _has_room(self, size: int) -> bool:
+        """Whether copies may take so many bytes more."""
+        if self._unseen < size and not storage.is_remote(self.path):
+            room = self._room()
+            self._unseen = min(LOOK_BYTES, room)
+            return size <= room
+        return True
+
+    def _room(self) -> int:
+        """Bytes that copies may still take of the disk."""
         folder = os.path.dirname(self.path)
         os.makedirs(folder, exist_ok=True)
-        size = file.size * (_UNPACKED if packed_by(file.path) else 1)
-        return size * _ROOM < shutil.disk_usage(folder).free
+        taken = 0
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it may have got its name meanwhile
+                    taken += entry.stat().st_size
+        return (shutil.disk_usage(folder).free - taken) // 2
 
-    def write(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Adds rows; returns the byte that they begin at, and how many they take.
+    @contextmanager
+    def adding(self) -> Iterator[dict[int, Group]]:
+        """While a file is copied: the groups of the copy that its rows are in, by the places of its own groups."""
+        copied: dict[int, Group] = {}
+        yield copied
+        self._is_used |= bool(copied)
+
+    def copied(self, path: str, schema: SeriesSchema, copied: dict[int, Group]) -> Iterator[Rows]:
+        """All columns of the rows of a file, as they are copied.
 
         Raises:
-          Unlike: if they cannot be there.
+          BadInput: where the file breaks.
+          NotCopied
         """
+        for group, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
+            place, size = self._write(batch)
+            before = copied.get(group.place, Group(row, 0, place))
+            copied[group.place] = replace(before, rows=before.rows + batch.num_rows, size=before.size + size)
+            yield group, row, batch
+
+    def _write(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Adds rows; returns the byte that they begin at, and how many they take."""
         batch = batch.replace_schema_metadata()
         if any(map(pa.types.is_dictionary, batch.schema.types)) or self._types not in (None, batch.schema):
-            raise Unlike
-        if self._writer is None:
-            self._writer = MessageWriter(self.enter_context(storage.open_output(self.path)))
-            self._types = batch.schema
-        return self._writer.write(batch)
+            raise NotCopied
+        try:
+            if not self._has_room(batch.nbytes):
+                raise NotCopied
+            if self._writer is None:
+                self._writer = MessageWriter(self.enter_context(storage.open_output(self.path)))
+                self._types = batch.schema
+            place, size = self._writer.write(batch)
+        except OSError:
+            raise NotCopied from None
+        self._unseen -= size
+        return place, size
+
+    def __exit__(self, *error: Any) -> bool | None:
+        """Leaves no file in which no row is needed."""
+        if error[0] is None and not self._is_used:
+            with suppress(NotCopied):
+                super().__exit__(NotCopied, NotCopied(), None)
+        return super().__exit__(*error)

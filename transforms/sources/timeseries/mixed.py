@@ -1,6 +1,6 @@
 """Files that mix assets: their rows are put together by asset once, on disk, so that each is read no more than once.
 
-A file whose groups of rows hold one asset each is left as it is where that costs no more to read.
+A file whose row groups hold one asset each is left as it is. One whose columns are times never is.
 """
 
 import os
@@ -36,56 +36,35 @@ class AssetRows:
     groups: dict[int, Group] = field(default_factory=dict)
 
 
-class AssetsOfFile:
-    """What the asset and time columns of a file hold, while `add` is called with its rows.
-
-    Attributes:
-      by_name: the rows of each asset.
-      divides: whether its groups can be read each by itself.
-      are_apart: whether no group of rows mixes assets, nor the file, where it does not divide.
-    """
-
-    def __init__(self, path: str, schema: SeriesSchema):
-        self._path, self._schema, self._owner = path, schema, dict[int, str]()
-        self.by_name: dict[str, AssetRows] = {}
-        self.divides = divides(path, schema)
-        self.are_apart = schema.wide is None
-
-    def add(self, group: Group, row: int, batch: pa.RecordBatch) -> None:
-        """Counts rows, of which the first is the row `row` of the file.
-
-        Raises:
-          BadInput: if one does not tell its asset.
-        """
-        assert self._schema.asset is not None
-        path, column = self._path, batch.column(self._schema.asset)
-        ticks, wrong = read_ticks(path, batch, self._schema, row)
-        _check_names(path, column, wrong)
-        names = asset_names(path, column, self._schema, row).dictionary_encode()
-        codes = names.indices.to_numpy()
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        rows = np.diff(starts, append=len(codes))
-        lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
-        highs = np.maximum.reduceat(ticks[order], starts)
-        for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
-            asset = self.by_name.setdefault(name, AssetRows())
-            asset.rows += int(count)
-            asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
-            asset.groups[group.place] = group
-            place = group.place if self.divides else 0
-            self.are_apart &= self._owner.setdefault(place, name) == name
-
-
-def look_at_assets(path: str, schema: SeriesSchema) -> AssetsOfFile:
-    """What the asset and time columns of a file hold."""
+def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, AssetRows], bool]:
+    """What the asset and time columns hold; and whether no group of rows mixes assets."""
     assert schema.asset is not None
-    assets = AssetsOfFile(path, schema)
+    assets: dict[str, AssetRows] = {}
+    owner: dict[int, str] = {}
+    pure, divided = schema.wide is None, divides(path, schema)
     with naming_the_file(path):
         for group, row, batch in iter_rows(path, schema, [schema.asset, *schema.time_columns, BAD]):
-            if batch.num_rows:
-                assets.add(group, row, batch)
-    return assets
+            if not batch.num_rows:
+                continue
+            ticks, wrong = read_ticks(path, batch, schema, row)
+            _check_names(path, batch.column(schema.asset), wrong)
+            names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
+            codes = names.indices.to_numpy()
+            order = np.argsort(codes, kind="stable")
+            starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+            rows = np.diff(starts, append=len(codes))
+            lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
+            highs = np.maximum.reduceat(ticks[order], starts)
+            for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
+                asset = assets.setdefault(name, AssetRows())
+                asset.rows += int(count)
+                asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
+                asset.groups[group.place] = group
+                pure &= owner.setdefault(group.place if divided else 0, name) == name
+    for asset in assets.values():
+        if asset.last == NO_TIME:  # no row has a time
+            asset.first = asset.last = 0
+    return assets, pure
 
 
 def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:
@@ -96,52 +75,36 @@ def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:
             raise BadInput(path, place, f"{reason}; which asset it is of is not known")
 
 
-def copy_in_order(path: str, schema: SeriesSchema, copy: str) -> tuple[AssetsOfFile, dict[str, list[Group]]]:
-    """Writes the rows of a file by asset, each in the file's order; what it holds, and where the rows of each are.
+def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: str) -> dict[str, list[Group]]:
+    """Writes the rows of a file by asset, each in the file's order; returns where the rows of each are.
 
     The rows of a run are put in order in memory; where there are several runs, they wait in temporary files.
     """
-    assets, groups = AssetsOfFile(path, schema), dict[str, list[Group]]()
-    with ExitStack() as stack, naming_the_file(path):
+    groups: dict[str, list[Group]] = {name: [] for name in names}
+    with ExitStack() as stack:
         runs = []
-        for table, is_only in _tables(path, schema, assets):
+        for table, is_only in _tables(path, schema):
             run = _put_together(path, table, schema)
             runs.append(run if is_only else replace(run, table=_to_disk(run.table, copy, stack)))
         target = stack.enter_context(storage.open_output(copy))
         writer = MessageWriter(target)
-        for name in sorted(assets.by_name):
-            rows = pa.concat_tables([run.rows_of(name) for run in runs if name in run.spans])
+        for name in names:
+            holding = [run.rows_of(name) for run in runs if name in run.spans]
+            if not holding:  # the file changed; who reads the rows says so
+                continue
+            rows = pa.concat_tables(holding)
             step = batch_rows(rows.num_columns)
-            if assets.are_apart:  # units begin where they do in the file
-                sizes = [group.rows for group in assets.by_name[name].groups.values()]
-            else:
-                sizes = [min(step, rows.num_rows - row) for row in range(0, rows.num_rows, step)]
-            groups[name] = _write_groups(writer, rows, sizes, step)
-    return assets, groups
-
-
-def _write_groups(writer: MessageWriter, rows: pa.Table, sizes: Sequence[int], step: int) -> list[Group]:
-    """Writes the rows of an asset, of which there may be more than fit into memory, in groups of so many."""
-    groups, row = [], 0
-    for size in sizes:
-        messages = [
-            writer.write(batch)
-            for at in range(row, row + size, step)
-            for batch in rows.slice(at, min(step, row + size - at)).combine_chunks().to_batches()
-        ]
-        groups.append(Group(row, size, messages[0][0], sum(bytes_ for _, bytes_ in messages)))
-        row += size
+            for row in range(0, rows.num_rows, step):  # an asset may be larger than memory
+                for batch in rows.slice(row, step).combine_chunks().to_batches():
+                    groups[name].append(Group(row, batch.num_rows, *writer.write(batch)))
     return groups
 
 
-def _tables(path: str, schema: SeriesSchema, assets: AssetsOfFile) -> Iterator[tuple[pa.Table, bool]]:
+def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
     """The rows of a file in tables of about RUN_BYTES, each with whether it is the only one."""
     batches: list[pa.RecordBatch] = []
     size, is_only = 0, True
-    for group, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
-        if not batch.num_rows:
-            continue
-        assets.add(group, row, batch)
+    for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
         columns = map(plain, batch)
         rows = pa.array(np.arange(row, row + batch.num_rows))
         batches.append(pa.RecordBatch.from_arrays([*columns, rows], names=[*batch.schema.names, ROW]))
@@ -180,10 +143,10 @@ def _to_disk(table: pa.Table, copy: str, stack: ExitStack) -> pa.Table:
     folder = None if storage.is_remote(copy) else os.path.dirname(copy)
     if folder is not None:
         os.makedirs(folder, exist_ok=True)
-    file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".arrow", dir=folder))  # noqa: SIM115
-    with pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
+    with tempfile.NamedTemporaryFile(suffix=".arrow", dir=folder) as file:  # what is mapped outlives its name
+        with pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
 
 
 def iter_copy(

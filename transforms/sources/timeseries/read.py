@@ -195,6 +195,11 @@ def sort_bytes(asset: SeriesAsset, schema: SeriesSchema) -> int:
     return asset.end * (4 * len(schema.features) + 8 + 8 + 8 + 2 * labels)
 
 
+def _owned(column: pa.Array) -> pa.Array:
+    """The same values in memory of their own: a slice would hold all columns of what was read with it."""
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
 def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     """All rows of an asset in order of time, sorted in memory; rows of one time stay in the order of the files."""
     rows, features = asset.end, len(schema.features)
@@ -212,8 +217,8 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
         if chunk.part is not None:
             part = np.empty(rows, np.int64) if part is None else part
             part[span] = chunk.part
-        splits.append(chunk.split)
-        labels.append(chunk.labels)
+        splits.append(None if chunk.split is None else _owned(chunk.split))
+        labels.append(tuple(map(_owned, chunk.labels)))
     split = None if schema.split is None else pa.chunked_array(splits).combine_chunks()
     joined_labels = tuple(pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True))
     del splits, labels

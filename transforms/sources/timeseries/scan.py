@@ -4,7 +4,8 @@ Where a column names the assets, that column is read too. Rows that are read any
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -30,12 +31,10 @@ from beamfeed.transforms.sources.readers import (
     row_groups,
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
-from beamfeed.transforms.sources.timeseries.copies import RowCopies, Unlike
+from beamfeed.transforms.sources.timeseries.copies import NotCopied, RowCopies, Rows
 from beamfeed.transforms.sources.timeseries.mixed import copy_in_order, look_at_assets
 from beamfeed.transforms.sources.timeseries.row_keys import read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-
-Rows = tuple[Group, int, pa.RecordBatch]  # where they are, the file's row of the first, and their columns
 
 
 @dataclass(frozen=True)
@@ -115,23 +114,13 @@ def scan_file(
 def _copy_and_read_span(
     path: str, schema: SeriesSchema, copies: RowCopies
 ) -> tuple[list[Group], tuple[int, int], list[Group]]:
-    """As `_read_span`; and the groups in the copy, of the same rows.
-
-    There are none of a file whose rows cannot be copied; who checks them says what is wrong with them.
-    """
-    copied: dict[int, Group] = {}
-
-    def batches() -> Iterator[Rows]:
-        for group, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
-            place, size = copies.write(batch)
-            written = copied.get(group.place, Group(row, 0, place))
-            copied[group.place] = replace(written, rows=written.rows + batch.num_rows, size=written.size + size)
-            yield group, row, batch
-
+    """As `_read_span`; and the groups in the copy, of the same rows, none where they cannot be copied."""
     try:
-        return *_span_of(path, schema, batches()), list(copied.values())
-    except (BadInput, Unlike):
+        with copies.adding() as copied:
+            groups, span = _span_of(path, schema, copies.copied(path, schema, copied))
+    except (BadInput, NotCopied):  # who checks the rows says what is wrong with them
         return *_read_span(path, schema), []
+    return groups, span, list(copied.values())
 
 
 def _slices_by_column(
@@ -143,28 +132,34 @@ def _slices_by_column(
       file: local or gs://
       schema: what it must hold.
       split_value: as the path tells it.
-      scratch: a folder for the copy.
-      copies: which tell whether a file is copied anyway, without a look at its assets first.
+      scratch: a folder for the copy of a file that mixes assets.
+      copies: where the rows of another may be copied to.
 
     Raises:
       BadInput: if the file cannot be used at all.
     """
-    path, assets = file.path, None
-    if schema.wide is None and not (copies is not None and copies.takes(file)):
-        assets = look_at_assets(path, schema)
-    copy, copied = "", dict[str, list[Group]]()
-    if assets is None or not assets.are_apart:
+    path, divided = file.path, divides(file.path, schema)
+    assets, are_apart = look_at_assets(path, schema)
+    slices = {
+        name: FileSlice(name, path, rows.rows, rows.first, rows.last, split_value=split_value, file=file)
+        for name, rows in sorted(assets.items())
+    }
+    if not are_apart:
         copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
-        assets, copied = copy_in_order(path, schema, copy)
-    divided, slices = assets.divides or not assets.are_apart, []
-    for name, rows in sorted(assets.by_name.items()):
-        first, last = (0, 0) if rows.last == NO_TIME else (rows.first, rows.last)  # no row has a time
-        piece = FileSlice(name, path, rows.rows, first, last, split_value=split_value)
-        if copy:
-            slices.append(piece.in_copy(copy, copied[name], divided))
-        else:
-            slices.append(replace(piece, groups=tuple(rows.groups.values()) if divided else (), file=file))
-    return slices
+        in_order = copy_in_order(path, schema, list(slices), copy)
+        return [replace(piece, groups=tuple(in_order[name]), copy=copy, file=None) for name, piece in slices.items()]
+    places = {name: rows.groups.keys() for name, rows in assets.items()}
+    if copies is not None and copies.takes(file):
+        with suppress(BadInput, NotCopied), copies.adding() as copied:
+            for _ in copies.copied(path, schema, copied):
+                pass
+            return [
+                piece.in_copy(copies.path, [copied[place] for place in places[name]], divided)
+                for name, piece in slices.items()
+            ]
+    return [
+        replace(piece, groups=tuple(assets[name].groups.values()) if divided else ()) for name, piece in slices.items()
+    ]
 
 
 def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
