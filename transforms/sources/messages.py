@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 
-AT_ONCE = 64 << 20  # bytes
+AT_ONCE = 16 << 20  # bytes
 
 
 class MessageWriter:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -78,15 +78,13 @@ class RowCopies(ExitStack):
                     taken += entry.stat().st_size
         return (shutil.disk_usage(folder).free - taken) // 2
 
-    @contextmanager
-    def adding(self) -> Iterator[dict[int, Group]]:
-        """While a file is copied: the groups of the copy that its rows are in, by the places of its own groups."""
-        copied: dict[int, Group] = {}
-        yield copied
-        self._is_used |= bool(copied)
+    def add(self, path: str, schema: SeriesSchema, copied: dict[int, Group]) -> Iterator[Rows]:
+        """Copies a file; yields all columns of its rows as they are copied.
 
-    def copied(self, path: str, schema: SeriesSchema, copied: dict[int, Group]) -> Iterator[Rows]:
-        """All columns of the rows of a file, as they are copied.
+        Args:
+          path: of the file.
+          schema: what it must hold.
+          copied: gets the groups of the copy that the rows are in, by the places of the file's own groups.
 
         Raises:
           BadInput: where the file breaks.
@@ -97,6 +95,7 @@ class RowCopies(ExitStack):
             before = copied.get(group.place, Group(row, 0, place))
             copied[group.place] = replace(before, rows=before.rows + batch.num_rows, size=before.size + size)
             yield group, row, batch
+        self._is_used |= bool(copied)
 
     def _write(self, batch: pa.RecordBatch) -> tuple[int, int]:
         """Adds rows; returns the byte that they begin at, and how many they take."""

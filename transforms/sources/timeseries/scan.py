@@ -115,12 +115,11 @@ def _copy_and_read_span(
     path: str, schema: SeriesSchema, copies: RowCopies
 ) -> tuple[list[Group], tuple[int, int], list[Group]]:
     """As `_read_span`; and the groups in the copy, of the same rows, none where they cannot be copied."""
+    copied: dict[int, Group] = {}
     try:
-        with copies.adding() as copied:
-            groups, span = _span_of(path, schema, copies.copied(path, schema, copied))
+        return *_span_of(path, schema, copies.add(path, schema, copied)), list(copied.values())
     except (BadInput, NotCopied):  # who checks the rows says what is wrong with them
         return *_read_span(path, schema), []
-    return groups, span, list(copied.values())
 
 
 def _slices_by_column(
@@ -148,13 +147,13 @@ def _slices_by_column(
         copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
         in_order = copy_in_order(path, schema, list(slices), copy)
         return [replace(piece, groups=tuple(in_order[name]), copy=copy, file=None) for name, piece in slices.items()]
-    places = {name: rows.groups.keys() for name, rows in assets.items()}
     if copies is not None and copies.takes(file):
-        with suppress(BadInput, NotCopied), copies.adding() as copied:
-            for _ in copies.copied(path, schema, copied):
+        copied: dict[int, Group] = {}
+        with suppress(BadInput, NotCopied):  # as above
+            for _ in copies.add(path, schema, copied):
                 pass
             return [
-                piece.in_copy(copies.path, [copied[place] for place in places[name]], divided)
+                piece.in_copy(copies.path, [copied[place] for place in assets[name].groups], divided)
                 for name, piece in slices.items()
             ]
     return [
