@@ -31,7 +31,8 @@ setup: $(READY)
 
 # The locks are whole, so nothing is left to resolve: a resolver would take the newest release of what extras name
 # (google-auth[pyopenssl]), which has no hash here.
-INSTALL := $(BIN)/pip install --quiet --no-deps --require-hashes --requirement
+# Modules are compiled when they are first loaded: most never are, and pip compiles them one by one.
+INSTALL := $(BIN)/pip install --quiet --no-compile --no-deps --require-hashes --requirement
 
 $(READY): requirements-worker.lock requirements.lock requirements-dev.lock setup.py
 	$(PYTHON) -m venv $(VENV)

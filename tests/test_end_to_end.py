@@ -109,7 +109,7 @@ def test_a_run_on_one_asset_trains_with_the_batch_that_it_has(root, data, tmp_pa
     assert again.stderr.count("complete, nothing to do") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_demo_job_with_one_and_two_workers_gives_the_same_model(root, tmp_path):
     """The demo's job, smaller: resampled, with gaps, two processes against one."""
     fleet = tmp_path / "fleet"

@@ -20,6 +20,7 @@ from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from beamfeed.contract.dataset.result import write_result
 from beamfeed.transforms.records import blocks
 
 FINGERPRINT = "0f" * 32
@@ -207,6 +208,14 @@ def written(tmp_path) -> Written:
 def job(written, tmp_path) -> Callable[..., TrainingJob]:
     """Makes a job on `written`; keywords replace keys of its train section."""
     return lambda **train: make_job(written.output, **{"workdir": str(tmp_path / "run"), **train})
+
+
+@pytest.fixture
+def without_export(monkeypatch):
+    """`trainer.main` writes its result, and neither a model nor a review, which take longer than a small training."""
+    from beamfeed.trainer.export import run
+
+    monkeypatch.setattr(run, "export_run", lambda job, _, trained: write_result(job.train.workdir, trained.result))
 
 
 def find_ports(count: int) -> list[int]:

@@ -35,7 +35,7 @@ def test_the_whole_trainer_does_without_beam():
 
 
 @pytest.mark.slow
-def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, capsys, tmp_path, monkeypatch):
+def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, tmp_path, monkeypatch, without_export):
     """Taking iterators apart can take minutes, and a process that is ended cannot remove anything any more."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -126,7 +126,9 @@ def test_a_malformed_tf_config_is_told(job_file, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_damaged_shard_stops_with_its_name_and_the_advice_works_without_a_restart(job_file, job, written, capsys):
+def test_a_damaged_shard_stops_with_its_name_and_the_advice_works_without_a_restart(
+    job_file, written, capsys, without_export
+):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     path = written.shards()[1]
     with open(path, "r+b") as file:
@@ -157,7 +159,7 @@ FREE = [
 
 
 @pytest.mark.slow
-def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, job, capsys):
+def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, job, capsys, without_export):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     capsys.readouterr()
     arguments = ["--job", job_file, *(part for one in FREE for part in ("--set", one)), "--set", "train.epochs=3"]

@@ -192,7 +192,7 @@ def make(length, features):
 def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices, kills):
     (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
     files = {
-        name: job_file(name, workers=workers, epochs=2 + kills, model={"class": "any_layers:make"})
+        name: job_file(name, workers=workers, epochs=1 + kills, model={"class": "any_layers:make"})
         for name in ("whole", "killed")
     }
     finish(start(files["whole"], workers, devices=devices))
@@ -280,7 +280,7 @@ def test_other_tasks_survive_kills_too(tmp_path, start, task):
 
 
 def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
-    whole, stopped = job_file("whole", epochs=8), job_file("stopped", epochs=8)
+    whole, stopped = job_file("whole", epochs=3), job_file("stopped", epochs=3)
     finish(start(whole, 2))
     group = start(stopped, 2, save=0.3)
     wait_for_step(stopped, 100, group)
@@ -289,7 +289,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
         code, errors = end(process)
         assert code == PREEMPTED, errors
         assert re.search(r"^train: stopped at step \d+, saved. The same command continues.$", errors, re.MULTILINE)
-    assert 100 <= last_step(stopped) < 8 * 93
+    assert 100 <= last_step(stopped) < 3 * 93
     finish(start(stopped, 2))
     assert_same_bits(whole, stopped)
 

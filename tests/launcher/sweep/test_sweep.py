@@ -55,7 +55,7 @@ def lines_of(text: str, event: str) -> list[dict]:
 
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on(tmp_path):
-    fleet = make_fleet(tmp_path, epochs=60)
+    fleet = make_fleet(tmp_path, epochs=30)
     job, folder = tmp_path / "job.yaml", tmp_path / "model-sweep"
     killed = subprocess.Popen(command("sweep", job), start_new_session=True, stderr=subprocess.DEVNULL)
     kill_when(killed, folder / "trial-0001" / "metrics.jsonl")
@@ -70,7 +70,7 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     ]  # fmt: skip
     assert "holds" in trials[3]["reason"]
     assert "fewer than one batch of 100000" in trials[3]["reason"]
-    assert len([one for one in lines_of(done.stdout, "evaluation") if one["trial"] == 1]) in (60, 60 - begun)
+    assert len([one for one in lines_of(done.stdout, "evaluation") if one["trial"] == 1]) in (30, 30 - begun)
     assert (folder / "trial-0000" / "complete.json").stat() == first
 
     # A trial is a training run like any other, also one that was killed.
@@ -100,7 +100,7 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     assert best["output"]["path"] == str(fleet.output)
     assert "sweep" not in best
     again = subprocess.run(command("train", folder / "best.yaml"), capture_output=True, text=True, check=True)
-    assert "train: complete, nothing to do: 60 epochs" in again.stderr
+    assert "train: complete, nothing to do: 30 epochs" in again.stderr
     over = subprocess.run(command("sweep", job), capture_output=True, text=True, check=True)
     assert "trial 1" not in over.stderr
     assert over.stdout.splitlines()[0].split() == ["trial", "eval", "loss", "batch_size", "units", "epochs", "took"]

@@ -251,7 +251,7 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
 
 
 @pytest.mark.slow
-def test_some_steps_are_recorded_and_change_nothing(job, written, tmp_path, capsys, request):
+def test_some_steps_are_recorded_and_change_nothing(job, tmp_path, capsys, without_export):
     path = tmp_path / "job.yaml"
     made = job(epochs=1, feed={"batch_size": 8, "shuffle": 32})
     path.write_text(yaml.safe_dump(made.model_dump(mode="json", by_alias=True)))
@@ -361,7 +361,7 @@ def test_the_best_weights_that_any_checkpoint_knows_of_stay(job, written):
 
 
 @pytest.mark.slow
-def test_a_start_that_is_named_counts_once(job, written, tmp_path, capsys, request):
+def test_a_start_that_is_named_counts_once(job, tmp_path, capsys, request, without_export):
     handler = signal.getsignal(signal.SIGTERM)
     request.addfinalizer(lambda: signal.signal(signal.SIGTERM, handler))
     made = job(epochs=2, checkpoint={"every_steps": 3, "keep": 9})
