@@ -105,8 +105,6 @@ def test_a_run_on_one_asset_trains_with_the_batch_that_it_has(root, data, tmp_pa
     assert "a batch is of 163 windows, not of 256 (train.feed.batch_size)" in first.stderr  # 192 rows, 30 a window
     assert (tmp_path / "model-1-assets" / "model.keras").is_file()
     assert list((tmp_path / "model-1-assets" / "predictions").rglob("*.parquet"))  # what follows it is of it
-    again = run(root, "run", *job, "--max-assets", "1")
-    assert again.stderr.count("complete, nothing to do") == 2
 
 
 @pytest.mark.long

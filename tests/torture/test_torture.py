@@ -15,7 +15,7 @@ from torture.one import Result, build, choose_plan, run_one, write_job
 from torture.oracle import Window, expect, split_by_hash
 from torture.rows import fill_column
 
-FLEETS = 24
+FLEETS = 16
 
 
 def test_there_are_many_kinds_of_damage_and_each_says_what_must_happen():

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
@@ -96,7 +97,14 @@ def whole_lines(
     """
     place, rest = 0, b""
     for piece in pieces:
-        data = rest + piece
+        last = piece.rfind(b"\n") + 1
+        block = b"".join((rest, memoryview(piece)[:last])) if last else b""
+        rows = after_lines(block, skipped) if place == 0 else 0
+        if rows < len(block) and (quotes is None or quotes.is_sound(block[rows:])):
+            yield place, block
+            place, rest = place + len(block), piece[last:]
+            continue
+        data = rest + piece  # a value or a line that goes on behind the piece
         rows = after_lines(data, skipped) if place == 0 else 0
         end = _end_of_lines(data, quotes, rows)
         if not end and len(data) > LINE_BYTES:
@@ -145,11 +153,19 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
             yield group.place, data
 
 
+def count_lines(block: bytes) -> int:
+    """How many ends of lines are in a block; others may run meanwhile."""
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+
+
+_Parsed = tuple[pa.Table, int]  # of a block, and how many lines it has
+
+
 def _ahead(
-    blocks: Iterable[tuple[int, bytes]], parse: Callable[[bytes, bool], pa.Table]
-) -> Iterator[tuple[int, bytes, Callable[[], pa.Table]]]:
+    blocks: Iterable[tuple[int, bytes]], parse: Callable[[bytes, bool], _Parsed]
+) -> Iterator[tuple[int, bytes, Callable[[], _Parsed]]]:
     """Blocks with what gives their tables; behind the first, some are parsed while those before them are used."""
-    pending: deque[tuple[int, bytes, Callable[[], pa.Table]]] = deque()
+    pending: deque[tuple[int, bytes, Callable[[], _Parsed]]] = deque()
     pool = ThreadPoolExecutor(PARSERS)
     try:
         for number, (place, block) in enumerate(blocks):
@@ -187,10 +203,10 @@ def iter_tables(
     """
     planned = None if groups is None else {group.place: group for group in groups}
     rows, lines = 0, 0
-    for place, block, parsed in _ahead(blocks, parse):
+    for place, block, parsed in _ahead(blocks, lambda block, first: (parse(block, first), count_lines(block))):
         before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
         with naming_the_place(path, before, noun):
-            table = parsed()
+            table, lines_of_block = parsed()
             if BAD in names:
                 table = place_faults(table, before, noun)
             else:
@@ -201,4 +217,4 @@ def iter_tables(
         for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
             yield group, row, batch
             row += batch.num_rows
-        rows, lines = row, lines + block.count(b"\n")
+        rows, lines = row, lines + lines_of_block

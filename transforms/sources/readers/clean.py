@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+import numpy as np
+
 from beamfeed.transforms.sources.readers.blocks import after_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText, with_marks
@@ -80,13 +82,20 @@ def end_of_rows(tail: bytes, lines: int) -> int:
 def _without_empty_rows(block: bytes, dialect: Dialect) -> bytes:
     """Spreadsheets end with rows of delimiters alone; in a value in quotes such a line is text."""
     row = dialect.delimiter.encode() * (len(dialect.names) - 1)
-    if not row or not (block.startswith(row) or b"\n" + row in block):
+    if not row or not (block.startswith(row) or (_begins_lines(row[:1], block) and b"\n" + row in block)):
         return block
     empty = rb"(?m:^)(?P<empty>%b)(?=\r?(?m:$))" % re.escape(row)
     quotes = dialect.quotes
     if quotes is None or quotes.quote.encode() not in block or not re.search(empty, block):
         return re.sub(empty, b"", block)
     return re.sub(empty + b"|" + quotes.value, lambda match: b"" if match["empty"] is not None else match[0], block)
+
+
+def _begins_lines(byte: bytes, block: bytes) -> bool:
+    """Whether a line but the first begins with a byte; others may run meanwhile, as they may not while bytes look."""
+    values = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(values == ord("\n"))
+    return bool((values[ends[ends < len(block) - 1] + 1] == byte[0]).any())
 
 
 def _single_spaces(block: bytes) -> bytes:

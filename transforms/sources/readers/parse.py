@@ -47,7 +47,7 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     Raises:
       BadText: if the block is not text.
     """
-    if not block.strip():
+    if not block or block.isspace():
         return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
     if dialect.thousands is None and not has_marks(block, dialect.encoding):
         try:
