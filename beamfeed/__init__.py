@@ -96,7 +96,14 @@ def __getattr__(name: str) -> Any:
         return version("beamfeed")
     if name not in _HOMES:
         raise AttributeError(f"module 'beamfeed' has no attribute {name!r}")
-    found = getattr(import_module(f"beamfeed.{_HOMES[name]}"), name)
+    try:
+        found = getattr(import_module(f"beamfeed.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:  # an installation of some extras of setup.py
+        from beamfeed.contract.errors import PARTS, not_installed
+
+        if error.name in PARTS:
+            raise not_installed(error.name) from None
+        raise
     globals()[name] = found
     return found
 

@@ -28,6 +28,22 @@ def test_jobs_and_manifests_load_neither_tensorflow_nor_beam():
     assert python(code) == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "line"),
+    [("tensorflow", "load_dataset", "TensorFlow"), ("apache_beam", "PredictStream", "Apache Beam")],
+)
+def test_a_package_that_is_not_installed_is_told(module, name, line):
+    code = f"""
+import sys, beamfeed
+sys.modules[{module!r}] = None  # as where it is not installed
+try:
+    beamfeed.{name}
+except beamfeed.UserError as error:
+    print(error)
+"""
+    assert python(code) == f"{line} is not installed; pip install 'beamfeed[all]' installs what is missing\n"
+
+
 def test_every_name_is_there_and_no_other():
     assert sorted(beamfeed._HOMES) == sorted(set(beamfeed.__all__) - {"__version__"})
     assert set(beamfeed.__all__) <= set(dir(beamfeed))

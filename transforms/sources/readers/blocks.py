@@ -100,13 +100,14 @@ def whole_lines(
         last = piece.rfind(b"\n") + 1
         block = b"".join((rest, memoryview(piece)[:last])) if last else b""
         rows = after_lines(block, skipped) if place == 0 else 0
-        if rows < len(block) and (quotes is None or quotes.is_sound(block[rows:])):
+        has_rows = rows < len(block)
+        if has_rows and (quotes is None or quotes.is_sound(block[rows:])):
             yield place, block
             place, rest = place + len(block), piece[last:]
             continue
-        data = rest + piece  # a value or a line that goes on behind the piece
+        data = rest + piece  # a value or a line goes on behind the piece
         rows = after_lines(data, skipped) if place == 0 else 0
-        end = _end_of_lines(data, quotes, rows)
+        end = _end_of_lines(data, quotes, rows, is_open=has_rows)
         if not end and len(data) > LINE_BYTES:
             raise BadInput(path, f"byte {place}", f"a line of more than {LINE_BYTES >> 20} MB")
         if end:
@@ -126,10 +127,13 @@ def after_lines(data: bytes, lines: int) -> int:
     return at
 
 
-def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
-    """Where the last whole line of the rows from `rows` on ends, outside of quotes; 0 if there is none."""
+def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int, *, is_open: bool) -> int:
+    """Where the last whole line of the rows from `rows` on ends, outside of quotes; 0 if there is none.
+
+    `is_open` tells that a quote is open where the last line ends.
+    """
     end = last = data.rfind(b"\n", rows) + 1
-    if quotes is not None and end and not quotes.is_sound(data[rows:end] if rows else data[:end]):
+    if quotes is not None and end and (is_open or not quotes.is_sound(data[rows:end] if rows else data[:end])):
         # Most often the last line ends in a value that goes on: then the lines before that value are sound.
         earlier = data.rfind(b"\n", rows, max(rows, data.rfind(quotes.quote.encode(), rows, end))) + 1
         if earlier and quotes.is_sound(data[rows:earlier]):
