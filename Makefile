@@ -60,7 +60,7 @@ test: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long and not engines"
 
 test-slow: $(SLOW_READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"
+	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long" $$(grep -rl --include="test_*.py" "mark\.slow" tests)
 
 # One at a time: most are of several processes that wait for each other.
 test-long: $(SLOW_READY)
