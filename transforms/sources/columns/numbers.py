@@ -6,6 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+NEAR_BYTES = 128 << 10  # of a matrix that is filled column by column; a core's own cache holds them
+LEAST_ROWS = 1024  # at once, or the calls of NumPy would take longer than what they do
+
 
 def plain(column: pa.Array) -> pa.Array:
     """The values themselves, of a column that may be a dictionary's."""
@@ -60,7 +63,13 @@ def to_float32(column: pa.Array) -> np.ndarray:
 def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
     """float32 [rows, features], in the order of `features`; null, NaN and infinity are NaN: missing."""
     packed = np.empty((batch.num_rows, len(features)), np.float32)
-    for i, name in enumerate(features):
-        packed[:, i] = to_float32(batch.column(name))
-    np.copyto(packed, np.nan, where=~np.isfinite(packed))
+    columns = [to_float32(batch.column(name)) for name in features]
+    rows = max(LEAST_ROWS, NEAR_BYTES // max(1, 4 * len(features)))
+    for at in range(0, batch.num_rows, rows):
+        part = packed[at : at + rows]
+        for i, column in enumerate(columns):
+            part[:, i] = column[at : at + rows]
+        is_finite = np.isfinite(part)
+        if not is_finite.all():
+            part[~is_finite] = np.nan
     return packed

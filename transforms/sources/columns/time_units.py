@@ -6,6 +6,7 @@ floats without a unit 1e-9.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -275,7 +276,12 @@ def ticks_of_rows(
       columns: of n rows, as for `TimeUnits.ticks`.
       has_time: bool [n], the rows.
     """
-    ticks, bad_times = np.full(len(has_time), NO_TIME), dict[int, BadTime]()
+    bad_times = dict[int, BadTime]()
+    if len(has_time) and has_time.all():
+        with suppress(BadTime):  # it is found once more below
+            ticks = units.ticks(*columns)
+            return ticks if ticks.flags.owndata else ticks.copy(), bad_times  # else they would hold a whole batch
+    ticks = np.full(len(has_time), NO_TIME)
     while len(bad_times) < MOST_BAD_TIMES:
         rows = np.flatnonzero(has_time)
         parts = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
@@ -354,11 +360,15 @@ def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
-    _check_range(values if factor == 1 else values.astype(np.float64) * factor, values)
+    most = _LIMIT // factor - 1
+    if len(values) and (values.min() < -most or values.max() > most):
+        _check_range(values if factor == 1 else values.astype(np.float64) * factor, values)
     return values if factor == 1 else values * factor
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
+    if not len(scaled) or (scaled.min() > -_LIMIT and scaled.max() < _LIMIT):
+        return
     bad = (scaled >= _LIMIT) | (scaled <= -_LIMIT)  # and not by abs: that of the smallest number is itself
     if bad.any():
         row = int(bad.argmax())

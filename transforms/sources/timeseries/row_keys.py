@@ -36,9 +36,11 @@ def read_ticks(
     if schema.time is None:
         return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
     columns = [batch.column(name) for name in schema.time_columns]
-    has_time = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
-    for at in np.flatnonzero(~has_time).tolist():
-        wrong.setdefault(at, ("", "the time is missing"))
+    has_time = np.ones(batch.num_rows, bool)
+    if any(column.null_count for column in columns):
+        has_time = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+        for at in np.flatnonzero(~has_time).tolist():
+            wrong.setdefault(at, ("", "the time is missing"))
     ticks, bad_times = ticks_of_rows(schema.time_units, columns, has_time)
     for at, bad in bad_times.items():
         if _is_doubtful(bad, schema):
