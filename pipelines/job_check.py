@@ -26,7 +26,8 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowEstimate, choose, estimate_rows, scaled
-from beamfeed.transforms.growth import Learned, find_growth
+from beamfeed.transforms.find_growth import find_growth
+from beamfeed.transforms.growth import Learned
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.rehearsal import Problems, Rehearsal, rehearse
 from beamfeed.transforms.sources import make_source

@@ -36,7 +36,8 @@ from beamfeed.contract.program import Program
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import logging_from, note
-from beamfeed.transforms.growth import Growth, Learned, find_growth, prepare_all, why_not_added
+from beamfeed.transforms.find_growth import find_growth, prepare_all, why_not_added
+from beamfeed.transforms.growth import Growth, Learned
 from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
 
