@@ -87,24 +87,17 @@ def test_export_reconstructs_windows(trained):
 
 
 @pytest.mark.slow
-def test_pruned_run_on_csv_has_folders_of_its_own(root, data, tmp_path):
-    job = turbofan(root, tmp_path, data / "turbofan_csv", "train.feed.batch_size=32", "launch.train.workers=1")
-    run(root, "run", *job, "--max-assets", "5")
-    assert not (tmp_path / "data").exists()
-    manifest = json.loads((tmp_path / "data-5-assets" / "manifest.json").read_text())
-    assert manifest["counts"]["assets"] == 5
-    assert (tmp_path / "model-5-assets" / "model.keras").is_file()
-    again = run(root, "run", *job, "--max-assets", "5")
-    assert again.stderr.count("complete, nothing to do") == 2
-
-
-@pytest.mark.slow
-def test_a_run_on_one_asset_trains_with_the_batch_that_it_has(root, data, tmp_path):
-    job = turbofan(root, tmp_path, data / "turbofan", "launch.train.workers=1", "train.epochs=1", "after=[predict]")
+def test_a_run_on_one_asset_has_folders_of_its_own_and_the_batch_that_it_has(root, data, tmp_path):
+    sets = ["launch.train.workers=1", "train.epochs=1", "after=[predict]"]
+    job = turbofan(root, tmp_path, data / "turbofan_csv", *sets)
     first = run(root, "run", *job, "--max-assets", "1")
     assert "a batch is of 163 windows, not of 256 (train.feed.batch_size)" in first.stderr  # 192 rows, 30 a window
+    assert not (tmp_path / "data").exists()
+    assert json.loads((tmp_path / "data-1-assets" / "manifest.json").read_text())["counts"]["assets"] == 1
     assert (tmp_path / "model-1-assets" / "model.keras").is_file()
     assert list((tmp_path / "model-1-assets" / "predictions").rglob("*.parquet"))  # what follows it is of it
+    again = run(root, "run", *job, "--max-assets", "1")
+    assert again.stderr.count("complete, nothing to do") == 2
 
 
 @pytest.mark.long

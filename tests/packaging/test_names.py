@@ -83,7 +83,7 @@ for name in sys.argv[1].split(","):
 """
 
 
-SAMPLE = [("wheel", "on PYTHONPATH"), ("editable", "beside the job")]
+SAMPLE = [("wheel", "on PYTHONPATH")]
 EVERYWHERE = [
     pytest.param(install, place, marks=() if (install, place) in SAMPLE else pytest.mark.long)
     for install in INSTALLS

@@ -197,6 +197,7 @@ def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train)
             assert a == pytest.approx(b, rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_step_of_two_workers_is_that_of_one_where_training_jumps(tmp_path, start_workers):
     data = write_labelled(str(tmp_path / "data"))
     first = []

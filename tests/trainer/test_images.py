@@ -148,6 +148,7 @@ def job_file(data, tmp_path):
     return write
 
 
+@pytest.mark.long
 def test_two_workers_train_as_one(job_file, data, tmp_path):
     for name, workers in (("one", 1), ("two", 2)):
         # Without batch normalization, whose means are of each worker's own windows.
