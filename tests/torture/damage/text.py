@@ -150,8 +150,8 @@ def text_named_gzip(fleet: Fleet, chance: Random) -> None:
 @damage(format="csv.gz", kinds=ROWS)
 def gzip_in_pieces(fleet: Fleet, chance: Random) -> None:
     """Several gzip members in one file, as `cat` makes them, are one text: none of its rows is lost."""
-    for part in fleet.parts:
-        part.mend.append(lambda data: b"".join(gzip.compress(piece) for piece in _halves(gzip.decompress(data))))
+    for part in fleet.parts:  # before what breaks them
+        part.mend.insert(0, lambda data: b"".join(gzip.compress(piece) for piece in _halves(gzip.decompress(data))))
 
 
 def _halves(text: bytes) -> list[bytes]:
