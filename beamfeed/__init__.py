@@ -97,15 +97,15 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'beamfeed' has no attribute {name!r}")
     try:
-        found = getattr(import_module(f"beamfeed.{_HOMES[name]}"), name)
+        public = getattr(import_module(f"beamfeed.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:  # an installation of some extras of setup.py
         from beamfeed.contract.errors import PARTS, not_installed
 
         if error.name in PARTS:
             raise not_installed(error.name) from None
         raise
-    globals()[name] = found
-    return found
+    globals()[name] = public
+    return public
 
 
 def __dir__() -> list[str]:

@@ -367,8 +367,6 @@ def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
-    if not len(scaled) or (scaled.min() > -_LIMIT and scaled.max() < _LIMIT):
-        return
     bad = (scaled >= _LIMIT) | (scaled <= -_LIMIT)  # and not by abs: that of the smallest number is itself
     if bad.any():
         row = int(bad.argmax())

@@ -105,14 +105,14 @@ def whole_lines(
             yield place, block
             place, rest = place + len(block), piece[last:]
             continue
-        data = rest + piece  # a value or a line goes on behind the piece
-        rows = after_lines(data, skipped) if place == 0 else 0
-        end = _end_of_lines(data, quotes, rows, is_open=has_rows)
-        if not end and len(data) > LINE_BYTES:
+        text = rest + piece  # a value or a line goes on behind the piece
+        rows = after_lines(text, skipped) if place == 0 else 0
+        end = _end_of_lines(text, quotes, rows, is_open=has_rows)
+        if not end and len(text) > LINE_BYTES:
             raise BadInput(path, f"byte {place}", f"a line of more than {LINE_BYTES >> 20} MB")
         if end:
-            yield place, data[:end]
-        place, rest = place + end, data[end:]
+            yield place, text[:end]
+        place, rest = place + end, text[end:]
     if rest:
         yield place, rest
 
