@@ -7,7 +7,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from importlib import import_module
+from typing import IO, Any
 
 from beamfeed.contract.errors import PARTS, UserError, not_installed
 
@@ -16,14 +17,30 @@ from beamfeed.contract.errors import PARTS, UserError, not_installed
 UNUSED = frozenset(("googleapiclient", "matplotlib", "pandas", "scipy", "sklearn"))
 
 
-class _Absent:
-    """A finder of modules for which UNUSED are not installed while this thread loads a framework."""
+class Later:
+    """A call of a function whose module is loaded when it is called, and not before; to be pickled.
 
-    def __init__(self) -> None:
-        self._thread = threading.get_ident()
+    Args:
+      function: module:name.
+      first: its first arguments.
+    """
+
+    def __init__(self, function: str, *first: Any):
+        self._function, self._first = function, first
+
+    def __call__(self, *last: Any) -> Any:
+        module, name = self._function.split(":")
+        return getattr(import_module(module), name)(*self._first, *last)
+
+
+class _Absent:
+    """A finder of modules for which some are not installed while this thread loads a framework."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names, self._thread = names, threading.get_ident()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in UNUSED and threading.get_ident() == self._thread and _loads_a_framework():
+        if name in self._names and threading.get_ident() == self._thread and _loads_a_framework():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
@@ -34,9 +51,13 @@ def _loads_a_framework() -> bool:
 
 
 @contextmanager
-def lean_imports() -> Iterator[None]:
-    """Wraps imports of frameworks, which then load only what is needed; what else is imported loads all it asks for."""
-    finder = _Absent()
+def lean_imports(*unused: str) -> Iterator[None]:
+    """Wraps imports of frameworks, which then load only what is needed; what else is imported loads all it asks for.
+
+    Args:
+      unused: packages that this process needs neither, beside UNUSED.
+    """
+    finder = _Absent(UNUSED.union(unused))
     sys.meta_path = [finder, *sys.meta_path]  # a list of its own: another thread may be going through the old one
     try:
         yield
@@ -45,7 +66,7 @@ def lean_imports() -> Iterator[None]:
 
 
 @contextmanager
-def heavy_imports() -> Iterator[None]:
+def heavy_imports(*unused: str) -> Iterator[None]:
     """Wraps the imports of Beam and TensorFlow, while the process has a single thread.
 
     What is written to file descriptor 2 is held back, and shown if the body raises
@@ -54,6 +75,9 @@ def heavy_imports() -> Iterator[None]:
     garbage collector pauses: modules are no garbage, and looking through their
     hundreds of thousands of objects takes a quarter of the time. What was imported
     is never looked through again.
+
+    Args:
+      unused: see `lean_imports`.
 
     Raises:
       UserError: if one of PARTS is not installed.
@@ -64,7 +88,7 @@ def heavy_imports() -> Iterator[None]:
     with _scratch() as captured:
         os.dup2(captured.fileno(), 2)
         try:
-            with lean_imports():
+            with lean_imports(*unused):
                 yield
         except BaseException as error:
             if isinstance(error, ModuleNotFoundError) and error.name in PARTS:

@@ -106,7 +106,7 @@ class PreprocessPipeline:
         checked = self.check(pipeline)
         statistics, made_path, new_statistics = self._learn(checked)
         path = "" if made_path is None else beam.pvalue.AsSingleton(made_path)
-        for_writers = "" if source.traces else path  # who has no graph to apply need not wait for it
+        for_writers = "" if source.graph else path  # who has no graph to apply need not wait for it
         write = WriteToTFRecord(self.layout, source, progress)
         written = checked.shards | "WriteToTFRecord" >> beam.ParDo(
             write, for_writers, beam.pvalue.AsSingleton(statistics)

@@ -213,9 +213,9 @@ def preprocess(
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     progress.begin()
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    traces = source.traces and growth.published is None
-    if traces:
-        tracing.trace(source, layout.traced)
+    graph = source.graph if growth.published is None else None
+    if graph:
+        tracing.trace(graph, layout.traced)
     else:
         tracing.close()
     with open_pipeline(runner, options, ending) as pipeline, _tidied(layout, tracing) if local else nullcontext():
@@ -229,7 +229,7 @@ def preprocess(
             storage.write_text(layout.base, storage.read_text(growth.added_to))
         with logging_from(logging.ERROR):  # Beam remarks on type hints of tensorflow-transform
             PreprocessPipeline(source, layout, fingerprint, len(files), progress, growth).build(pipeline)
-        if traces and not in_this_process(options):
+        if graph and not in_this_process(options):
             tracing.wait()
         if not waits:
             with logging_from(logging.INFO):

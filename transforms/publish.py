@@ -184,7 +184,7 @@ class Publish(beam.DoFn):
                 if storage.list_folder(old):
                     storage.copy_tree(old, new)
             return read_raw_rows(before.raw_rows)
-        if source.traces:
+        if source.graph:
             wait_for(layout.traced)
             fill(layout.traced, layout.root, source.learned(statistics, made))
         elif made:

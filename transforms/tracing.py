@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from beamfeed.contract.errors import JobFailed, not_installed
 from beamfeed.contract.imports import heavy_imports
@@ -45,20 +46,26 @@ class Tracing:
                     **os.environ,
                     "CUDA_VISIBLE_DEVICES": "-1",  # a trainer needs the GPU
                     "TF_CPP_MIN_LOG_LEVEL": "2",
+                    "TF_USE_LEGACY_KERAS": "1",  # TensorFlow Transform takes Keras 2: then 3 is not loaded beside it
                     "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
                     "TMPDIR": self._scratch.name,  # whenever it ends, what TensorFlow leaves there goes
                 },
             )
 
-    def trace(self, source: Any, folder: str) -> None:
-        """Lets it write the graph of a source to a folder; `wait_for` that."""
+    def trace(self, graph: Callable[[str], None], folder: str) -> None:
+        """Lets it write the graph of a source to a folder; `wait_for` that.
+
+        Args:
+          graph: what does so, to be pickled.
+          folder: local or gs://
+        """
         if self._process is None:
-            source.trace(folder)
+            graph(folder)
             return
         self._folder = folder
         _RUNNING[folder] = self
         with open(os.path.join(self._scratch.name, TASK), "wb") as task:  # a pipe would hold no large one
-            pickle.dump((folder, source), task)
+            pickle.dump((folder, graph), task)
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -92,13 +99,13 @@ def wait_for(folder: str) -> None:
 def main() -> None:
     """Traces what is told in the folder for temporary files when stdin ends, and leaves nothing there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
-    with heavy_imports():
+    with heavy_imports("PIL", "h5py"):  # with which Keras reads images and weights
         import tensorflow_transform  # noqa: F401
     sys.stdin.read()
     scratch = os.environ["TMPDIR"]
     try:
         with open(os.path.join(scratch, TASK), "rb") as task:
-            folder, source = pickle.load(task)  # noqa: S301 - from the process that started this one
-        source.trace(folder)
+            folder, graph = pickle.load(task)  # noqa: S301 - from the process that started this one
+        graph(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

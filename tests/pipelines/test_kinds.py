@@ -26,6 +26,7 @@ from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.imports import Later
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
@@ -42,6 +43,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 class LinesSection(SourceSection):
     suffixes = (".txt",)
     kind: Literal["lines"]
+
+
+def trace_numbers(folder: str) -> None:
+    graph.trace(lambda columns, marks: columns, {"number": (tf.int64, ())}, folder)
 
 
 class LinesJob(Job):
@@ -79,8 +84,9 @@ class Lines(PlainSource[Piece, Asset]):
         except BadInput as bad:
             return Report(unit.index, 0, reject=bad.reject(unit.asset.name))
 
-    def trace(self, folder: str) -> None:
-        graph.trace(lambda columns, marks: columns, {"number": (tf.int64, ())}, folder)
+    @property
+    def graph(self) -> Later:
+        return Later(f"{__name__}:trace_numbers")
 
     def read(self, work: Work, made: str | None, statistics: int) -> Iterator[RecordBlock]:
         lines = list(self._lines(work.unit))
@@ -137,7 +143,7 @@ def run(job: LinesJob, files: list[FileStat]) -> None:
     source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, "a" * 64)
     write_listing(layout, files)
-    source.trace(layout.traced)
+    source.graph(layout.traced)
     pipeline = beam.Pipeline(FnApiRunner())
     PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)
     pipeline.run()

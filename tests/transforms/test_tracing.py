@@ -1,8 +1,7 @@
-"""The process that traces a graph, with what stands for a source: whatever it calls `trace` gets the folder."""
+"""The process that traces a graph, with what stands for one: whatever it calls gets the folder."""
 
 import sys
 from contextlib import closing
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +17,7 @@ def without_tensorflow(monkeypatch):
 
 def test_what_the_process_says_at_last_is_why_it_failed():
     with closing(Tracing()) as tracing:
-        tracing.trace(SimpleNamespace(trace=int), "a folder")
+        tracing.trace(int, "a folder")
         with pytest.raises(JobFailed, match=r"cannot be traced: ValueError: invalid literal .* 'a folder'"):
             wait_for("a folder")
     wait_for("a folder")  # nothing runs any more

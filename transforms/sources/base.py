@@ -24,6 +24,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import Later
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
@@ -350,12 +351,12 @@ class Source(ABC, Generic[P, A, R, V, W]):
     time_field: ClassVar[str | None] = None  # of the records, which has the time of their last row
 
     @property
-    def traces(self) -> bool:
-        """Whether there is a graph that `trace` writes."""
-        return self.has_graph
+    def graph(self) -> Later | None:
+        """What writes the graph to a folder, with marks for what will be learned; None where there is none to trace.
 
-    def trace(self, folder: str) -> None:
-        """Writes the graph, with marks for what will be learned. Loads TensorFlow, and is called in a process apart."""
+        It loads TensorFlow, and is called in a process apart: the less it holds, the less is loaded there beside that.
+        """
+        return None
 
     def learned(self, statistics: Statistics, made: str) -> Learned:
         """What fills the graph.

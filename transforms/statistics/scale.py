@@ -13,34 +13,35 @@ Workers scale by `scaling.scale_rows`, to the same bits.
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics import graph
 from beamfeed.transforms.statistics.graph import Columns, Marks
 from beamfeed.transforms.statistics.scaling import ASSET, FIRST_LINE, FLEET, SCALE_FILE, UNCLIPPED, VALUES
 
 
-def trace_scale(scale: Scale, features: int, folder: str) -> None:
+def trace_scale(per: str, clip: float | None, features: int, folder: str) -> None:
     """Writes the graph with marks for the rows of the fleet's `Scaling`, and the file of each asset's.
 
     Args:
-      scale: the section of the job.
+      per: what the job has in prepare.scale, as the next; not the section, as the process that traces loads nothing
+        that it can do without.
+      clip: likewise.
       features: how many.
       folder: where to.
     """
     inputs: dict[str, tuple[tf.DType, tuple[int, ...]]] = {VALUES: (tf.float32, (features,))}
-    if scale.per == "asset":
+    if per == "asset":
         inputs[ASSET] = (tf.string, ())
 
     def scale_values(columns: Columns, marks: Marks) -> Columns:
         values = columns[VALUES]
         rows = marks.numbers(FLEET, [2, features])
-        if scale.per == "asset":
+        if per == "asset":
             rows = _rows_of_assets(columns[ASSET], marks.file(SCALE_FILE, FIRST_LINE), rows)
         scaled = (values - rows[..., 0, :]) / rows[..., 1, :]
-        if scale.clip is None:
+        if clip is None:
             return {VALUES: scaled}
         # Both hand NaN on; a `where` for each limit takes three times as long.
-        clipped = tf.minimum(tf.maximum(scaled, -scale.clip), scale.clip)
+        clipped = tf.minimum(tf.maximum(scaled, -clip), clip)
         return {VALUES: clipped, UNCLIPPED: scaled}
 
     graph.trace(scale_values, inputs, folder)

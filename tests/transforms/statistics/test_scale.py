@@ -38,7 +38,7 @@ def own(i: int, features: int = 2) -> Scaling:
 
 def build(folder: Path, scale: Scale, fleet: Scaling = OF_FLEET, assets: dict[str, Scaling] | None = None) -> str:
     """The folder of the graph that is made of some scalings."""
-    trace_scale(scale, len(fleet.offset), str(folder / "traced"))
+    trace_scale(scale.per, scale.clip, len(fleet.offset), str(folder / "traced"))
     learned = {FLEET: fleet.rows}
     if assets is not None:
         learned[SCALE_FILE] = [FIRST_LINE, *(scale_line(name, scaling) for name, scaling in assets.items())]
@@ -146,7 +146,7 @@ def test_the_graph_gives_what_was_clipped_as_it_was(tmp_path):
 
 
 def test_a_mark_that_is_not_there_is_refused(tmp_path):
-    trace_scale(Scale(), 2, str(tmp_path / "traced"))
+    trace_scale("fleet", None, 2, str(tmp_path / "traced"))
     with pytest.raises(ValueError, match=r"no mark fleet of the shape \[2, 3\]"):
         fill(str(tmp_path / "traced"), str(tmp_path / "filled"), {FLEET: np.zeros((2, 3), "f4")})
     with pytest.raises(ValueError, match=r"traced: the graph has no stranger\.txt"):

@@ -12,6 +12,7 @@ from beamfeed.contract.config.sources.array import ROW, ArraySource
 from beamfeed.contract.config.split import SPLITS, SplitName, counts_rows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
+from beamfeed.contract.imports import Later
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
@@ -147,10 +148,9 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
             rows = block.rows if name == filled[-1] else 0
             yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
 
-    def trace(self, folder: str) -> None:
-        from beamfeed.transforms.sources.array.graph import trace_arrays
-
-        trace_arrays(self._schema, folder)
+    @property
+    def graph(self) -> Later:
+        return Later("beamfeed.transforms.sources.array.graph:trace_arrays", self._schema)
 
     def learned(self, statistics: ArrayStatistics, made: str) -> dict[str, np.ndarray]:
         scaled = zip(self._schema.scaled, statistics.moments, strict=True)

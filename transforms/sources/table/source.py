@@ -17,7 +17,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.imports import Later, heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.sources.base import Source, Transform
@@ -150,7 +150,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Collection | None]:
         statistics, _ = super().learn(driver, verdicts)
-        if self.traces:
+        if self.graph:
             return statistics, None
 
         def analyze(verdicts: Collection, scratch: str) -> Collection:
@@ -161,14 +161,10 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return statistics, driver.made(verdicts, analyze)
 
     @property
-    def traces(self) -> bool:
-        # Analyzers of functions of the user's own look at rows, and make the graph where these are.
-        return not any(isinstance(feature.section, Own) for feature in self._schema.features)
-
-    def trace(self, folder: str) -> None:
-        from beamfeed.transforms.sources.table.graph import trace_table
-
-        trace_table(self._schema, folder)
+    def graph(self) -> Later | None:
+        if any(isinstance(feature.section, Own) for feature in self._schema.features):
+            return None  # analyzers of functions of the user's own look at rows, and make the graph where these are
+        return Later("beamfeed.transforms.sources.table.graph:trace_table", self._schema)
 
     def learned(self, statistics: TableStatistics, made: str) -> Learned:
         return learned_of(self._schema, statistics).of_graph()
@@ -253,7 +249,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return raw_rows_of(self._schema, self._encoder(statistics, made))
 
     def _encoder(self, statistics: TableStatistics, made: str) -> ValuesOfRows:
-        if self.traces:
+        if self.graph:
             return Encoder.of(self._schema, statistics)
         from beamfeed.transforms.sources.table.analyze import load_transformer
 

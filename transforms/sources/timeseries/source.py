@@ -14,6 +14,7 @@ from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.imports import Later
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
@@ -202,10 +203,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             "DropSample", sums, lambda sums, scaling: replace(sums, sample=None, scaling=scaling), driver.single(fleet)
         )
 
-    def trace(self, folder: str) -> None:
-        from beamfeed.transforms.statistics.scale import trace_scale
-
-        trace_scale(self.job.prepare.scale, len(self._spec.schema.features), folder)
+    @property
+    def graph(self) -> Later:
+        scale, features = self.job.prepare.scale, len(self._spec.schema.features)
+        return Later("beamfeed.transforms.statistics.scale:trace_scale", scale.per, scale.clip, features)
 
     def learned(self, statistics: SeriesStatistics, made: str) -> Learned:
         assert statistics.scaling is not None

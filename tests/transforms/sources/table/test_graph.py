@@ -243,7 +243,7 @@ def learned(folder: Path, features: dict) -> tuple[Table, TableVerdict, TableSta
 def test_workers_encode_to_the_bits_of_the_graph(tmp_path):
     pq.write_table(odd_table(), tmp_path / "rows.parquet")
     source, verdict, statistics = learned(tmp_path, FEATURES)
-    source.trace(str(tmp_path / "traced"))
+    source.graph(str(tmp_path / "traced"))
     fill(str(tmp_path / "traced"), str(tmp_path / "filled"), source.learned(statistics, ""))
     graph = load_transformer(str(tmp_path / "filled"))
     encoder = source._encoder(statistics, "")
