@@ -43,7 +43,17 @@ class DenseAutoencoder(Autoencoder):
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
-class Recurrent(ModelSection):
+class Ensemble(ModelSection):
+    """What models have in common that may be several networks."""
+
+    members: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1,
+        description="Networks that learn each by itself, and whose mean is the output; each takes as long as one. Not "
+        "for forecasts.",
+    )
+
+
+class Recurrent(Ensemble):
     """Recurrent layers over a window, with a head on their last state for each target; forecasts add a linear part."""
 
     name: Literal["recurrent"] = Field(description="Says that it is this model.")
@@ -145,7 +155,7 @@ class MultiInput(ModelSection):
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
 
 
-class Residual(ModelSection):
+class Residual(Ensemble):
     """A small residual network (He et al. 2015) over images, with a head for each target."""
 
     name: Literal["residual"] = Field(description="Says that it is this model.")

@@ -13,7 +13,8 @@ import tensorflow as tf
 from beamfeed.contract.config.model import Application, Residual
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import one_line
-from beamfeed.trainer.models.parts import check_outputs, dense_model, inputs_beside, is_text, named
+from beamfeed.trainer.models.members import model_of_states
+from beamfeed.trainer.models.parts import check_outputs, dense, dense_model, inputs_beside, is_text, named
 from beamfeed.trainer.models.signature import Input, Signature
 
 KEY = "train.model"
@@ -81,9 +82,12 @@ def build_residual(section: Residual, signature: Signature) -> keras.Model:
     images = images_of(signature, section.name, least=2**halvings)
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
-    parts = [_read_image(by_name[name], section) for name in images]
-    parts += beside_images(by_name, signature, images, section.name)
-    return dense_model(inputs, parts, section.dense, section.dropout, signature, section.name)
+    beside = beside_images(by_name, signature, images, section.name)
+    states = [
+        dense([*(_read_image(by_name[name], section) for name in images), *beside], section.dense, section.dropout)
+        for _ in range(section.members)
+    ]
+    return model_of_states(inputs, states, signature, section.name)
 
 
 def _read_image(images: keras.KerasTensor, section: Residual) -> keras.KerasTensor:

@@ -1,20 +1,49 @@
-"""An ensemble of networks that share most of their weights, in one model.
+"""An ensemble of networks in one model: each by itself, or all with most of their weights in common.
 
-BatchEnsemble, Wen et al. 2020; for tables TabM, Gorishniy et al. 2024. Each member has its own scales of the values
-before and after a shared dense layer, and its own head. Members learn each by itself: the loss of a step is the mean
-of theirs, where that of evaluation is of the mean of their outputs.
+Members learn each by itself: the loss of a step is the mean of theirs, where that of evaluation is of the mean of their
+outputs. Of those with weights in common (BatchEnsemble, Wen et al. 2020; for tables TabM, Gorishniy et al. 2024) each
+has its own scales of the values before and after a shared dense layer, and its own head.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from beamfeed.contract.dataset.argument_names import ascii_name
-from beamfeed.trainer.models.parts import dropped, in_units
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.parts import dropped, heads, in_units
 from beamfeed.trainer.models.signature import Signature, one_or_all
 
 MEAN = "_mean_of_members"  # what the name of the layer ends with that makes one output of all members'
 SPREAD = 0.5  # of the scales that members begin with, around 1
+
+
+def model_of_states(
+    inputs: Any,
+    states: Sequence[keras.KerasTensor],
+    signature: Signature,
+    name: str,
+    added: dict[str, keras.KerasTensor] | None = None,
+) -> keras.Model:
+    """A functional model of these inputs, with a head an output on the state of each member, `[batch, numbers]`.
+
+    Args:
+      inputs: as `Signature.keras_inputs` makes them.
+      states: of networks that have no weights in common; one is no ensemble.
+      signature: what the model must give.
+      name: of the model.
+      added: see `beamfeed.trainer.models.parts.heads`.
+
+    Raises:
+      UserError: if several are to forecast.
+    """
+    if len(states) == 1:
+        return keras.Model(inputs, heads(states[0], signature, added), name=name)
+    if any(output.continues for output in signature.outputs.values()):
+        raise UserError(f"train.model.members: is {len(states)}, and a forecast takes 1")
+    side_by_side = keras.layers.Concatenate(axis=1)([keras.layers.Reshape((1, -1))(state) for state in states])
+    return keras.Model(inputs, heads_of_members(side_by_side, signature, added), name=name)
 
 
 def as_members(values: keras.KerasTensor, members: int) -> keras.KerasTensor:

@@ -83,10 +83,15 @@ def dense_model(
       name: of the model.
       added: see `heads`.
     """
+    return keras.Model(inputs, heads(dense(parts, widths, dropout), signature, added), name=name)
+
+
+def dense(parts: list[keras.KerasTensor], widths: Sequence[int], dropout: float) -> keras.KerasTensor:
+    """Parts `[batch, numbers]` side by side, and dense layers over them: what `dense_model` has under its heads."""
     state = dropped(side_by_side(parts), dropout)
     for units in widths:
         state = dropped(keras.layers.Dense(units, activation="relu")(state), dropout)
-    return keras.Model(inputs, heads(state, signature, added), name=name)
+    return state
 
 
 def dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:

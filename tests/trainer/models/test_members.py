@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.contract.config.model import Tabular
+from beamfeed.contract.config.model import Recurrent, Residual, Tabular
+from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.models.members import with_members
 from beamfeed.trainer.models.signature import Input, Output, Signature
@@ -53,6 +54,40 @@ def test_a_member_does_not_see_the_others():
     for gradient in own:
         assert not gradient.numpy()[[0, 2, 3]].any()
         assert gradient.numpy()[1].any()
+
+
+@pytest.mark.parametrize(
+    ("section", "shape"),
+    [
+        (Recurrent(name="recurrent", units=[4], members=3), (6, 2)),
+        (Recurrent(name="recurrent", units=[4, 3], dense=[5], members=3), (6, 2)),
+        (Residual(name="residual", filters=[4, 8], blocks=1, members=3), (8, 8, 1)),
+    ],
+    ids=["recurrent", "deeper", "residual"],
+)
+def test_networks_with_no_weights_in_common(section, shape):
+    columns = ("a", "b") if len(shape) == 2 else ()
+    signature = Signature({"values": Input(shape, "float32", len(shape) == 2, columns)}, {"life": NUMBER})
+    model = models.build(section, signature, 1)
+    one = models.build(section.model_copy(update={"members": 1}), signature, 1)
+    assert model.count_params() == 3 * one.count_params()
+    both = with_members(model)
+    x = tf.random.stateless_normal([7, *shape], (1, 2))
+    with tf.GradientTape() as tape:
+        output, members = both(x, training=True)
+        loss = tf.reduce_sum(members[:, 1])
+    np.testing.assert_allclose(output, tf.reduce_mean(members, axis=1), rtol=1e-5)
+    assert np.ptp(members.numpy(), axis=1).min() > 1e-4  # no two are the same
+    of_weights = tape.gradient(loss, model.trainable_variables)
+    seen = sum(gradient is not None and bool(np.any(gradient)) for gradient in of_weights)
+    assert seen <= len(one.trainable_variables)  # those of one network, and its part of the heads
+
+
+def test_a_forecast_takes_one():
+    ahead = Output(((3, 2),), "rows", units=6, continues=(0, 1))
+    signature = Signature({"windows": Input((6, 2), "float32", True, ("a", "b"))}, {"ahead": ahead})
+    with pytest.raises(UserError, match=r"^train.model.members: is 2, and a forecast takes 1$"):
+        models.build(Recurrent(name="recurrent", members=2), signature, 1)
 
 
 def test_one_member_is_a_plain_network():
