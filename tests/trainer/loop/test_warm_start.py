@@ -98,7 +98,7 @@ def weights(job) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 def test_it_begins_with_the_weights_and_goes_on_without_them(job, run, tmp_path):
-    model = {"name": "recurrent_autoencoder", "cell": "gru", "units": [4], "latent": 2}  # no kernel is fitted first
+    model = {"name": "dense_autoencoder", "units": [4], "latent": 2, "linear": False}  # no kernel is fitted first
     base = job(workdir=str(tmp_path / "base"), max_steps=6, model=model)
     assert run(base)[0] == 0
     still = {"name": "adam", "learning_rate": 1e-30}
