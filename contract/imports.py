@@ -55,7 +55,7 @@ def lean_imports(*unused: str) -> Iterator[None]:
     """Wraps imports of frameworks, which then load only what is needed; what else is imported loads all it asks for.
 
     Args:
-      unused: packages that this process needs neither, beside UNUSED.
+      unused: packages that this process does not need either, in addition to UNUSED.
     """
     finder = _Absent(UNUSED.union(unused))
     sys.meta_path = [finder, *sys.meta_path]  # a list of its own: another thread may be going through the old one

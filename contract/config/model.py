@@ -44,12 +44,12 @@ class DenseAutoencoder(Autoencoder):
 
 
 class Ensemble(ModelSection):
-    """What models have in common that may be several networks."""
+    """What models that can be several networks have in common."""
 
     members: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1,
-        description="Networks that learn each by itself, and whose mean is the output; each takes as long as one. Not "
-        "for forecasts.",
+        description="Number of networks, trained independently but for embeddings of categories; the output is their "
+        "mean. Training time grows with it. Not for forecasts.",
     )
 
 

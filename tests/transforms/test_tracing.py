@@ -1,4 +1,4 @@
-"""The process that traces a graph, with what stands for one: whatever it calls gets the folder."""
+"""The process that traces, with a plain function in place of a graph."""
 
 import sys
 from contextlib import closing

@@ -30,10 +30,10 @@ def model_of_states(
 
     Args:
       inputs: as `Signature.keras_inputs` makes them.
-      states: of networks that have no weights in common; one is no ensemble.
+      states: of networks with no dense layer in common; one is no ensemble.
       signature: what the model must give.
       name: of the model.
-      added: see `beamfeed.trainer.models.parts.heads`.
+      added: of one network, see `beamfeed.trainer.models.parts.heads`.
 
     Raises:
       UserError: if several are to forecast.
@@ -43,7 +43,7 @@ def model_of_states(
     if any(output.continues for output in signature.outputs.values()):
         raise UserError(f"train.model.members: is {len(states)}, and a forecast takes 1")
     side_by_side = keras.layers.Concatenate(axis=1)([keras.layers.Reshape((1, -1))(state) for state in states])
-    return keras.Model(inputs, heads_of_members(side_by_side, signature, added), name=name)
+    return keras.Model(inputs, heads_of_members(side_by_side, signature), name=name)
 
 
 def as_members(values: keras.KerasTensor, members: int) -> keras.KerasTensor:

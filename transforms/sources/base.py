@@ -354,7 +354,7 @@ class Source(ABC, Generic[P, A, R, V, W]):
     def graph(self) -> Later | None:
         """What writes the graph to a folder, with marks for what will be learned; None where there is none to trace.
 
-        It loads TensorFlow, and is called in a process apart: the less it holds, the less is loaded there beside that.
+        It is pickled and called in a process apart, which loads TensorFlow; what it holds is loaded there, too.
         """
         return None
 

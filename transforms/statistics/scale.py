@@ -22,9 +22,8 @@ def trace_scale(per: str, clip: float | None, features: int, folder: str) -> Non
     """Writes the graph with marks for the rows of the fleet's `Scaling`, and the file of each asset's.
 
     Args:
-      per: what the job has in prepare.scale, as the next; not the section, as the process that traces loads nothing
-        that it can do without.
-      clip: likewise.
+      per: `prepare.scale.per` of the job, as a plain value: so the process that traces loads no classes of jobs.
+      clip: `prepare.scale.clip`.
       features: how many.
       folder: where to.
     """
