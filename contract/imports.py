@@ -5,8 +5,8 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from beamfeed.contract.errors import PARTS, UserError, not_installed
 # Frameworks load these if they are installed, for functions that nothing here calls: half of TensorFlow's time, 160 MB.
 # What a user's own code imports is there; Keras's wrappers for scikit-learn alone say that it is not.
 UNUSED = frozenset(("googleapiclient", "matplotlib", "pandas", "scipy", "sklearn"))
+FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "apache_beam")
 
 
 class Later:
@@ -34,30 +35,38 @@ class Later:
 
 
 class _Absent:
-    """A finder of modules for which some are not installed while this thread loads a framework."""
+    """A finder of modules for which some are not installed while this thread loads one of `loaders`."""
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names, self._thread = names, threading.get_ident()
+    def __init__(self, names: Collection[str], loaders: Collection[str]) -> None:
+        self._names, self._loaders, self._thread = names, loaders, threading.get_ident()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in self._names and threading.get_ident() == self._thread and _loads_a_framework():
+        if name in self._names and threading.get_ident() == self._thread and self._loads():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
+    def _loads(self) -> bool:
+        """Whether one is being imported: as the import system itself notes it, while the module is in sys.modules."""
+        modules = (sys.modules.get(name) for name in self._loaders)
+        return any(getattr(module.__spec__, "_initializing", False) for module in modules if module)
 
-def _loads_a_framework() -> bool:
-    """Whether one is being imported: as the import system itself notes it, while the module is in sys.modules."""
-    modules = (sys.modules.get(name) for name in ("tensorflow", "keras", "tf_keras", "apache_beam"))
-    return any(getattr(module.__spec__, "_initializing", False) for module in modules if module)
 
-
-@contextmanager
-def lean_imports(*unused: str) -> Iterator[None]:
+def lean_imports(*unused: str) -> AbstractContextManager[None]:
     """Wraps imports of frameworks, which then load only what is needed; what else is imported loads all it asks for.
 
     Args:
       unused: packages that this process does not need either, in addition to UNUSED.
     """
-    finder = _Absent(UNUSED.union(unused))
+    return _absent(UNUSED.union(unused), FRAMEWORKS)
+
+
+def sklearn_imports() -> AbstractContextManager[None]:
+    """Wraps imports of scikit-learn: it loads pandas if it is there, 70 MB, for tables that nothing here gives it."""
+    return _absent(("pandas",), ("sklearn",))
+
+
+@contextmanager
+def _absent(names: Collection[str], loaders: Collection[str]) -> Iterator[None]:
+    finder = _Absent(names, loaders)
     sys.meta_path = [finder, *sys.meta_path]  # a list of its own: another thread may be going through the old one
     try:
         yield

@@ -22,12 +22,29 @@ print(apache_beam.io.ReadFromCsv, sklearn.linear_model.Ridge)
 """
 
 
+OF_SKLEARN = """
+import sys
+from beamfeed.contract.imports import sklearn_imports
+
+with sklearn_imports():
+    from sklearn.ensemble import HistGradientBoostingClassifier
+assert "pandas" not in sys.modules
+import pandas
+rows = pandas.DataFrame({"a": [0.0, 1.0] * 40})
+print(HistGradientBoostingClassifier().fit(rows, rows["a"] > 0).score(rows, rows["a"] > 0))
+"""
+
+
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_framework_loads_nothing_that_is_not_used():
     assert run(LEAN.format(framework="tensorflow, apache_beam")) == "\n"
+
+
+def test_sklearn_loads_no_pandas_and_works_with_it():
+    assert run(OF_SKLEARN) == "1.0\n"
 
 
 def test_what_is_imported_beside_a_framework_is_there():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.imports import sklearn_imports
 from beamfeed.trainer.models.signature import Input
 from beamfeed.trainer.tasks.base import Guess, Guesses, TrainingWindows
 from beamfeed.trainer.tasks.linear import LEAST_PROBABILITY, TrainingRows, fit_linear
@@ -81,7 +82,8 @@ def _linear(layout: Layout, training: TrainingRows, classes: int | None) -> Pred
 
 
 def _boosted(layout: Layout, training: TrainingRows, classes: int | None) -> Predict:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    with sklearn_imports():
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     columns = [layout.width - len(layout.sizes) + at for at, size in enumerate(layout.sizes) if size <= MOST_CATEGORIES]
     if classes is not None:  # early stopping divides each class, and cannot divide a single row

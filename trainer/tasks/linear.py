@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beamfeed.contract.imports import sklearn_imports
 from beamfeed.trainer.tasks.rows import Layout, Rows
 
 STRENGTHS = (1.0, 0.1, 0.01, 0.001, 10.0)  # that cross-validation chooses from; of equals the first
@@ -75,7 +76,9 @@ def fit_linear(layout: Layout, training: TrainingRows, classes: int | None, stre
       ValueError: if values are not finite, or all rows are of one class.
     """
     from scipy import sparse
-    from sklearn.linear_model import LogisticRegression, Ridge
+
+    with sklearn_imports():
+        from sklearn.linear_model import LogisticRegression, Ridge
 
     learner = Ridge(alpha=1 / strength) if classes is None else LogisticRegression(C=strength, max_iter=1000)
     numbers = training.rows.numbers.astype(np.float64)

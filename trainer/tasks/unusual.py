@@ -7,6 +7,7 @@ never saw has a small error there; its window is far from those of training all 
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.imports import sklearn_imports
 from beamfeed.trainer.models.components import VectorSums
 
 CENTERS = 64  # of k-means
@@ -32,7 +33,8 @@ class Unusual:
     """
 
     def __init__(self, vectors: np.ndarray, count: int | None):
-        from sklearn.cluster import MiniBatchKMeans
+        with sklearn_imports():
+            from sklearn.cluster import MiniBatchKMeans
 
         sums = VectorSums(vectors.shape[1])
         sums.add(vectors)
