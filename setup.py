@@ -31,6 +31,7 @@ TRAIN = [
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
     "scikit-learn>=1.5,<2",  # the models that a trained one is compared with
+    "scipy>=1.13,<2",
     "tensorboard>=2.20,<2.22",
     "tensorflow>=2.21,<2.22",
 ]
