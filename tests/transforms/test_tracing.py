@@ -23,6 +23,18 @@ def test_what_the_process_says_at_last_is_why_it_failed():
     wait_for("a folder")  # nothing runs any more
 
 
+def tell_what_is_loaded(folder: str) -> None:
+    raise ValueError(" ".join(sorted({"tensorflow", "keras", "h5py", "PIL"} & set(sys.modules))))
+
+
+def test_it_loads_tensorflow_and_not_what_keras_asks_for_beside_it():
+    """Which is 60 MB of a process that is the largest of a run."""
+    with closing(Tracing()) as tracing:
+        tracing.trace(tell_what_is_loaded, "a folder")
+        with pytest.raises(JobFailed, match=r"ValueError: tensorflow$"):
+            tracing.wait()
+
+
 def test_one_that_is_not_needed_ends_at_once():
     with closing(Tracing()) as tracing:
         tracing.close()

@@ -101,7 +101,7 @@ def test_a_list_may_be_written_as_its_only_member():
                                    "or dlinear or tabular or linear or text or residual or application or "
                                    "multi_input, or class: ..."),
         ("train.model={name: recurrent, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'? "
-                                                     "(allowed: name, cell, units, dense, dropout)"),
+                                                     "(allowed: members, name, cell, units, dense, dropout)"),
         ("train.model={name: recurrent, class: 'a:B'}",
          "train.model: give either 'name', for the built-in model, or 'class', for your own"),
         ("train.model={class: 'a:B', size: 3}", "train.model: unknown key size beside 'class' (allowed: class, args)"),
