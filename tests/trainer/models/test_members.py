@@ -69,8 +69,8 @@ def test_networks_with_no_weights_in_common(section, shape):
     columns = ("a", "b") if len(shape) == 2 else ()
     signature = Signature({"values": Input(shape, "float32", len(shape) == 2, columns)}, {"life": NUMBER})
     model = models.build(section, signature, 1)
-    one = models.build(section.model_copy(update={"members": 1}), signature, 1)
-    assert model.count_params() == 3 * one.count_params()
+    single = models.build(section.model_copy(update={"members": 1}), signature, 1)
+    assert model.count_params() == 3 * single.count_params()
     both = with_members(model)
     x = tf.random.stateless_normal([7, *shape], (1, 2))
     with tf.GradientTape() as tape:
@@ -80,7 +80,7 @@ def test_networks_with_no_weights_in_common(section, shape):
     assert np.ptp(members.numpy(), axis=1).min() > 1e-4  # no two are the same
     of_weights = tape.gradient(loss, model.trainable_variables)
     seen = sum(gradient is not None and bool(np.any(gradient)) for gradient in of_weights)
-    assert seen <= len(one.trainable_variables)  # those of one network, and its part of the heads
+    assert seen <= len(single.trainable_variables)  # those of one network, and its part of the heads
 
 
 def test_a_forecast_takes_one():

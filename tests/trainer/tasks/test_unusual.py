@@ -33,19 +33,19 @@ def test_centers_are_as_near_as_those_of_another_library():
     seen = vectors(2000)
     seen[:40] += 30  # a few that are far away have centers of their own
 
-    def spread(centers):
-        return np.square(pairwise_distances(seen, centers).min(axis=1)).sum()
+    def spread(of):
+        return np.square(pairwise_distances(seen, of).min(axis=1)).sum()
 
-    found = find_centers(seen, CENTERS)
-    np.testing.assert_array_equal(found, find_centers(seen, CENTERS))
-    assert spread(found) < 1.05 * spread(KMeans(CENTERS, n_init=3, random_state=1).fit(seen).cluster_centers_)
+    centers = find_centers(seen, CENTERS)
+    np.testing.assert_array_equal(centers, find_centers(seen, CENTERS))
+    assert spread(centers) < 1.05 * spread(KMeans(CENTERS, n_init=3, random_state=1).fit(seen).cluster_centers_)
 
 
 def test_vectors_that_do_not_differ_have_centers():
     same = np.repeat(vectors(3), 50, axis=0)
-    found = find_centers(same, CENTERS)
-    assert np.isfinite(found).all()
-    assert pairwise_distances(same, found).min(axis=1).max() < 1e-2
+    centers = find_centers(same, CENTERS)
+    assert np.isfinite(centers).all()
+    assert pairwise_distances(same, centers).min(axis=1).max() < 1e-2
 
 
 def test_columns_that_never_vary_do_no_harm():
