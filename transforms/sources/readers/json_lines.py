@@ -48,7 +48,7 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
     values: dict[str, list[Any]] = {}
     for row in _objects(block):
         for name, value in row.items():
-            if _is_text(name):
+            if name in values or _is_text(name):
                 values.setdefault(name, []).append(value)
     if not values and block.strip():
         with naming_the_place(path):  # bytes that are not UTF-8 are told where they are read
@@ -70,7 +70,11 @@ def _objects(block: bytes) -> Iterator[dict[str, Any]]:
 
 def _is_text(value: str) -> bool:
     """Whether it can be written: a JSON text may name half of a character by its escape."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _type_of(values: Sequence[Any], *, keeps_text: bool, is_number: bool) -> pa.DataType:
@@ -102,7 +106,7 @@ def iter_json(
     """Streams columns of blocks, see `iter_batches`. A file of no bytes holds no rows."""
     try:
         required = tuple(name for name in expected.names if name not in expected.optional)
-        require_columns(path, required, _keys_of(path, required))
+        require_columns(path, required, _keys_of(storage.stat(path), required))
     except EmptyFile:
         return
     csv_types = expected.csv_types
@@ -119,23 +123,21 @@ def iter_json(
     yield from iter_tables(path, blocks, groups, names, parse_block, noun=noun)
 
 
-def _keys_of(path: str, names: Sequence[str]) -> list[str]:
-    """The keys of a file: those of its first lines, and of `names` those that come later on."""
-    keys = look_at_json(path).schema.names
-    late = tuple(name for name in names if name not in keys)
-    return [*keys, *_late_keys(storage.stat(path), late)] if late else keys
-
-
 @lru_cache(maxsize=64)  # each unit of a file asks, and the answer may take all of the file
-def _late_keys(file: FileStat, names: tuple[str, ...]) -> tuple[str, ...]:
-    late = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in names}
+def _keys_of(file: FileStat, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of a file: those of its first lines, and of `names` those that come later on."""
+    keys = look_at_json(file.path).schema.names
+    unseen = [name for name in names if name not in keys]
+    late = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in unseen}
+    if not late:
+        return tuple(keys)
     for _, block in whole_lines(file.path, pieces_of_lines(file.path), None):
         for name, key in list(late.items()):
             if any(name in row for line in key.finditer(block) for row in _objects(line[0])):
                 del late[name]
         if not late:
             break
-    return tuple(name for name in names if name not in late)
+    return *keys, *(name for name in unseen if name not in late)
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -13,6 +13,8 @@ _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _NOT_FINITE = r"[+-]?(?i:inf(?:inity)?|nan)"
 _PLUS = r"^\+(\d+)$"  # that Arrow's whole numbers have none of
 _GROUPS = {" ": "[ \u00a0\u202f\u2009]", "'": "['\u2019]"}
+# What Arrow casts to no number: other characters than those of numbers, NaN and infinity; after `nan(` may be anything.
+_NO_FLOAT, _NO_INTEGER = r"^[^(]*(?:[^0-9aefintyAEFINTY+.(-]|\d[+-])", "[^0-9a-fA-FxX-]"
 
 
 NUMBER = rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"  # with a point and without groups
@@ -84,17 +86,20 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
 
 def _uncastable(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
     """The rows, int64, of values that cannot be cast to a type: those that no pattern knows are cast one by one."""
+    never = None
     if pa.types.is_floating(type_):
-        fine = pc.match_substring_regex(text, NUMBER)
+        fine, never = pc.match_substring_regex(text, NUMBER), _NO_FLOAT
     elif pa.types.is_integer(type_):  # the range decides of longer ones
-        info = np.iinfo(type_.to_pandas_dtype())
+        info, never = np.iinfo(type_.to_pandas_dtype()), _NO_INTEGER
         fine = pc.match_substring_regex(text, rf"^{'-?' if info.min else ''}\d{{1,{len(str(info.max)) - 1}}}$")
     else:
         fine = pc.is_null(text)
     rows = np.flatnonzero(pc.invert(pc.fill_null(fine, True)).to_numpy(zero_copy_only=False))
     coded = text.take(pa.array(rows)).dictionary_encode()
     castable = np.ones(len(coded.dictionary), bool)
-    for i in range(len(coded.dictionary)):
+    if never is not None:
+        castable[pc.match_substring_regex(coded.dictionary, never).to_numpy(zero_copy_only=False)] = False
+    for i in np.flatnonzero(castable).tolist():
         try:
             coded.dictionary[i : i + 1].cast(type_)
         except pa.ArrowInvalid:

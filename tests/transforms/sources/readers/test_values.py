@@ -31,6 +31,43 @@ def test_one_bad_value_among_whole_numbers_of_19_digits_costs_itself(bad):
     assert column.to_pylist() == [*good, NANOSECONDS, 31, 12, None, None]
 
 
+SIGNS = ("", "-", "+", "--", "nan(", "(", "0x", "1-", "1e")
+ENDS = (
+    "",
+    "1",
+    "1.",
+    ".5",
+    "1e5",
+    "1e+5",
+    "nan",
+    "NaN",
+    "inf",
+    "Infinity",
+    "infinit",
+    "x_y)",
+    "1F",
+    "1_000",
+    " 1",
+    "१",
+    "T1:2",
+)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32(), pa.int64(), pa.uint8()])
+def test_what_is_blamed_is_what_arrow_does_not_cast(type_):
+    texts = [text for text in {start + end for start in SIGNS for end in ENDS} if text.strip() and text != "nan"]
+
+    def castable(text):
+        try:
+            pa.array([text.strip().removeprefix("+") if pa.types.is_integer(type_) else text.strip()]).cast(type_)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    _, wrong = convert_all(pa.array(texts), type_, Dialect(("x",), null_words=()))
+    assert set(wrong) == {row for row, text in enumerate(texts) if not castable(text)}
+
+
 @pytest.mark.parametrize(
     ("type_", "good", "bad"),
     [
