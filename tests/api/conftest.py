@@ -23,6 +23,7 @@ train:
   model: {name: recurrent_autoencoder, cell: gru, units: [4], latent: 2}
   feed: {batch_size: 8}
   epochs: 2
+  review: {baselines: none}
   workdir: out/model
 launch:
   train: {workers: 1}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 
 @pytest.mark.slow
@@ -13,6 +14,10 @@ def test_the_notebook_runs(root, tmp_path):
     (tmp_path / "examples").mkdir()
     for name in ("notebook.py", "make_fleet.py", "fleet.yaml"):
         shutil.copy(root / "examples" / name, tmp_path / "examples" / name)
+    job = yaml.safe_load((tmp_path / "examples" / "fleet.yaml").read_text())
+    job["train"]["review"] = {"baselines": "none"}
+    job["launch"]["train"]["workers"] = 1
+    (tmp_path / "examples" / "fleet.yaml").write_text(yaml.safe_dump(job))
     make = [sys.executable, "examples/make_fleet.py", "--out", "out/fleet", "--assets", "8", "--rows", "4000"]
     subprocess.run(make, cwd=tmp_path, check=True, capture_output=True, timeout=120)
     done = subprocess.run(

@@ -11,12 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from exports import in_same_process
 from fleets import Fleet, make_table
 
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.launcher.cli import main
 from beamfeed.launcher.sweep import study as study_module
 from beamfeed.launcher.sweep.command import forget
+from beamfeed.trainer.main import main as train
 
 SPACE = {"train.feed.batch_size": [64, 100_000], "train.model.units": [[4], [6]]}
 
@@ -38,13 +40,18 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "beamfeed", *map(str, words)]
 
 
-def kill_when(process: subprocess.Popen, path: Path) -> None:
-    """Kills a group of processes by SIGKILL as soon as a file is there."""
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    """Waits until a process has written a file."""
     end = time.monotonic() + 300
     while not path.exists():
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def kill_when(process: subprocess.Popen, path: Path) -> None:
+    """Kills a group of processes by SIGKILL as soon as a file is there."""
+    wait_for(path, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -58,7 +65,10 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     fleet = make_fleet(tmp_path, epochs=30)
     job, folder = tmp_path / "job.yaml", tmp_path / "model-sweep"
     killed = subprocess.Popen(command("sweep", job), start_new_session=True, stderr=subprocess.DEVNULL)
+    wait_for(folder / "trial-0000" / "job.yaml", killed)
+    late = fleet.write("late.parquet", make_table(300, 99))  # what arrives during a sweep is not of it: trial 1 begins
     kill_when(killed, folder / "trial-0001" / "metrics.jsonl")
+    late.unlink()
     first = (folder / "trial-0000" / "complete.json").stat()
     assert not (folder / "trial-0001" / "complete.json").exists()
     begun = len((folder / "trial-0001" / "metrics.jsonl").read_text().splitlines())
@@ -76,8 +86,8 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     # A trial is a training run like any other, also one that was killed.
     alone = tmp_path / "alone"
     words = ["train.model.units=[6]", "train.feed.batch_size=64", f"train.workdir={alone}"]
-    sets = [part for word in words for part in ("--set", word)]
-    subprocess.run(command("train", job, *sets, "--quiet"), capture_output=True, check=True)
+    with in_same_process():
+        assert train(["--job", str(job), *[part for word in words for part in ("--set", word)]]) == 0
     expected, found = read_result(str(alone)), read_result(str(folder / "trial-0001"))
     assert found.model_dump(exclude={"seconds"}) == expected.model_dump(exclude={"seconds"})
 
@@ -104,19 +114,6 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     over = subprocess.run(command("sweep", job), capture_output=True, text=True, check=True)
     assert "trial 1" not in over.stderr
     assert over.stdout.splitlines()[0].split() == ["trial", "eval", "loss", "batch_size", "units", "epochs", "took"]
-
-
-@pytest.mark.slow
-def test_a_file_that_arrives_during_a_sweep_is_not_of_it(tmp_path):
-    fleet = make_fleet(tmp_path, epochs=1, space={"train.seed": [1, 2]})
-    folder = tmp_path / "model-sweep"
-    sweep = subprocess.Popen(command("sweep", tmp_path / "job.yaml"), stderr=subprocess.PIPE, text=True)
-    while not (folder / "trial-0000" / "job.yaml").exists():
-        assert sweep.poll() is None
-        time.sleep(0.02)
-    fleet.write("late.parquet", make_table(300, 99))
-    assert sweep.communicate()[1].count("done, ") == 2
-    assert sweep.returncode == 0
 
 
 @pytest.mark.long

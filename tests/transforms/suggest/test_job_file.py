@@ -379,16 +379,3 @@ def test_real_data_are_preprocessed_as_they_are(folder, data, name):
     assert all(windows.values())
     train = parse_job(text).train
     assert train is None or windows["train"] >= train.feed.batch_size
-
-
-@pytest.mark.slow
-def test_the_fleet_of_the_demo_is_trained_on_as_it_is(folder, root):
-    from beamfeed.pipelines import suggest_job
-
-    make = [sys.executable, str(root / "examples" / "make_fleet.py"), "--out", "out/fleet", "--rows", "2000"]
-    subprocess.run(make, check=True, capture_output=True)
-    assert suggest_job.main(["out/fleet", "--out", "job.yaml"]) == 0
-    run = [sys.executable, "-m", "beamfeed.launcher.cli", "run", "job.yaml", "--set", "train.epochs=1"]
-    done = subprocess.run(run, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (folder / "out/fleet-job/model/report.png").exists()
