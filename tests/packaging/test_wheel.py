@@ -149,7 +149,7 @@ version: str = beamfeed.__version__
 def test_a_users_script_is_type_checked_against_the_wheel(wheel_python, tmp_path, clean_env):
     mypy = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--python-executable", wheel_python]
     (tmp_path / "good.py").write_text(USERS_SCRIPT)
-    run(*mypy, "good.py", cwd=tmp_path, env=clean_env)
     (tmp_path / "bad.py").write_text('import beamfeed\n\nbeamfeed.load_dataset("out", "trian", batch_size=8)\n')
-    found = subprocess.run([*mypy, "bad.py"], cwd=tmp_path, env=clean_env, capture_output=True, text=True)
-    assert 'Argument 2 to "load_dataset" has incompatible type' in found.stdout
+    found = subprocess.run([*mypy, "good.py", "bad.py"], cwd=tmp_path, env=clean_env, capture_output=True, text=True)
+    assert 'bad.py:3: error: Argument 2 to "load_dataset" has incompatible type' in found.stdout
+    assert "Found 1 error in 1 file (checked 2 source files)" in found.stdout
