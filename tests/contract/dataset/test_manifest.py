@@ -167,15 +167,15 @@ def test_a_path_that_leads_out_of_the_dataset_is_refused(written, tmp_path, plac
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_the_manifest_of_18_terabytes_stays_small(written, tmp_path):
+def test_a_manifest_of_terabytes_stays_small(written, tmp_path):
     _, manifest = written
     shards = [
         Shard(records=2_000 + i % 97, windows=61_000 + i % 89, rows=4_194_304, bytes=134_217_728 + i, crc32c="89abcdef")
-        for i in range(134_110)
+        for i in range(13_411)
     ]
     split = SplitInfo(assets=60_000, windows=1, records=1, bytes=1, shards=shards)
     write_manifest(str(tmp_path), manifest.model_copy(update={"splits": {**manifest.splits, "train": split}}))
-    assert (tmp_path / "manifest.json").stat().st_size < 10_000_000
+    assert (tmp_path / "manifest.json").stat().st_size < 1_000_000
     assert read_manifest(str(tmp_path)).splits["train"].shards == shards
 
 
