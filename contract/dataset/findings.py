@@ -27,7 +27,12 @@ def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
     splits = {} if review is None else review.splits
     sentences = [] if _wins(splits) else _fall(result, job)
     for split, split_review in splits.items():
-        lines = (_beaten(split, split_review), _concentrated(split, split_review), _drifted(split, split_review))
+        beaten = _beaten(split, split_review)
+        lines = (
+            beaten and f"{beaten}; {_advice(result)}",
+            _concentrated(split, split_review),
+            _drifted(split, split_review),
+        )
         sentences += [line for line in lines if line is not None]
     return sentences + _differing(splits)
 
@@ -62,8 +67,17 @@ def _beaten(split: str, review: SplitReview) -> str | None:
         return None
     return (
         f"on {split}, a simple model is as good or better: the model's loss is {loss:.5g}, that of "
-        f"{guess[0]!r} is {guess[1]:.5g}; try more epochs, or a larger model"
+        f"{guess[0]!r} is {guess[1]:.5g}"
     )
+
+
+def _advice(result: TrainResult) -> str:
+    """What to try where a simple model is better: after its best epoch, a model learns training rows by heart."""
+    best = result.best_epoch
+    if best is None or (2 * best > result.epochs and not result.stopped_early):
+        return "try more epochs, or a larger model"
+    was_best = f"in epoch {best} of {result.epochs}" if best else "before training"
+    return f"it was best {was_best}: try a smaller model, more dropout, or further inputs"
 
 
 def _concentrated(split: str, review: SplitReview) -> str | None:

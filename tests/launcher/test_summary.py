@@ -158,7 +158,7 @@ def test_what_costs_nothing_is_beside_the_loss():
     ]
     assert lines[at + 7] == (
         "note: on eval, a simple model is as good or better: the model's loss is 0.125, that of "
-        "'PCA, 8 numbers' is 0.0625; try more epochs, or a larger model"
+        "'PCA, 8 numbers' is 0.0625; it was best in epoch 2 of 5: try a smaller model, more dropout, or further inputs"
     )
 
 
@@ -182,6 +182,8 @@ def test_a_good_run_has_no_notes():
         ),
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
         ({}, {"eval": {"model": {"loss": 1.002}}}, "on eval, a simple model is as good or better"),
+        ({"best_epoch": 5, "stopped_early": False}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs, or a la"),
+        ({"best_epoch": 0}, {"eval": {"model": {"loss": 2}}}, "is 1; it was best before training: try a smaller model"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(result, splits, message):
