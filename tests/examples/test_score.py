@@ -15,25 +15,32 @@ import pytest
 import yaml
 from fleets import Fleet, make_table
 
+from beamfeed.pipelines.predict import main as predict_main
+from beamfeed.pipelines.preprocess import main as preprocess_main
+from beamfeed.trainer.main import main as train_main
+from tests.exports import in_same_process
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 
 
-def run(*command) -> str:
-    done = subprocess.run([sys.executable, *map(str, command)], timeout=300, capture_output=True, text=True)
+def run(code: str) -> str:
+    """What a program prints that knows nothing of this process."""
+    done = subprocess.run([sys.executable, "-c", code], timeout=300, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
 
-def predict(folder: Path, out: Path, *options: object) -> str:
-    return run("-m", "beamfeed.pipelines.predict", "--job", folder / "job.yaml", "--out", out, *options)
+def predict(folder: Path, out: Path, *options: object) -> None:
+    assert predict_main(list(map(str, ("--job", folder / "job.yaml", "--out", out, *options)))) == 0
 
 
 def train(job: Path) -> dict:
     """Both stages; the result."""
-    for stage in ("pipelines.preprocess", "trainer.main"):
-        run("-m", f"beamfeed.{stage}", "--job", job)
+    with in_same_process():
+        for stage in (preprocess_main, train_main):
+            assert stage(["--job", str(job)]) == 0
     return json.loads((job.parent / "model" / "complete.json").read_text())
 
 
@@ -48,7 +55,7 @@ def lines_of_the_page(signature: str, **replaced: str) -> str:
     return code
 
 
-def test_a_table_is_scored_as_the_trainer_did(tmp_path):
+def test_a_table_is_scored_as_the_trainer_did(tmp_path, capsys):
     rng = np.random.default_rng(0)
     rows = 1200
     income, kind = rng.normal(2000, 600, rows), rng.choice(["a", "b", "?"], rows)
@@ -76,8 +83,9 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     odd = [" new; viel; a; 01.02.2023; ja", " new; 1,5; a"]
     (tmp_path / "new.csv").write_text("\n".join([head, *lines[900:], *odd]) + "\n")
     out = tmp_path / "predictions"
-    said = predict(tmp_path, out, "--files", tmp_path / "new.csv", "--keep", "good,kind,income,day")
-    assert "set aside: 2 rows" in said
+    capsys.readouterr()
+    predict(tmp_path, out, "--files", tmp_path / "new.csv", "--keep", "good,kind,income,day")
+    assert "set aside: 2 rows" in capsys.readouterr().out
     scored = pq.read_table(out).sort_by("row").to_pylist()
     assert [row["row"] for row in scored] == list(range(300))
     rejects = [json.loads(line) for line in (out / "_rejects.jsonl").read_text().splitlines()]
@@ -97,7 +105,7 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     code = lines_of_the_page(
         "rows_of_text", model=str(tmp_path / "model" / "saved_model"), file=str(tmp_path / "commas.csv")
     )
-    told = run("-c", code + "\nprint(scored['class'].numpy().tolist())")
+    told = run(code + "\nprint(scored['class'].numpy().tolist())")
     assert told.strip() == str([row["class"].encode() for row in scored])
 
 
@@ -108,6 +116,7 @@ def test_a_series_is_scored_as_the_trainer_did(tmp_path):
     fleet.job["train"] |= {"epochs": 1, "feed": {"batch_size": 32}}
     result = train(fleet.write_job())
     windows = fleet.windows("test")
+    program, worst = [], []
     for name, some in windows.items():
         table = pq.read_table(fleet.files / f"{name}.parquet")
         (tmp_path / "new").mkdir(exist_ok=True)  # rows in any order
@@ -115,11 +124,12 @@ def test_a_series_is_scored_as_the_trainer_did(tmp_path):
         code = lines_of_the_page(
             "rows", model=str(tmp_path / "model" / "saved_model"), file=str(fleet.files / f"{name}.parquet"), time="t"
         )
-        told = json.loads(run("-c", code + "\nprint(times.to_pylist())"))
+        program.append(code + "\nprint(times.to_pylist())")
         predict(tmp_path, tmp_path / name, "--files", tmp_path / "new" / f"{name}.csv")
         scored = pq.read_table(tmp_path / name).sort_by([("score", "descending")])
-        assert scored["time"].to_pylist()[:5] == told
+        worst.append(scored["time"].to_pylist()[:5])
         assert set(scored["start"].to_pylist()) == set(some)
+    assert [json.loads(line) for line in run("\n".join(program)).splitlines()] == worst
     predict(tmp_path, tmp_path / "all", "--files", tmp_path / "new")
     scores = pq.read_table(tmp_path / "all")["score"].to_numpy()
     assert len(scores) == sum(map(len, windows.values()))
