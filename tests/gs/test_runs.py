@@ -20,15 +20,15 @@ train: {{model: {{name: recurrent_autoencoder}}, workdir: {url}/model}}
 """
 
 
-@pytest.mark.parametrize("faults", [0, 1])
-def test_from_another_machine(gs, tmp_path, faults):
+def test_from_another_machine(gs, tmp_path):
+    """While the bucket refuses some requests."""
     (tmp_path / "one.csv").write_text("t,a\n1,2\n")
     (tmp_path / "job.yaml").write_text(JOB.format(folder=tmp_path, url=gs.url()))
     (tmp_path / "preprocess.py").write_text("print('prepared')\n")
     (tmp_path / "train.py").write_text("import time\nprint('it goes on', flush=True)\nwhile True: time.sleep(1)\n")
     command = [sys.executable, str(FAR), str(tmp_path)]
     env = {**gs.env, "XDG_STATE_HOME": str(tmp_path / "state")}
-    for kind in ("list", "read", "write", "metadata", "delete") * faults:
+    for kind in ("list", "read", "write", "metadata", "delete"):
         gs.inject(kind, "503", match="runs")
         gs.inject(kind, "429", match="runs")
     launcher = subprocess.Popen(
@@ -63,5 +63,5 @@ def test_from_another_machine(gs, tmp_path, faults):
     assert resumed.returncode == 0, resumed.stderr
     log = elsewhere("logs", gs.url("model")).stdout
     assert log.index("it goes on") < log.index("trained")
-    assert gs.counts().faults == 10 * faults
+    assert gs.counts().faults == 10
     assert sorted(name.rpartition(".")[2] for name in gs.list("model/runs")) == ["json", "log", "yaml"]
