@@ -1,6 +1,7 @@
 """Preparing with source, output and job file on gs://."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -59,6 +60,8 @@ def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
     done = preprocess(gs, remote)
     assert (done.returncode, done.stderr) == (0, "")
     assert_same_shards(gs, local)
+    assert json.loads(gs.read("data/manifest.json"))["source"] == [gs.url("fleet")]
+    assert not [name for name in gs.store.names(gs.bucket) if "/tmp/" in name or "transform_tmp" in name]
     first, source = gs.counts(), gs.source_requests("fleet")
     assert source["list"] == 1
     assert source["whole"] == 0
@@ -79,13 +82,6 @@ def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
     assert done_again["write"] + done_again["delete"] + done_again["copy"] == 0
     assert done_again["read"] <= 3  # the job file, the manifest, and what Google's client asks of a bucket by itself
     assert done_again.total() < 20
-
-    # Another job replaces the manifest and keeps the data folder that a trainer may be reading.
-    done = preprocess(gs, remote, "windows.stride=4")
-    assert done.returncode == 0, done.stderr
-    folders = {name.partition("/")[0] for name in gs.list("data")}
-    assert len(folders) == 3
-    assert not [name for name in gs.store.names(gs.bucket) if "/tmp/" in name or "transform_tmp" in name]
 
 
 def test_faults_are_survived(gs, local, remote):
@@ -109,13 +105,20 @@ def test_the_file_of_each_assets_scaling_is_written_and_read_in_the_bucket(gs, l
     assert local.preprocess(f"output.path={tmp_path}/data", override) == 0
     (data,) = (tmp_path / "data").glob("data-*")
     files = [path for path in data.rglob("*") if path.suffix == ".tfrecord" or path.parent.name == "assets"]
+    # What the job made before stays: a trainer may be reading it.
+    gs.upload(local.output, "data")
+    manifest = json.loads(gs.read("data/manifest.json")) | {"source": [gs.url("fleet")]}
+    gs.store.put(gs.bucket, "data/manifest.json", json.dumps(manifest).encode())
+    before = set(gs.list("data"))
     done = preprocess(gs, remote, override)
     assert (done.returncode, done.stderr) == (0, "")
+    assert before < set(gs.list("data"))
     folder = json.loads(gs.read("data/manifest.json"))["data"]
     names = [path.relative_to(data).as_posix() for path in files]
     assert [gs.read(f"data/{folder}/{name}") for name in names] == [path.read_bytes() for path in files]
     assert sum(name.startswith("transform_fn/assets/") for name in names) == 1
-    assert not [name for name in gs.store.names(gs.bucket) if "/tmp/" in name or "piece-" in name]
+    assert len({name.partition("/")[0] for name in gs.list("data")}) == 3
+    assert not [name for name in gs.store.names(gs.bucket) if re.search("/tmp/|transform_tmp|piece-", name)]
 
 
 def test_several_processes(gs, local, remote):
