@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -432,7 +433,7 @@ GOING_ON = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", GOING_ON.values(), ids=GOING_ON)
+@pytest.mark.parametrize("job", sample(GOING_ON.values(), [*GOING_ON.values()][1:]), ids=GOING_ON)
 def test_assets_go_on_in_new_files_and_older_ones_are_not_read(tmp_path, capfd, job):
     grows, whole = fleets_of(tmp_path, **job)
     tables = {}
@@ -539,6 +540,8 @@ def test_where_the_rows_that_are_there_would_be_others_all_files_are_prepared_ag
     assert why in told
     assert grows.manifest.grows.first == first.grows.first
     assert_same(grows, whole)
+    if table is not None:  # one case is enough for how it grows on
+        return
     for fleet in (grows, whole):
         fleet.write("b/3.parquet", rows_of(150, 300, 1))
     assert grows.preprocess() == 0
@@ -687,8 +690,9 @@ def test_a_model_of_each_asset_of_a_dataset_that_grows(tmp_path):
         assert fleet.preprocess() == 0
     assert fleet.manifest.has_grown
     out = tmp_path / "each"
-    assert main(["--job", str(tmp_path / "job.yaml"), "--by", "asset", "--out", str(out)]) == 0
-    assert names_of(out / "models") == {"a", "b"}
+    options = ["--by", "asset", "--out", str(out), "--no-models", "--", "--direct_num_workers=1"]
+    assert main(["--job", str(tmp_path / "job.yaml"), *options]) == 0
+    assert pq.read_table(out / "results.parquet")["group"].to_pylist() == ["a", "b"]
 
 
 def test_a_killed_increment_leaves_the_dataset_and_the_next_run_adds_it(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.layout import EachLayout
 from beamfeed.pipelines.train_each import main
 from beamfeed.trainer.main import main as train
 from beamfeed.transforms.groups import steps
+from tests.exports import in_same_process
 from tests.fleets import Fleet, make_table
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
@@ -266,7 +267,7 @@ def test_a_trainer_that_crashes_loses_one_group(fleet, out, tmp_path, monkeypatc
     (tmp_path / "once").touch()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     options = ["--set", "train.callbacks=[deadly:kill]", "--set", "limits.max_rejected_fraction=0.6", "--no-models"]
-    assert each(fleet.folder, tmp_path / "out", *options) == 0
+    assert each(fleet.folder, tmp_path / "out", *options, workers=1) == 0
     reasons = [json.loads(line)["reason"] for line in (tmp_path / "out" / "_rejects.jsonl").read_text().splitlines()]
     crashed = [reason for reason in reasons if "the trainer was ended by SIGKILL, as where memory runs out" in reason]
     assert len(crashed) == 1
@@ -294,10 +295,11 @@ def test_a_partition_is_trained_as_the_trainer_alone_does_it(tmp_path, compressi
     }
     assert lake.preprocess() == 0
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(lake.job))
-    assert each(tmp_path, tmp_path / "out", "--by", "day") == 0
+    assert each(tmp_path, tmp_path / "out", "--by", "day", "--no-models", workers=1) == 0
     rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert [row["group"] for row in rows] == ["0", "1"]
-    assert train(["--job", str(tmp_path / "job.yaml"), "--set", "train.feed.where={day: [1]}"]) == 0
+    with in_same_process():
+        assert train(["--job", str(tmp_path / "job.yaml"), "--set", "train.feed.where={day: [1]}"]) == 0
     alone = json.loads((tmp_path / "model" / "complete.json").read_text())
     assert rows[1]["best_loss"] == pytest.approx(alone["best_loss"], rel=1e-6)
     assert rows[1]["test_accuracy"] == pytest.approx(alone["test_metrics"]["accuracy"], rel=1e-6)
