@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import RunnerResult
 from apache_beam.runners.runner import PipelineState
@@ -50,7 +49,7 @@ def test_a_job_server_gives_the_files_of_a_local_run(run, fleet):
 
 
 @pytest.mark.slow
-def test_a_table_with_a_function_of_the_users_own_gives_the_files_of_a_local_run(root, tmp_path):
+def test_a_table_with_a_function_of_the_users_own_gives_the_files_of_a_local_run(root, tmp_path, monkeypatch):
     lake = Lake(tmp_path)
     for day in range(2):
         lake.write(f"day={day}/a.parquet", tables.make_table(200, day), row_group_size=50)
@@ -59,19 +58,18 @@ def test_a_table_with_a_function_of_the_users_own_gives_the_files_of_a_local_run
     lake.job["features"] |= {"mine": own}
     lake.job["output"]["partition_by"] = ["kind"]
     lake.job["launch"]["preprocess"]["packages"] = [str(tmp_path / "of_mine.py")]
-    job = tmp_path / "job.yaml"
-    job.write_text(yaml.safe_dump(lake.job))
-    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
-    found = []
-    for name, arguments in (("there", EMBEDDED), ("here", ())):
-        done = subprocess.run(
-            [*command, "--set", f"output.path={tmp_path}/{name}", *arguments],
-            cwd=root, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        found.append(files_of(tmp_path / name))
-    assert found[0] == found[1]
-    assert any("kind=web" in str(path) for path in found[0])
+    monkeypatch.delitem(sys.modules, "of_mine", raising=False)
+    assert lake.preprocess(f"output.path={tmp_path}/here") == 0
+    del sys.modules["of_mine"]
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(tmp_path / "job.yaml")]
+    done = subprocess.run(
+        [*command, "--set", f"output.path={tmp_path}/there", *EMBEDDED],
+        cwd=root, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    here, there = (files_of(tmp_path / name) for name in ("here", "there"))
+    assert here == there
+    assert any("kind=web" in str(path) for path in here)
 
 
 @pytest.mark.slow
