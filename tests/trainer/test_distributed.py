@@ -15,6 +15,7 @@ from labelled import labelled_job, write_labelled
 
 import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.main import main
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +56,7 @@ def start_workers(free_ports):
         processes = []
         for i, own in enumerate(arguments):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
-            processes.append(
-                run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config), **(environ or {})})
-            )
+            processes.append(run([ODD_WORKER, *own], {"TF_CONFIG": json.dumps(config), **(environ or {})}))
         return processes
 
     return start
@@ -90,7 +89,7 @@ def compare(job, tmp_path):
 def test_two_devices_train_as_one(compare):
     job_file, same = compare
     feed = {"batch_size": 9, "shuffle": 32}  # 4 and 5 windows
-    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
+    assert main(["--job", job_file("one", feed=feed)]) == 0
     ((_, errors),) = finish([run([ODD_WORKER, "--devices", "2", "--job", job_file("two", feed=feed)])])
     assert "epoch 2/2" in errors
     same("one", "two")
@@ -104,7 +103,7 @@ def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
         "optimizer": {"name": "adamw", "learning_rate": 0.01, "ema": 0.9, "clip_norm": 1.0},
         "devices": {"accumulate": 2},
     }
-    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", **train)])])
+    assert main(["--job", job_file("one", **train)]) == 0
     arguments = ["--job", job_file("two", **train)]
     finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))
     (_, chief), (out, other) = finish(start_workers([arguments] * 2))
@@ -126,22 +125,17 @@ def synchronized(length, features):
 """
 
 
-def test_layers_that_look_at_the_whole_batch_are_one_over_two_workers(compare, start_workers, tmp_path):
+def test_layers_that_look_at_the_whole_batch_are_one_over_two_workers(compare, start_workers, tmp_path, monkeypatch):
     """The exchange within a layer failed with `RuntimeError: mask=None`, as the step's graph held another one."""
     (tmp_path / "synchronized_model.py").write_text(SYNCHRONIZED)
     path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     job_file, same = compare
     train = {"model": {"class": "synchronized_model:synchronized"}, "feed": {"batch_size": 11, "shuffle": 32}}
     train["optimizer"] = {"name": "sgd", "learning_rate": 0.05}
-    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", **train)], path)])
-    two = ["--job", job_file("two", **train)]
-    finish(start_workers([two] * 2, path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["--job", job_file("one", **train)]) == 0
+    finish(start_workers([["--job", job_file("two", **train)]] * 2, path))
     same("one", "two")
-    refused = start_workers([[*two, "--restart", "--set", "train.devices.accumulate=2"]] * 2, path)
-    told = [process.communicate(timeout=600)[1] for process in refused]
-    assert [process.returncode for process in refused] == [2, 2]
-    assert all("a synchronized layer (batch_normalization), which on several devices does not go with "
-               "train.devices.accumulate: 2" in one for one in told)  # fmt: skip
 
 
 SHARED = """
@@ -235,7 +229,7 @@ def test_workers_with_different_jobs_are_told(compare, start_workers):
 def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]
-    finish([run(["-m", "beamfeed.trainer.main", *arguments, "--set", "train.epochs=1"])])
+    assert main([*arguments, "--set", "train.epochs=1"]) == 0
     processes = start_workers([arguments, [*arguments, "--set", f"train.workdir={tmp_path}/other"]])
     for process in processes:
         _, errors = process.communicate(timeout=600)

@@ -205,6 +205,11 @@ class Float16(Base):
         self.dense = layers.Dense(features, dtype="mixed_float16")
 
 
+class Synchronized(Base):
+    def more(self, features):
+        self.dense = layers.BatchNormalization(synchronized=True)
+
+
 class Failing(Base):
     def noise(self, windows):
         return windows[:, :2]
@@ -322,6 +327,18 @@ def test_variables_are_known_where_devices_have_copies():
             make("Strange")
         with pytest.raises(UserError, match="draws random numbers: "):
             make("Sampled")
+
+
+@pytest.mark.parametrize(("devices", "told"), [({"accumulate": 2}, "accumulate: 2"), ({"xla": True}, "xla: true")])
+def test_layers_that_exchange_on_several_devices_do_so_in_the_step_alone(monkeypatch, devices, told):
+    make("Synchronized", **devices)
+    monkeypatch.setattr(tf.distribute.Strategy, "num_replicas_in_sync", 2)
+    make("Synchronized")
+    message = r"has a synchronized layer \(batch_normalization.*\), which on several devices does not go with"
+    with pytest.raises(
+        UserError, match=f"^train.model.class: own_training_models:Synchronized {message} train.devices.{told};"
+    ):
+        make("Synchronized", **devices)
 
 
 @pytest.mark.parametrize(
