@@ -7,8 +7,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from exports import in_same_process
 
 from beamfeed.launcher.cli import main
+from beamfeed.pipelines import preprocess
+from beamfeed.trainer import main as trainer
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +52,10 @@ def trained(tmp_path_factory):
         },
     }
     (folder / "job.yaml").write_text(yaml.safe_dump(job, allow_unicode=True))
-    assert main(["run", str(folder / "job.yaml")]) == 0
+    arguments = ["--job", str(folder / "job.yaml")]
+    assert preprocess.main(arguments) == 0
+    with in_same_process():
+        assert trainer.main(arguments) == 0
     return folder, table
 
 

@@ -3,18 +3,18 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from exports import in_same_process
 
 from beamfeed.contract.dataset.manifest import partition_values, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.options import FeedOptions
+from beamfeed.trainer.main import main
 from tests.tables import FEATURES, Lake, make_table
 
 COUNTRIES = ["DE", "a/b=c", "100%", None, "Côte d'Ivoire", "."]
@@ -147,8 +147,8 @@ def test_training_reads_the_partitions_of_the_job(lake, tmp_path):
     }
     job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump({**lake.job, "output": {**lake.job["output"], "path": str(copy)}, "train": train}))
-    done = subprocess.run([sys.executable, "-m", "beamfeed.trainer.main", "--job", str(job)], capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    with in_same_process():
+        assert main(["--job", str(job)]) == 0
     (line,) = map(json.loads, (tmp_path / "model" / "metrics.jsonl").read_text().splitlines())
     assert line["step"] == manifest.select(where).splits["train"].windows // 8
 

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 from sampling import sample
 
+from beamfeed.trainer.main import main
+from beamfeed.trainer.tools import inspect_dataset
 from tests.arrays import Pile
 
 pytestmark = pytest.mark.slow
@@ -55,7 +57,8 @@ def trained(tmp_path_factory):
         "review": {"baselines": "none"},
         "workdir": str(pile.folder / "model"),
     }
-    run(["-m", "beamfeed.launcher.cli", "run", pile.job_file()])
+    assert pile.preprocess() == 0
+    assert main(["--job", pile.job_file()]) == 0
     return pile
 
 
@@ -123,9 +126,10 @@ def test_the_exported_model_takes_arrays_as_the_files_have_them(trained):
     tf.debugging.assert_near(again["centre_prediction"], tf.gather(found["centre_prediction"], numbers), atol=1e-4)
 
 
-def test_inspect_shows_it(trained):
-    told = run(["-m", "beamfeed.launcher.cli", "inspect", str(trained.output)])
+def test_inspect_shows_it(trained, capsys):
+    assert inspect_dataset.main([str(trained.output)]) == 0
+    told = capsys.readouterr().out
     assert "image" in told
     assert "uint8" in told
-    checked = run(["-m", "beamfeed.launcher.cli", "inspect", str(trained.output), "--verify"])
-    assert "OK: " in checked
+    assert inspect_dataset.main([str(trained.output), "--verify"]) == 0
+    assert "OK: " in capsys.readouterr().out

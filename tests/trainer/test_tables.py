@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-import yaml
 
+from beamfeed.trainer.main import main
 from tests.tables import Lake, make_table
 
 pytestmark = pytest.mark.slow
@@ -64,13 +64,16 @@ def trained(tmp_path_factory):
             "workdir": str(lake.folder / "model"),
         },
     }
-    path = lake.folder / "job.yaml"
-    path.write_text(yaml.safe_dump(lake.job, sort_keys=False))
-    command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(path)]
-    env = {**os.environ, "PYTHONPATH": str(lake.folder)}
-    for arguments in ([], ["--set", "launch.train.workers=2", "--set", f"train.workdir={lake.folder}/two"]):
-        done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    path = str(lake.folder / "job.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(lake.folder)
+        assert lake.preprocess() == 0
+        assert main(["--job", path]) == 0
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "train", path]
+    command += ["--set", "launch.train.workers=2", "--set", f"train.workdir={lake.folder}/two"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(lake.folder), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     lake.table = table
     return lake
 

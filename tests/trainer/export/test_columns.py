@@ -1,16 +1,14 @@
 """The SavedModel of a table: raw columns give what training measured, missing and unseen values too."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
-import yaml
 
 from beamfeed.contract.dataset.argument_names import argument_names
+from beamfeed.trainer.main import main
 from tests.tables import FEATURES, Lake, make_table
 
 pytestmark = pytest.mark.slow
@@ -33,11 +31,8 @@ def trained(tmp_path_factory):
         "review": {"baselines": "none"},
         "workdir": str(lake.folder / "model"),
     }
-    path = lake.folder / "job.yaml"
-    path.write_text(yaml.safe_dump(lake.job, sort_keys=False))
-    for stage in ("pipelines.preprocess", "trainer.main"):
-        done = subprocess.run([sys.executable, "-m", f"beamfeed.{stage}", "--job", str(path)], capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()
+    assert lake.preprocess() == 0
+    assert main(["--job", str(lake.folder / "job.yaml")]) == 0
     return lake
 
 
