@@ -2,7 +2,7 @@
 
 TensorFlow takes the processor for N devices. The checkpoint of STEP and later ones are never written, so that a kill
 comes before the end of the run however late it is. The chief takes S seconds for each file of weights that it writes;
-worker 1 takes S for a step's graph.
+worker 1 takes S for a step's graph. The export is asked in the same process, as in tests/exports.py.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import re
 import sys
 import time
 
-import tensorflow as tf
+from beamfeed.contract.imports import heavy_imports
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
@@ -21,13 +21,18 @@ if __name__ == "__main__":
     parser.add_argument("--save", type=float, default=0)
     parser.add_argument("--trace", type=float, default=0)
     odd, arguments = parser.parse_known_args()
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with heavy_imports():
+        import tensorflow as tf
+        from exports import SameProcess
+
+        from beamfeed.contract.ending import leave
+        from beamfeed.trainer.export import fresh
+        from beamfeed.trainer.loop import steps
+        from beamfeed.trainer.main import main
+
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * odd.devices)
-
-    from beamfeed.contract.ending import leave
-    from beamfeed.trainer.loop import steps
-    from beamfeed.trainer.main import main
-
     save, add_up = tf.raw_ops.SaveV2, steps.all_reduce_sum
 
     def slow_save(**tensors):
@@ -40,5 +45,6 @@ if __name__ == "__main__":
             time.sleep(odd.trace)
         return add_up(tensors)
 
-    tf.raw_ops.SaveV2, steps.all_reduce_sum = slow_save, slow_trace
-    leave(main(arguments))
+    tf.raw_ops.SaveV2, steps.all_reduce_sum, fresh.FreshProcess = slow_save, slow_trace, SameProcess
+    iterators = []  # as of main
+    leave(main(arguments, iterators))
