@@ -121,6 +121,7 @@ def test_workers_share_the_batches_of_one(made, workers, replicas):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("made", [SERIES], ids=["series"], indirect=True)
 @pytest.mark.parametrize("workers", sample([2, 3], [3]))
 def test_workers_evaluate_each_window_once(made, workers):
     parts = [made.read(worker=i, workers=workers, remainder="pad") for i in range(workers)]
@@ -139,6 +140,7 @@ def test_reading_can_begin_at_any_step(made, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("made", [SERIES], ids=["series"], indirect=True)
 @pytest.mark.parametrize("names", sample([["label"], ["who", "pair", "tokens"], None], [["who", "pair", "tokens"]]))
 def test_the_fields_that_are_asked_for_do_not_change_the_order(made, names):
     whole = flat(made.read(shuffle=20, remainder="pad"))
@@ -175,29 +177,33 @@ names = [field.name for field in FIELDS]
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-feed = load_dataset(
-    sys.argv[1], "train", batch_size=6, shuffle=20, fields=names, distribution=Distribution(replicas=2)
-)
-batches = iter(strategy.distribute_datasets_from_function(lambda _: feed))
+for output in sys.argv[1:]:
+    feed = load_dataset(
+        output, "train", batch_size=6, shuffle=20, fields=names, distribution=Distribution(replicas=2)
+    )
+    batches = iter(strategy.distribute_datasets_from_function(lambda _: feed))
 
-@tf.function
-def step():
-    return strategy.run(lambda batch: batch, args=(next(batches),))
+    @tf.function
+    def step():
+        return strategy.run(lambda batch: batch, args=(next(batches),))
 
-print([rows_of(batch, names) for batch in strategy.experimental_local_results(step())])
+    print([rows_of(batch, names) for batch in strategy.experimental_local_results(step())])
 """
 
 
 @pytest.mark.slow
-def test_the_replicas_of_a_strategy_share_a_batch(made):
+def test_the_replicas_of_a_strategy_share_a_batch(tmp_path):
+    series_and_single = [Made(tmp_path / str(windows.length), windows) for windows in (SERIES, SINGLE)]
     tests = pathlib.Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)])}
     found = subprocess.run(
-        [sys.executable, "-c", REPLICAS, made.output], env=environment, capture_output=True, text=True, check=True
-    )
-    first, second = ast.literal_eval(found.stdout)
-    assert len(first) == len(second) == 3
-    assert first + second == made.read(batch_size=6, shuffle=20)[0]
+        [sys.executable, "-c", REPLICAS, *(made.output for made in series_and_single)],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for made, told in zip(series_and_single, found.stdout.splitlines(), strict=True):
+        first, second = ast.literal_eval(told)
+        assert len(first) == len(second) == 3
+        assert first + second == made.read(batch_size=6, shuffle=20)[0]
 
 
 def flip(path: str, at: int) -> None:
