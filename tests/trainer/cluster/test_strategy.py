@@ -15,8 +15,17 @@ from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.strategy import Cluster, connect, describe, share_of
 
-# One worker, as beamfeed.trainer.main begins: it finds the others, adds up over all of them, and says so.
-WORKER = """
+# One worker, as beamfeed.trainer.main begins: it finds the others, and can listen at its own address.
+RESOLVED = """
+import os, socket
+from beamfeed.contract.cluster.environment import read_worker_info
+from beamfeed.trainer.cluster.rendezvous import resolve
+worker = resolve(read_worker_info(os.environ), 60)
+with socket.create_server(("", int(worker.addresses[worker.index].rpartition(":")[2]))):
+    print(worker.index, worker.count, worker.source, *worker.addresses)
+"""
+# It goes on: it adds up over all of them, and says so.
+CONNECTED = """
 import os
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.trainer.cluster.rendezvous import resolve
@@ -41,12 +50,12 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def run_workers(*environs: dict[str, str]) -> list[list[str]]:
-    """Runs WORKER with each of these; returns the lines that each has printed."""
+def run_workers(program: str, *environs: dict[str, str]) -> list[list[str]]:
+    """Runs a program with each of these; returns the lines that each has printed."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PET_", "TF_CONFIG"))}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER],
+            [sys.executable, "-c", program],
             env={**keep, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,18 +73,13 @@ def run_workers(*environs: dict[str, str]) -> list[list[str]]:
     return [lines.splitlines() for lines, _ in told]
 
 
-def check_two_workers(message: list[list[str]], source: str) -> list[str]:
-    """Both have added up 1 + 2 and say where they are; returns the addresses."""
-    clusters = []
-    for worker, (said, result) in enumerate(message):
-        assert said == f"worker {worker} of 2 ({source}), each on the CPU, ring collectives"
-        total, config = result.split(" ", 1)
-        assert float(total) == 3.0
-        assert json.loads(config)["task"] == {"type": "worker", "index": worker}
-        clusters.append(json.loads(config)["cluster"])
-    assert clusters[0] == clusters[1]
-    assert list(clusters[0]) == ["worker"]
-    return clusters[0]["worker"]
+def find_two_workers(source: str, *environs: dict[str, str]) -> list[str]:
+    """Both have found each other; returns the addresses."""
+    (one,), (other,) = run_workers(RESOLVED, *environs)
+    index, count, named, *addresses = one.split()
+    assert (index, count, named) == ("0", "2", source)
+    assert other.split() == ["1", "2", source, *addresses]
+    return addresses
 
 
 @pytest.mark.slow
@@ -89,16 +93,16 @@ def test_two_processes_find_each_other_by_slurm():
         "SLURM_STEP_TASKS_PER_NODE": "2",
         "SLURM_NODEID": "0",
     }
-    told = run_workers(*({**common, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(2)))
+    both = [{**common, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(2)]
     base = 12000 + job % 625 * 32
-    assert check_two_workers(told, "Slurm") == [f"localhost:{base}", f"localhost:{base + 1}"]
+    assert find_two_workers("Slurm", *both) == [f"localhost:{base}", f"localhost:{base + 1}"]
 
 
 @pytest.mark.slow
 def test_two_processes_find_each_other_by_torchrun():
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    told = run_workers(*({**common, "RANK": str(i), "LOCAL_RANK": str(i)} for i in range(2)))
-    assert len(set(check_two_workers(told, "torchrun"))) == 2
+    both = [{**common, "RANK": str(i), "LOCAL_RANK": str(i)} for i in range(2)]
+    assert len(set(find_two_workers("torchrun", *both))) == 2
 
 
 @pytest.mark.slow
@@ -106,10 +110,18 @@ def test_two_processes_find_each_other_by_tf_config_with_a_chief():
     chief, worker = (f"127.0.0.1:{free_port()}" for _ in range(2))
     config = {"cluster": {"chief": [chief], "worker": [worker]}, "environment": "cloud"}
     told = run_workers(
+        CONNECTED,
         {"TF_CONFIG": json.dumps({**config, "task": {"type": "chief", "index": 0}})},
         {"TF_CONFIG": json.dumps({**config, "task": {"type": "worker", "index": 0}})},
     )
-    assert check_two_workers(told, "TF_CONFIG") == [chief, worker]
+    for index, (said, result) in enumerate(told):
+        assert said == f"worker {index} of 2 (TF_CONFIG), each on the CPU, ring collectives"
+        total, found = result.split(" ", 1)
+        assert float(total) == 3.0
+        assert json.loads(found) == {
+            "cluster": {"worker": [chief, worker]},
+            "task": {"type": "worker", "index": index},
+        }
 
 
 @pytest.mark.slow
