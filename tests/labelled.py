@@ -86,6 +86,7 @@ def labelled_job(output: str, **train: Any) -> TrainingJob:
         "feed": {"batch_size": 9, "shuffle": 32},
         "optimizer": {"name": "adam", "learning_rate": 0.02},
         "epochs": 2,
+        "review": {"baselines": "none"},
         **train,
     }
     return TrainingJob.model_validate(

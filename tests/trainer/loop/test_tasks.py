@@ -36,6 +36,7 @@ class Plain(keras.metrics.Mean):
 """
 SEVERAL = {
     "model": {"class": "own_shared:shared"},
+    "review": {"baselines": "all"},
     "task": {
         "outputs": {
             "back": {"name": "reconstruct", "weight": 0.5},

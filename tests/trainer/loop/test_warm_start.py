@@ -10,6 +10,7 @@ import yaml
 from keras import layers
 
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.result import write_result
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.warm_start import choose, shapes_of, weights_of
 from beamfeed.trainer.loop.workdir import describe_changes
@@ -81,8 +82,14 @@ def test_names_stay_when_a_model_is_kept(tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
-    """Trains; the exit code, and what was complained of."""
+def run(tmp_path, capsys, monkeypatch):
+    """Trains, and of an export writes the model and the result alone; the exit code, and what was complained of."""
+
+    def save(job, _, trained):
+        trained.model.save(RunLayout(job.train.workdir).model)
+        write_result(job.train.workdir, trained.result)
+
+    monkeypatch.setattr("beamfeed.trainer.export.run.export_run", save)
 
     def start(job, *arguments):
         (tmp_path / "job.yaml").write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))

@@ -23,6 +23,7 @@ RESULT = TrainResult(
     fingerprint="f", epochs=1, steps=9, stale=0, stopped_early=False, first_loss=1.0, last_loss=0.5, best=0.5,
     best_loss=0.5, test_loss=None, seconds=1.0, workers=1,
 )  # fmt: skip
+ALL = {"baselines": "all"}
 EPOCHS = [{"epoch": 1, "step": 9, "loss": 1.0, "eval_loss": 0.5}]
 
 
@@ -42,7 +43,7 @@ def review_of(job, manifest):
 def series(helpers_module, tmp_path_factory):
     folder = tmp_path_factory.mktemp("series")
     written = helpers_module.write_three_splits(str(folder / "data"))
-    job = helpers_module.make_job(written.output, workdir=str(folder / "run"), review={"baselines": "all"})
+    job = helpers_module.make_job(written.output, workdir=str(folder / "run"), review=ALL)
     return job, written, *review_of(job, written.manifest)
 
 
@@ -119,7 +120,7 @@ def test_of_many_windows_some_from_all_over_are_looked_at(helpers, tmp_path, mon
 
 def test_of_classes_their_shares_are_what_to_beat(tmp_path):
     written = write_labelled(str(tmp_path / "data"))
-    job = labelled_job(written.output, workdir=str(tmp_path / "run"))
+    job = labelled_job(written.output, workdir=str(tmp_path / "run"), review=ALL)
     review, _ = review_of(job, written.manifest)
     field = written.manifest.field(job.train.task.target)
     counts = {split: np.array(info.targets[field.name].counts) for split, info in written.manifest.splits.items()}
@@ -139,7 +140,8 @@ def test_of_classes_their_shares_are_what_to_beat(tmp_path):
 
 def test_of_numbers_their_mean_is_what_to_beat(tmp_path):
     written = write_labelled(str(tmp_path / "data"))
-    job = labelled_job(written.output, workdir=str(tmp_path / "run"), task={"name": "regress", "target": "life"})
+    task = {"name": "regress", "target": "life"}
+    job = labelled_job(written.output, workdir=str(tmp_path / "run"), task=task, review=ALL)
     review, _ = review_of(job, written.manifest)
     mean, here = (written.fields[split]["life"].astype("f8") for split in ("train", "eval"))
     found = review.splits["eval"].guesses["the mean"]
