@@ -30,7 +30,9 @@ import os
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.trainer.cluster.rendezvous import resolve
 worker = resolve(read_worker_info(os.environ), 60)
-import tensorflow as tf
+from beamfeed.contract.imports import heavy_imports
+with heavy_imports():
+    import tensorflow as tf
 from beamfeed.trainer.cluster.strategy import connect, describe
 cluster = connect(worker, "ring")
 cluster.barrier()
@@ -129,6 +131,8 @@ def test_a_port_that_is_taken_is_told_in_one_line():
     program = (
         "import sys; from beamfeed.trainer.cluster.strategy import *\n"
         "from beamfeed.contract.errors import JobFailed\n"
+        "from beamfeed.contract.imports import heavy_imports\n"
+        "with heavy_imports(): import tensorflow\n"
         "try: connect(WorkerInfo(0, 2, (f'127.0.0.1:{sys.argv[1]}', '127.0.0.1:1'), 'Slurm'))\n"
         "except JobFailed as error: print(error)"
     )

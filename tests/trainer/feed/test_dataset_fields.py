@@ -168,10 +168,12 @@ def test_the_shape_of_a_batch_is_known_before_it_is_read(made):
 REPLICAS = """
 import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-import tensorflow as tf
-from records import FIELDS, rows_of
-from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.contract.imports import heavy_imports
+with heavy_imports():
+    import tensorflow as tf
+    from records import FIELDS, rows_of
+    from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.feed.sharding import Distribution
 
 names = [field.name for field in FIELDS]
 (cpu,) = tf.config.list_physical_devices("CPU")

@@ -10,19 +10,21 @@ PROGRAM = """
 import json
 import sys
 
-import keras
-import numpy as np
-import tensorflow as tf
+from beamfeed.contract.imports import heavy_imports
+
+sys.path.append(sys.argv[1])
+with heavy_imports():
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from labelled import write_labelled
+
+    from beamfeed.contract.config.task import Regress
+    from beamfeed.trainer.loop import evaluation
+    from beamfeed.trainer.tasks.objective import Objective
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path.append(sys.argv[1])
-from labelled import write_labelled
-
-from beamfeed.contract.config.task import Regress
-from beamfeed.trainer.loop import evaluation
-from beamfeed.trainer.tasks.objective import Objective
-
 data = write_labelled(sys.argv[2])
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 objective = Objective(Regress(name="regress", target="life", metrics=["mae"]), data.manifest)

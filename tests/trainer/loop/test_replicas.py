@@ -8,11 +8,13 @@ import pytest
 
 SCRIPT = """
 import sys
-import keras, numpy as np, tensorflow as tf
+from beamfeed.contract.imports import heavy_imports
+with heavy_imports():
+    import keras, numpy as np, tensorflow as tf
+    from beamfeed.trainer.loop.replicas import make_one, spread_seeds, statistics_of
+    from beamfeed.trainer.loop.steps import all_reduce_sum
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from beamfeed.trainer.loop.replicas import make_one, spread_seeds, statistics_of
-from beamfeed.trainer.loop.steps import all_reduce_sum
 
 strategy = tf.distribute.MirroredStrategy()
 keras.utils.set_random_seed(3)

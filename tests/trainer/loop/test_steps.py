@@ -58,14 +58,16 @@ def heads(length, features, outputs):
 
 TWO_CPUS = """
 import json, sys
-import tensorflow as tf
+from beamfeed.contract.imports import heavy_imports
+with heavy_imports():
+    import tensorflow as tf
+    from beamfeed.contract.config.job import TrainingJob
+    from beamfeed.contract.dataset.manifest import read_manifest
+    from beamfeed.trainer.cluster.strategy import connect
+    from beamfeed.contract.cluster.worker_info import WorkerInfo
+    from beamfeed.trainer.loop.train import train_and_evaluate
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.dataset.manifest import read_manifest
-from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.contract.cluster.worker_info import WorkerInfo
-from beamfeed.trainer.loop.train import train_and_evaluate
 job = TrainingJob.model_validate_json(sys.argv[1])
 cluster = connect(WorkerInfo())
 assert cluster.replicas == 2
