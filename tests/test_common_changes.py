@@ -196,7 +196,7 @@ def copy_source(root: Path, folder: Path) -> None:
 
 
 def run(folder: Path, program: str) -> str:
-    lean = "from beamfeed.contract.imports import lean_imports\nlean_imports().__enter__()\n"
+    lean = "from beamfeed.contract.imports import lean_imports\nlean = lean_imports()\nlean.__enter__()\n"
     done = subprocess.run([sys.executable, "-B", "-c", lean + program], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

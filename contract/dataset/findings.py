@@ -29,7 +29,7 @@ def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
     for split, split_review in splits.items():
         beaten = _beaten(split, split_review)
         lines = (
-            beaten and f"{beaten}; {_advice(result)}",
+            beaten and f"{beaten}; {_advice(split, result)}",
             _concentrated(split, split_review),
             _drifted(split, split_review),
         )
@@ -71,13 +71,16 @@ def _beaten(split: str, review: SplitReview) -> str | None:
     )
 
 
-def _advice(result: TrainResult) -> str:
-    """What to try where a simple model is better: after its best epoch, a model learns training rows by heart."""
-    best = result.best_epoch
-    if best is None or (2 * best > result.epochs and not result.stopped_early):
+def _advice(split: str, result: TrainResult) -> str:
+    """What to try where a simple model is better.
+
+    Where the loss of training rows fell for as long again after the best epoch on eval, they were learned by heart.
+    """
+    best, first, last = result.best_epoch, result.first_loss, result.last_loss
+    fell = first is not None and last is not None and last < first
+    if split == "train" or result.best_split == "train" or not best or 2 * best > result.epochs or not fell:
         return "try more epochs, or a larger model"
-    was_best = f"in epoch {best} of {result.epochs}" if best else "before training"
-    return f"it was best {was_best}: try a smaller model, more dropout, or further inputs"
+    return f"it was best in epoch {best} of {result.epochs}: try a smaller model, more dropout, or further inputs"
 
 
 def _concentrated(split: str, review: SplitReview) -> str | None:

@@ -78,6 +78,8 @@ def _naming(path: str) -> Iterator[None]:
 
     Raises:
       UserError: if the bucket is not there, or not for this user.
+      FileNotFoundError, NotADirectoryError
+      ConnectionError: for all else, which is trouble of the service.
     """
     try:
         yield
@@ -92,7 +94,7 @@ def _naming(path: str) -> Iterator[None]:
             raise NotADirectoryError(f"{path}: is a file") from None
         if isinstance(error, PermissionError) or "UNAUTHENTICATED" in str(error):
             raise UserError(f"{path}: no permission: {reason}") from None
-        raise OSError(f"{path}: {reason}") from None
+        raise ConnectionError(f"{path}: {reason}") from None
 
 
 def _bare(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The script that a notebook user reads, run as it is on a smaller fleet; it knows nothing but the public interface."""
+"""The script that a notebook user reads, run as it is on a smaller fleet and job; it knows but the public interface."""
 
 import ast
 import shutil

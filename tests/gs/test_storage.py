@@ -278,6 +278,29 @@ def test_no_file_is_rejected_for_a_bucket_that_does_not_answer(gs):
     assert found.startswith(f"job failed: {gs.url('a.parquet')}: ")
 
 
+def test_nor_where_it_does_not_say_what_a_file_is(gs):
+    gs.store.put(gs.bucket, "a.jsonl", b'{"a": 1}')
+    gs.inject("metadata", "503", times=1000)
+    gs.inject("list", "503", times=1000)
+    found = run(
+        gs,
+        f"""
+        from datetime import timedelta
+        from pyarrow import fs
+        from beamfeed.contract.errors import JobFailed
+        from beamfeed.contract.storage import files
+        from beamfeed.transforms.sources.readers.trouble import naming_the_file
+        files._gcs = lambda: fs.GcsFileSystem(retry_time_limit=timedelta(seconds=1))
+        try:
+            with naming_the_file("{gs.url("a.jsonl")}"):
+                files.stat("{gs.url("a.jsonl")}")
+        except JobFailed as error:
+            return str(error)
+        """,
+    )
+    assert found.startswith(f"job failed: {gs.url('a.jsonl')}: ")
+
+
 def test_an_object_that_is_there_is_taken_as_it_is_written(gs):
     for name in (
         "odd/in[1]/a[0].csv",

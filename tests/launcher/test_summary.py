@@ -182,8 +182,10 @@ def test_a_good_run_has_no_notes():
         ),
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
         ({}, {"eval": {"model": {"loss": 1.002}}}, "on eval, a simple model is as good or better"),
-        ({"best_epoch": 5, "stopped_early": False}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs, or a la"),
-        ({"best_epoch": 0}, {"eval": {"model": {"loss": 2}}}, "is 1; it was best before training: try a smaller model"),
+        ({"best_epoch": 3}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs, or a larger model"),
+        ({"best_epoch": 0}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs"),
+        ({"best_epoch": 1, "last_loss": 0.75}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs"),
+        ({"best_split": "train"}, {"train": {"model": {"loss": 2}}}, "is 1; try more epochs"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(result, splits, message):

@@ -12,9 +12,11 @@ import re
 import sys
 import time
 
+from beamfeed.contract import streams
 from beamfeed.contract.imports import heavy_imports
 
 if __name__ == "__main__":
+    streams.take_over()
     parser = argparse.ArgumentParser()
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--hold", type=int, default=sys.maxsize)
@@ -47,4 +49,4 @@ if __name__ == "__main__":
 
     tf.raw_ops.SaveV2, steps.all_reduce_sum, fresh.FreshProcess = slow_save, slow_trace, SameProcess
     iterators = []  # as of main
-    leave(main(arguments, iterators))
+    leave(streams.flushed(main(arguments, iterators)))

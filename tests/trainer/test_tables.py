@@ -43,7 +43,7 @@ def trained(tmp_path_factory):
     table["big"] = (table["amount"] > 25).astype(int)
     table["wins"] = table["note"].fillna("").str.contains("Win").map({True: "yes", False: "no"})
     lake.write("a.parquet", table)
-    (lake.folder / "of_mine.py").write_text(MODEL)
+    (lake.folder / "words_and_numbers.py").write_text(MODEL)
     lake.job |= {
         "features": {
             "row": "pass",
@@ -55,7 +55,7 @@ def trained(tmp_path_factory):
             {"column": "wins", "name": "wins", "classes": "auto"},
         ],
         "train": {
-            "model": {"class": "of_mine:make"},
+            "model": {"class": "words_and_numbers:make"},
             "task": {"outputs": OUTPUTS},
             "feed": {"batch_size": 16},
             "optimizer": {"learning_rate": 0.02},

@@ -11,14 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from exports import in_same_process
 from fleets import Fleet, make_table
 
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.launcher.cli import main
 from beamfeed.launcher.sweep import study as study_module
 from beamfeed.launcher.sweep.command import forget
-from beamfeed.trainer.main import main as train
 
 SPACE = {"train.feed.batch_size": [64, 100_000], "train.model.units": [[4], [6]]}
 
@@ -86,8 +84,8 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     # A trial is a training run like any other, also one that was killed.
     alone = tmp_path / "alone"
     words = ["train.model.units=[6]", "train.feed.batch_size=64", f"train.workdir={alone}"]
-    with in_same_process():
-        assert train(["--job", str(job), *[part for word in words for part in ("--set", word)]]) == 0
+    sets = [part for word in words for part in ("--set", word)]
+    subprocess.run(command("train", job, *sets, "--quiet"), capture_output=True, check=True)
     expected, found = read_result(str(alone)), read_result(str(folder / "trial-0001"))
     assert found.model_dump(exclude={"seconds"}) == expected.model_dump(exclude={"seconds"})
 

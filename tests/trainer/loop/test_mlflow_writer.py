@@ -18,7 +18,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import ADDRESS, check_writers
 from beamfeed.trainer.loop import mlflow_writer
-from beamfeed.trainer.loop.mlflow_writer import MLflow, flat
+from beamfeed.trainer.loop.mlflow_writer import SETTINGS, MLflow, flat
 from beamfeed.trainer.main import main
 
 START_SECONDS = 120
@@ -88,6 +88,8 @@ def server(tmp_path_factory, free_ports):
 @pytest.fixture
 def client(server, monkeypatch):
     monkeypatch.setenv(ADDRESS, server.address)
+    for setting in SETTINGS.items():  # which a run leaves
+        monkeypatch.setenv(*setting)
     from mlflow import MlflowClient
 
     return MlflowClient(server.address)
@@ -113,7 +115,8 @@ def test_a_training_run_and_its_going_on_are_one_run(job, client, tmp_path, capf
             told = capfd.readouterr()
         else:  # in a process that has yet to import it
             command = [sys.executable, ODD_WORKER, "--job", str(path)]
-            result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+            result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
             assert result.returncode == 0, result.stderr
             told = result.stdout, result.stderr
         assert "mlflow" not in "".join(told).lower()

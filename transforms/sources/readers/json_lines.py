@@ -128,7 +128,7 @@ def _keys_of(file: FileStat, names: tuple[str, ...]) -> tuple[str, ...]:
     """The keys of a file: those of its first lines, and of `names` those that come later on."""
     keys = look_at_json(file.path).schema.names
     unseen = [name for name in names if name not in keys]
-    late = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in unseen}
+    late = {name: re.compile(rb"^.*(?:%b)\s*:.*$" % b"|".join(_written(name)), re.MULTILINE) for name in unseen}
     if not late:
         return tuple(keys)
     for _, block in whole_lines(file.path, pieces_of_lines(file.path), None):
@@ -138,6 +138,12 @@ def _keys_of(file: FileStat, names: tuple[str, ...]) -> tuple[str, ...]:
         if not late:
             break
     return *keys, *(name for name in unseen if name not in late)
+
+
+def _written(name: str) -> list[bytes]:
+    """Patterns of a key as a file may have it: as it is, or with escapes for what is beyond ASCII."""
+    texts = {json.dumps(name), json.dumps(name, ensure_ascii=False)}
+    return [re.escape(text.encode("utf-8", "surrogatepass")) for text in sorted(texts)]
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -39,14 +39,16 @@ def test_half_a_character_that_nobody_asks_for_does_not_matter(tmp_path):
     assert len(read_file(tmp_path / "a.jsonl", "t", features=["x0"]).ticks) == 20
 
 
-def test_a_key_that_comes_late_is_there(tmp_path):
-    (tmp_path / "a.jsonl").write_text(lines([{**row, "x1": 1.5} for row in GOOD]))
-    schema = schema_of(tmp_path / "a.jsonl", "t", features=["x0", "x1"])
-    late = [{"t": i, "x0": 1.0, "pad": "p" * 90, "in": {"x1": 3}} for i in range(15_000)]
+@pytest.mark.parametrize(("name", "escaped"), [("x1", True), ("température", True), ("température", False)])
+def test_a_key_that_comes_late_is_there(tmp_path, name, escaped):
+    (tmp_path / "a.jsonl").write_text(lines([{**row, name: 1.5} for row in GOOD]))
+    schema = schema_of(tmp_path / "a.jsonl", "t", features=["x0", name])
+    late = [{"t": i, "x0": 1.0, "pad": "p" * 90, "in": {name: 3}} for i in range(15_000)]
     (tmp_path / "b.jsonl").write_text(lines(late))
-    with pytest.raises(BadInput, match="column x1: is missing"):
+    with pytest.raises(BadInput, match=f"column {name}: is missing"):
         read_file(tmp_path / "b.jsonl", "t", schema)
-    (tmp_path / "b.jsonl").write_text(lines([*late, {"t": 15_000, "x0": 2.0, "x1": 7.0}]))
+    rows = [*late, {"t": 15_000, "x0": 2.0, name: 7.0}]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row, ensure_ascii=escaped) + "\n" for row in rows))
     values = read_file(tmp_path / "b.jsonl", "t", schema).values
     assert np.isnan(values[:-1, 1]).all()
     assert values[-1].tolist() == [2, 7]
