@@ -15,7 +15,7 @@ from beamfeed.trainer.tasks.named import Trial, find_loss, try_loss
 BACK = Signature({"values": Input((8, 3), in_rows=True)}, {"reconstruct": Output(((8, 3),), "shaped as the windows")})
 
 MODULE = """
-import random, secrets
+import itertools, random
 import keras, numpy as np, tensorflow as tf
 from keras import layers
 
@@ -160,9 +160,12 @@ class Chance(Base):
         return self.dense(windows) + (0.0 if training else tf.random.normal(tf.shape(windows)))
 
 
+CALLS = itertools.count()
+
+
 class Secret(Base):
     def call(self, windows, training=False):
-        return self.dense(windows) + secrets.randbelow(1 << 20)
+        return self.dense(windows) + (1000 << next(CALLS) % 8)
 
 
 class Unseeded(Base):
