@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from beamfeed.contract.config.job import TrainingJob
@@ -90,6 +91,15 @@ def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
     return iter(lines.get, None)
 
 
+def remove(folder: str) -> None:
+    """Removes a folder that is still being written to: under another name nothing new gets into it."""
+    gone = f"{folder}-gone"
+    with suppress(OSError):
+        os.rename(folder, gone)
+    for path in (gone, folder):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Serves until stdin ends."""
     folder = arguments.folder
@@ -101,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     os.dup2(2, 1)  # what training prints is not an answer
 
     def end() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         leave(0)
 
     lines = watched(sys.stdin, end)

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import yaml
 
 from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.options import ONE_BY_ONE
+from beamfeed.trainer.one_by_one import remove
 from tests.fleets import Fleet, make_table
 
 LOOK = """
@@ -55,6 +58,25 @@ def trainer(fleet, tmp_path) -> Iterator[subprocess.Popen]:
         assert Answer.model_validate_json(process.stdout.readline()) == Answer()
         yield process
         process.kill()
+
+
+def test_a_folder_goes_while_files_are_written_to_it(tmp_path):
+    folder, begun = tmp_path / "busy", threading.Event()
+    folder.mkdir()
+
+    def write():
+        with suppress(FileNotFoundError):
+            for number in range(100_000):
+                (folder / str(number)).touch()
+                if number == 100:
+                    begun.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait()
+    remove(str(folder))
+    writer.join(10)
+    assert list(tmp_path.iterdir()) == []
 
 
 def ask(process: subprocess.Popen, fleet: Fleet, workdir: Path, dataset: str) -> None:
