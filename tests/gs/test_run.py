@@ -41,7 +41,8 @@ def test_training_survives_faults(gs, job):
     undisturbed = gs.python("-m", "beamfeed.launcher.cli", "train", job, *one)
     assert undisturbed.returncode == 0, undisturbed.stderr
     requests = gs.counts().requests
-    assert requests["read"] < 50, requests  # from start to export
+    # From start to export: of a shard one for each epoch, for the first weights, for the review and for its rows.
+    assert requests["read"] < 70, requests
     assert requests["write"] < 110, requests
     assert sum(requests.values()) < 450, requests
     expected = gs.read("model/metrics.jsonl")
