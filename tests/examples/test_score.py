@@ -105,8 +105,8 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path, capsys):
     code = lines_of_the_page(
         "rows_of_text", model=str(tmp_path / "model" / "saved_model"), file=str(tmp_path / "commas.csv")
     )
-    told = run(code + "\nprint(scored['class'].numpy().tolist())")
-    assert told.strip() == str([row["class"].encode() for row in scored])
+    printed = run(code + "\nprint(scored['class'].numpy().tolist())")
+    assert printed.strip() == str([row["class"].encode() for row in scored])
 
 
 def test_a_series_is_scored_as_the_trainer_did(tmp_path):

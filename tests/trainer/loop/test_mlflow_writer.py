@@ -112,14 +112,14 @@ def test_a_training_run_and_its_going_on_are_one_run(job, client, tmp_path, capf
         path.write_text(yaml.safe_dump(made.model_dump(mode="json", by_alias=True)))
         if steps == 8:
             assert main(["--job", str(path)]) == 0
-            told = capfd.readouterr()
+            printed = capfd.readouterr()
         else:  # in a process that has yet to import it
             command = [sys.executable, ODD_WORKER, "--job", str(path)]
             environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-            result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
-            assert result.returncode == 0, result.stderr
-            told = result.stdout, result.stderr
-        assert "mlflow" not in "".join(told).lower()
+            process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+            assert process.returncode == 0, process.stderr
+            printed = process.stdout, process.stderr
+        assert "mlflow" not in "".join(printed).lower()
     (run,) = runs_of(client, made)
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
     assert run.data.params["model.name"] == "dense_autoencoder"
