@@ -47,7 +47,7 @@ class Job(Section):
     features: Annotated[dict[str, AnyFeature], BeforeValidator(from_short)] = Field(
         default={}, description="Of tables: what becomes of the columns, by their names or globs."
     )
-    split: Split = Split()
+    split: Split = Field(default_factory=Split)  # each job's own: it is fitted to the source
     output: Output
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="Left out where the job is only preprocessed.")

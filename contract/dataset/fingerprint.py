@@ -45,7 +45,8 @@ def set_keys(section: Section, free: Mapping[str, Any] | bool = False) -> dict[s
     """The keys of a section that say something else than their defaults, as JSON has them.
 
     So a new key with a default changes no dataset and no training run that was there. The other side of it: whoever
-    changes a default raises `REVISION` (tests/contract/dataset/test_fingerprint_keys.py keeps the defaults).
+    changes a default raises `REVISION` (tests/contract/dataset/test_fingerprint_keys.py keeps the defaults). A section
+    that is left out says nothing, also where a job fits it to its source, as `split`.
 
     Args:
       section: of a job.
@@ -55,9 +56,11 @@ def set_keys(section: Section, free: Mapping[str, Any] | bool = False) -> dict[s
     keys = {}
     for name, field in type(section).model_fields.items():
         skipped = below.get(name, False)
-        if skipped is True:
+        value = getattr(section, name)
+        left_out = isinstance(value, Section) and name not in section.model_fields_set
+        if skipped is True or left_out:
             continue
-        value = _plain(getattr(section, name), skipped)
+        value = _plain(value, skipped)
         default = PydanticUndefined if field.is_required() else field.get_default(call_default_factory=True)
         if default is PydanticUndefined or value != _plain(default, skipped):
             keys[name] = value

@@ -321,3 +321,14 @@ def test_whoever_changes_a_default_raises_the_revision():
     changed = {key: now[key] for key in kept["defaults"].keys() & now.keys() if kept["defaults"][key] != now[key]}
     assert (changed, kept["revision"]) == ({}, fingerprint.REVISION), f"raise REVISION; write the defaults to {path}"
     assert len(kept["defaults"].keys() & now.keys()) > 150
+
+
+def test_a_job_changes_none_that_is_read_before_or_after_it():
+    def read(text):
+        return parse_as(job_model(), text)
+
+    series = read("\n".join(line for line in FULL.splitlines() if not line.startswith("split")))
+    by_row = fingerprint.job_fingerprint(read(ARRAYS + "split: {by: row}\n"))
+    read(ARRAYS)  # leaves out how it is split, which is by row
+    assert series.split.by == "asset"
+    assert fingerprint.job_fingerprint(read(ARRAYS + "split: {by: row}\n")) == by_row
