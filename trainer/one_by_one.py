@@ -26,7 +26,7 @@ from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_fingerprint
 from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.ending import leave
-from beamfeed.contract.errors import UserError, failure_of
+from beamfeed.contract.errors import JobFailed, UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ONE_BY_ONE
 from beamfeed.trainer.feed.remote import set_reads
@@ -61,8 +61,11 @@ def train(request: TrainRequest) -> Answer:
             export_model(job, manifest, trained, check=request.check)
         return Answer(result=trained.result)
     except Exception as error:
-        if find_fingerprint(job.output.path) != request.dataset:
-            return Answer(reason=f"{job.output.path}: {OTHER}", is_trouble=True)
+        try:
+            if find_fingerprint(job.output.path) != request.dataset:
+                return Answer(reason=f"{job.output.path}: {OTHER}", is_trouble=True)
+        except JobFailed as unanswered:
+            return Answer(reason=unanswered.reason, is_trouble=True)
         reason = failure_of(error).message.removeprefix("job failed: ")
         return Answer(reason=reason, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
     finally:
@@ -71,11 +74,16 @@ def train(request: TrainRequest) -> Answer:
         gc.collect()
 
 
-def serve(lines: Iterable[str], answers: IO[str], work: Callable[[TrainRequest], Answer]) -> None:
-    """Answers each request."""
-    print(Answer().model_dump_json(), file=answers, flush=True)
-    for line in lines:
-        print(work(TrainRequest.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
+def serve(
+    lines: Iterable[str], answers: IO[str], work: Callable[[TrainRequest], Answer], end: Callable[[], Any]
+) -> None:
+    """Answers each request; where nobody is left to hear it, `end` is called."""
+    try:
+        print(Answer().model_dump_json(), file=answers, flush=True)
+        for line in lines:
+            print(work(TrainRequest.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
+    except BrokenPipeError:
+        end()
 
 
 def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
@@ -100,20 +108,28 @@ def remove(folder: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def ending(folder: str) -> Callable[[], None]:
+    """What removes a folder and ends the process, once: a thread that comes later waits for it."""
+    once = threading.Lock()
+
+    def end() -> None:
+        with once:
+            remove(folder)
+            leave(0)
+
+    return end
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Serves until stdin ends."""
     folder = arguments.folder
+    end = ending(folder)
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal or a launcher sends them to all; who asks decides
         signal.signal(number, signal.SIG_IGN)
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     set_reads(os.environ)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what training prints is not an answer
-
-    def end() -> None:
-        remove(folder)
-        leave(0)
-
     lines = watched(sys.stdin, end)
     with heavy_imports():
         import tensorflow as tf
@@ -127,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
         import beamfeed.trainer.export.run
         import beamfeed.trainer.loop.train  # noqa: F401
     tempfile.tempdir = os.environ["TMPDIR"] = folder  # what is left there goes with it, however this ends
-    serve(lines, answers, train)
+    serve(lines, answers, train, end)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

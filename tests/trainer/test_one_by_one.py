@@ -79,6 +79,39 @@ def test_a_folder_goes_while_files_are_written_to_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+OF_A_BUSY_TRAINER = """
+import pathlib, sys, time
+from beamfeed.contract.dataset.one_by_one import Answer
+from beamfeed.trainer.one_by_one import ending, serve, watched
+
+def work(request):
+    while folder.exists():
+        time.sleep(0.001)
+    return Answer()
+
+folder = pathlib.Path(sys.argv[1])
+end = ending(str(folder))
+serve(watched(sys.stdin, end), sys.stdout, work, end)
+"""
+
+
+def test_a_folder_goes_also_where_an_answer_is_ready_while_it_is_removed(tmp_path):
+    folder = tmp_path / "large"
+    folder.mkdir()
+    for number in range(3000):
+        (folder / str(number)).touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", OF_A_BUSY_TRAINER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert Answer.model_validate_json(process.stdout.readline()) == Answer()
+        process.stdin.write(TrainRequest(job="", dataset="", model=True, check=True).model_dump_json() + "\n")
+        process.stdin.flush()
+        process.stdout.close()  # who asked is killed
+        process.stdin.close()
+        assert process.wait(20) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def ask(process: subprocess.Popen, fleet: Fleet, workdir: Path, dataset: str) -> None:
     job = fleet.job | {"train": fleet.job["train"] | {"workdir": str(workdir)}}
     request = TrainRequest(job=yaml.safe_dump(job), dataset=dataset, model=True, check=True)
