@@ -12,7 +12,7 @@ from beamfeed.contract import storage, text
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import BeamfeedError, JobFailed, UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
@@ -21,7 +21,7 @@ from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.run import follow
 from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
-from beamfeed.launcher.runs.record import StageRecord, read_record
+from beamfeed.launcher.runs.record import RunRecord, StageRecord, read_record
 from beamfeed.launcher.runs.recorder import going_on
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
@@ -113,7 +113,7 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
     """
     place = _start(run, tail)
     while True:
-        record = read_record(run.layout) or run.record
+        record = _now(run) or run.record
         state = record.state()  # asked before the log is read: then nothing of it is missed
         place = _print_from(run.layout.log, place, record.log_dropped)
         if not follow or state != "running":
@@ -126,11 +126,18 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
     return record.code if record.code is not None else int(state in ("left", "lost"))
 
 
+def _now(run: Run) -> RunRecord | None:
+    """The record as it is by now; None where it is not there, or its bucket does not answer this time."""
+    with suppress(JobFailed):
+        return read_record(run.layout)
+    return None
+
+
 def _start(run: Run, tail: int | None) -> int:
     """Where the last lines of a log begin, in bytes from the beginning of all that it ever held."""
     printed = b""
     if tail is not None:
-        with suppress(OSError):
+        with suppress(OSError, JobFailed):
             printed = storage.read_bytes(run.layout.log)
     start = printed.find(b"\n", len(printed) - tail - 1) + 1 if tail is not None and len(printed) > tail else 0
     return run.record.log_dropped + start
@@ -148,7 +155,7 @@ def _print_from(path: str, place: int, dropped: int = 0) -> int:
             while piece := file.read(1 << 20):
                 _write(piece)
             return dropped + file.tell()
-    except OSError:  # it is not there yet; or it is the next time
+    except (OSError, JobFailed):  # it is not there yet; or it is the next time
         return place
 
 
@@ -234,7 +241,7 @@ def unfinished(job_path: str, overrides: Sequence[str], max_assets: int | None) 
     """
     job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
     runs: list[Run] = []
-    with suppress(OSError, UserError):  # what runs elsewhere can be ended all the same
+    with suppress(OSError, BeamfeedError):  # what runs elsewhere can be ended all the same
         runs += (run for run in runs_in(places_of(job)) if run.record.outcome in ("running", "left"))
     return runs
 
@@ -250,7 +257,7 @@ def cancel(run: Run) -> list[str]:
         storage.write_text(run.layout.cancel, f"{datetime.now(UTC).isoformat()}\n")
         end = time.monotonic() + CANCEL_SECONDS
         while time.monotonic() < end:
-            now = read_record(run.layout)
+            now = _now(run)
             if now is not None and now.state() != "running":
                 break
             time.sleep(LOOK_SECONDS)

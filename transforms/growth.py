@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.growth import files_of_runs
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Counts, Grows, Increment, Manifest
 from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
 from beamfeed.transforms.fleet import Fleet
@@ -58,14 +58,11 @@ class Learned:
 
         Raises:
           UserError: if it is not there, or damaged.
-          JobFailed: if a bucket does not answer.
         """
         try:
             written = json.loads(storage.read_text(path))
             targets: Any = {split: from_json(fields) for split, fields in written["targets"].items()}
             return cls(from_json(written["statistics"]), targets, written["notes"], written["rows"])
-        except ConnectionError as error:
-            raise JobFailed(str(error)) from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             raise UserError(
                 f"{path}: cannot be read ({error}), so nothing can be added to the dataset; --refit prepares all again"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.errors import first_line
 from beamfeed.transforms.notes import LACKING, Note, to_line
 from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset
@@ -70,12 +70,9 @@ def known_before(layout: DataLayout) -> pa.Table:
 
     Raises:
       CannotGoOn: if that is not there, or damaged.
-      JobFailed: if a bucket does not answer.
     """
     try:
         return read_known(layout.assets)
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise CannotGoOn(f"{layout.assets} cannot be read ({first_line(error)})") from None
 

@@ -9,7 +9,7 @@ from typing import Literal
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, NoSuchArray
 from beamfeed.contract.arrays.stored import Stored, find_array
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 
 THREADS = 16  # that look into files of a bucket
@@ -101,8 +101,6 @@ def _look(spec: ArraySpec, file: FileStat, member: str | None) -> Stored | UserE
         return UserError(f"{spec.key}: {file.path} {missing}")
     except BadArray as bad:
         raise UserError(f"{spec.key}: {file.path} {bad}") from None
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except OSError as error:
         raise UserError(f"{spec.key}: {file.path} cannot be read: {error.strerror or error}") from None
 

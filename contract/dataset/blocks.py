@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.errors import JobFailed, UserError, first_line
+from beamfeed.contract.errors import UserError, first_line
 
 # A row for each block, in the order of the shards and of the blocks in them. `bytes` are those in the file; of a
 # compressed one, in what it holds.
@@ -26,7 +26,6 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
 
     Raises:
       UserError: if it is missing, damaged, or not that of the manifest's shards.
-      JobFailed: if a bucket does not answer.
     """
     import pyarrow.compute as pc
 
@@ -35,8 +34,6 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
         blocks = storage.read_table(path)
     except FileNotFoundError:
         raise UserError(f"{path}: the index of the shards is missing; {manifest.remedy}") from None
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: damaged: {first_line(error)}; {manifest.remedy}") from None
     info = manifest.splits[split]  # type: ignore[index]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from beamfeed.contract import storage
-from beamfeed.contract.errors import JobFailed, UserError, first_line
+from beamfeed.contract.errors import UserError, first_line
 
 ROWS = 16
 MOST_BYTES = 1 << 20  # of the rows
@@ -49,7 +49,6 @@ def read_raw_rows(path: str) -> RawRows | None:
 
     Raises:
       UserError: if they are damaged.
-      JobFailed: if a bucket does not answer.
     """
     try:
         table = storage.read_table(path).combine_chunks()
@@ -64,8 +63,6 @@ def read_raw_rows(path: str) -> RawRows | None:
         )
     except FileNotFoundError:
         return None
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"{path}: damaged: {first_line(error)}; preprocess again") from None
     return RawRows(places, raw, fields) if places else None

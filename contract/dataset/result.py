@@ -10,7 +10,6 @@ from pydantic import Field
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.strict import Strict
-from beamfeed.contract.errors import JobFailed
 
 
 class TrainResult(Strict):
@@ -72,29 +71,17 @@ class Watched:
 
 
 def read_result(workdir: str) -> TrainResult | None:
-    """The result in `workdir`; None where there is none, or none that can be understood.
-
-    Raises:
-      JobFailed: if a bucket does not answer, which says nothing of what is there.
-    """
+    """The result in `workdir`; None where there is none, or none that can be understood."""
     try:
         return TrainResult.model_validate_json(storage.read_text(RunLayout(workdir).complete))
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except (OSError, ValueError):
         return None
 
 
 def read_run(workdir: str) -> dict[str, Any]:
-    """What `workdir` says of the training run in it, such as its `fingerprint`; nothing where there is none.
-
-    Raises:
-      JobFailed: see `read_result`.
-    """
+    """What `workdir` says of the training run in it, such as its `fingerprint`; nothing where there is none."""
     try:
         run = json.loads(storage.read_text(RunLayout(workdir).run))
-    except ConnectionError as error:
-        raise JobFailed(str(error)) from None
     except (OSError, ValueError):
         return {}
     return run if isinstance(run, dict) else {}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from beamfeed.contract.errors import first_line
+from beamfeed.contract.errors import JobFailed, first_line
 
 PATIENCE = 600.0  # seconds
 
@@ -22,7 +22,7 @@ def open_ranges(path: str) -> Any:
 
     Raises:
       FileNotFoundError, PermissionError
-      ConnectionError: if Cloud Storage gave no answer for PATIENCE seconds. It says nothing of the file.
+      JobFailed: if Cloud Storage gave no answer for PATIENCE seconds. It says nothing of the file.
     """
     import pyarrow as pa
 
@@ -42,11 +42,11 @@ def list_names(folder: str) -> list[str]:
 
     Raises:
       FileNotFoundError: if there is no such bucket.
-      PermissionError, ConnectionError
+      PermissionError, JobFailed
     """
     bucket, _, name = folder.removeprefix("gs://").rstrip("/").partition("/")
     prefix = f"{name}/" if name else ""
-    with _as_os_errors(folder):
+    with _naming(folder):
         listed = _client(threading.get_ident()).list_blobs(
             bucket, prefix=prefix, delimiter="/", fields="items(name),prefixes,nextPageToken", retry=_retry()
         )
@@ -61,7 +61,7 @@ class _Ranges(io.RawIOBase):
         super().__init__()
         bucket, _, name = path.removeprefix("gs://").partition("/")
         self._path, self._at = path, 0
-        with _as_os_errors(path):
+        with _naming(path):
             self._blob = _client(threading.get_ident()).bucket(bucket).blob(name)
             self._blob.reload(retry=_retry())
         self._size: int = self._blob.size
@@ -86,15 +86,13 @@ class _Ranges(io.RawIOBase):
         end = self._size if size < 0 else min(self._at + size, self._size)
         if end <= self._at:
             return b""
-        with _as_os_errors(self._path):
+        with _naming(self._path):
             data: bytes = self._blob.download_as_bytes(
                 start=self._at, end=end - 1, raw_download=True, checksum=None,
                 if_generation_match=self._blob.generation, retry=_retry(),
             )  # fmt: skip
         if len(data) != end - self._at:
-            raise ConnectionError(
-                f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for"
-            )
+            raise JobFailed(f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for")
         self._at = end
         return data
 
@@ -106,7 +104,7 @@ def _retry() -> Any:
 
 
 @contextmanager
-def _as_os_errors(path: str) -> Iterator[None]:
+def _naming(path: str) -> Iterator[None]:
     from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, PreconditionFailed
     from google.auth.exceptions import GoogleAuthError
     from requests.exceptions import RequestException
@@ -118,4 +116,4 @@ def _as_os_errors(path: str) -> Iterator[None]:
     except Forbidden as error:
         raise PermissionError(f"{path}: {error}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise ConnectionError(f"{path}: {first_line(error)}") from None
+        raise JobFailed(f"{path}: {first_line(error)}") from None

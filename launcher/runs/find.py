@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RecordLayout
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.runs.record import ID, RunRecord, list_layouts, read_record
 
@@ -84,7 +84,7 @@ def find_runs(named: str) -> Iterator[Run]:
 def known_runs() -> Iterator[Run]:
     """The runs that were started on this machine of late and are still recorded, the newest first."""
     for layout in known_layouts()[: -MOST_KNOWN - 1 : -1]:
-        with suppress(UserError):  # one place that does not answer hides no other
+        with suppress(BeamfeedError):  # one place that does not answer hides no other
             yield from _read([layout])
 
 

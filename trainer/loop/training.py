@@ -248,6 +248,8 @@ def note_new_data(job: TrainingJob, manifest: Manifest, last_stat: FileStat | No
         current = storage.stat(manifest_path(job.output.path))
     except OSError:
         current = None
+    except JobFailed:  # a bucket that does not answer says nothing of the data
+        return last_stat
     if current is not None and current == last_stat:
         return last_stat
     if find_fingerprint(job.output.path) != manifest.fingerprint:

@@ -18,7 +18,7 @@ from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.checkpoints import find_checkpoints, find_progress
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.tracking import check_writers
 from beamfeed.launcher.backends.base import PROGRAMS, Backend, Submission, count_once
 from beamfeed.launcher.display import Display
@@ -144,7 +144,7 @@ def newest(stage: Stage) -> int | None:
     """The step of the newest checkpoint, 0 without one; None where the storage does not answer."""
     try:
         return max(find_checkpoints(stage.checkpoints), default=0) if stage.checkpoints else 0
-    except (OSError, UserError):
+    except (OSError, BeamfeedError):
         return None
 
 
