@@ -1,7 +1,12 @@
 """What the programs load with their frameworks."""
 
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from beamfeed.contract.imports import heavy_imports
 
 LEAN = """
 import sys
@@ -49,3 +54,15 @@ def test_sklearn_loads_no_pandas_and_works_with_it():
 
 def test_what_is_imported_beside_a_framework_is_there():
     assert "Ridge" in run(INSIDE)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_where_nothing_is_loaded_garbage_stays_garbage_and_the_collector_as_it_was(collects):
+    (gc.enable if collects else gc.disable)()
+    try:
+        frozen = gc.get_freeze_count()
+        with heavy_imports():  # of what is there, as at the second call in a notebook
+            pass
+        assert (gc.get_freeze_count(), gc.isenabled()) == (frozen, collects)
+    finally:
+        gc.enable()
