@@ -161,7 +161,7 @@ class RunRecord(_Part):
     def is_of(self, stages: Sequence[Stage]) -> bool:
         """Whether it is these stages that it brings to their end."""
         mine = [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in self.stages]
-        return mine == [(stage.name, os.path.abspath(stage.output), stage.fingerprint) for stage in stages]
+        return mine == [(stage.name, printable(os.path.abspath(stage.output)), stage.fingerprint) for stage in stages]
 
 
 def _namespace() -> str:

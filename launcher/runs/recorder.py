@@ -15,7 +15,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RecordLayout
-from beamfeed.contract.errors import UserError, failure_of, printable
+from beamfeed.contract.errors import Unanswered, UserError, failure_of, printable
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.words import going_line
@@ -117,7 +117,10 @@ def _begin(plan: Plan, display: Display) -> "_Recorder | None":
     asked_to_train = any(stage.name == TRAIN for stage in plan.stages)
     place = plan.job.train.workdir if asked_to_train and plan.job.train else plan.job.output.path
     layouts = list_layouts(place)
-    newest = read_record(layouts[-1]) if layouts else None
+    try:
+        newest = read_record(layouts[-1]) if layouts else None
+    except Unanswered:
+        newest = None  # better a run with a record of its own than one with none
     if newest is not None and newest.attempt.is_alive():
         return None
     anew = any(stage.starts_anew for stage in plan.stages)
@@ -246,14 +249,22 @@ class _Recorder(Recorder):
 
     def close(self, error: BaseException | None = None) -> None:
         """The run has ended, by this exception if by one."""
+        try:
+            self._end(error)
+        except KeyboardInterrupt:  # which comes just now; the run has ended all the same
+            self._end(error)
+            raise
+        finally:
+            self._news.set()
+            self._thread.join(CLOSE_SECONDS)
+
+    def _end(self, error: BaseException | None) -> None:
         with self._lock:
             self._done = True  # from here on nobody cancels it
             self._is_kept = self._is_kept or not isinstance(error, UserError)
-            self._end(error)
-        self._news.set()
-        self._thread.join(CLOSE_SECONDS)
+            self._say_how_it_ended(error)
 
-    def _end(self, error: BaseException | None) -> None:
+    def _say_how_it_ended(self, error: BaseException | None) -> None:
         record, stage = self._record, self._stage
         record.attempt.ended = record.attempt.seen = datetime.now(UTC)
         if stage is not None and stage.state == "running":
@@ -285,7 +296,7 @@ class _Recorder(Recorder):
             news = self._news.wait(LOOK_SECONDS)
             self._news.clear()
             done = self._done
-            if news or time.monotonic() - written >= RECORD_SECONDS:
+            if news or done or time.monotonic() - written >= RECORD_SECONDS:
                 written = time.monotonic()
                 self._write()
             with suppress(Exception):

@@ -8,12 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from beamfeed.contract import errors
+from beamfeed.contract.dataset.layout import RecordLayout
 from beamfeed.launcher import verbs
+from beamfeed.launcher.display import Display
+from beamfeed.launcher.runs import recorder
+from beamfeed.launcher.runs.log import RunLog
+from beamfeed.launcher.runs.record import Attempt, RunRecord, StageRecord, read_record
+from beamfeed.launcher.stage import Stage
 
 FAR = Path(__file__).parent / "far.py"
 JOB = """
@@ -435,3 +443,38 @@ def test_what_is_no_run_is_one_line(bench, command):
             2,
             f"beamfeed: {named}: no such run is known here; name its job file, or the folder that it writes to\n",
         )
+
+
+def record_of(id_, *stages):
+    return RunRecord(
+        id=id_, job="small", job_path="job.yaml", folder="/", overrides=[], asked=[], versions={},
+        stages=[StageRecord.of(stage) for stage in stages], attempts=[Attempt.mine("beamfeed run")],
+    )  # fmt: skip
+
+
+def test_a_secret_in_a_path_makes_it_no_other_run(monkeypatch):
+    """Also one of another job of this process, whose value happens to be in the path."""
+    monkeypatch.setitem(errors._SECRETS, "machine7", "${ASSET_KEY}")
+    stage = Stage("train", ("python",), "local", 1, "", False, "there is no model", output="/data/machine7/model")
+    record = record_of("20260101-000000-0000", stage)
+    assert "machine7" not in record.text()
+    assert record.is_of([stage])
+    assert not record.is_of([replace(stage, output="/data/other/model")])
+
+
+def test_a_ctrl_c_as_a_run_ends_leaves_a_record_that_has_ended(tmp_path, monkeypatch):
+    layout = RecordLayout(str(tmp_path), "20260101-000000-0000")
+    record = record_of(layout.id)
+    kept = recorder._Recorder(layout, record, RunLog(layout.log, 0, None), Display(), "name: small")
+    say, calls = kept._say_how_it_ended, []
+
+    def interrupted(error):
+        calls.append(error)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        say(error)
+
+    monkeypatch.setattr(kept, "_say_how_it_ended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kept.close()
+    assert read_record(layout).state() == "done"
