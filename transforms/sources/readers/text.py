@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from beamfeed.contract import storage
+from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
     blocks_at,
@@ -35,14 +36,14 @@ def find_dialect(path: str, options: TextOptions) -> Dialect:
       BadInput: if it is not text, or its numbers could be read in two ways.
     """
     try:
-        return _dialect(path, storage.stat(path).size, options)
+        return _dialect(storage.stat(path), options)
     except Unsure as unsure:
         raise BadInput(path, "file", str(unsure)) from None
 
 
 @lru_cache(64)
-def _dialect(path: str, size: int, options: TextOptions) -> Dialect:
-    return _beginning(path, options)[0]
+def _dialect(file: FileStat, options: TextOptions) -> Dialect:
+    return _beginning(file.path, options)[0]
 
 
 def _beginning(path: str, options: TextOptions) -> tuple[Dialect, bytes]:

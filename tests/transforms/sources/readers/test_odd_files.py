@@ -1,11 +1,15 @@
 """Files as spreadsheets and loggers write them: what must come out of each, at no more than a few keys."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 from series import read_file
+
+from beamfeed.transforms.sources.readers.expected import TextOptions
+from beamfeed.transforms.sources.readers.text import find_dialect
 
 ODD = Path(__file__).parent / "odd"
 VALUES = [[20.5, 1013.25], [None, 998.7], [21, 1000]]
@@ -100,3 +104,14 @@ def test_packed_files(tmp_path, name, packing):
     plain, packed = read_file(ODD / name, time, **source), read_file(path, time, **source)
     assert packed.ticks.tolist() == plain.ticks.tolist()
     np.testing.assert_array_equal(packed.values, plain.values)
+
+
+def test_a_file_that_was_mended_is_read_as_it_is_now(tmp_path):
+    """In the same process, as in a notebook or a pool of workers; also where its size stays."""
+    path = tmp_path / "a.csv"
+    names = []
+    for mtime, header in enumerate(("t,a,b", "t,b,a")):
+        path.write_text(f"{header}\n1,2,3\n")
+        os.utime(path, ns=(mtime, mtime))
+        names.append(find_dialect(str(path), TextOptions()).names)
+    assert names == [("t", "a", "b"), ("t", "b", "a")]
