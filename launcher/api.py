@@ -11,6 +11,7 @@ from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError
+from beamfeed.launcher.backends import backends
 from beamfeed.launcher.display import choose
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.run import run_plan
@@ -122,6 +123,12 @@ def _run(
             if isinstance(job, Job):  # a temporary file is not the caller's
                 raise UserError(error.reason.replace(path, job.name)) from None
             raise
+        for stage in plan.stages:
+            if isinstance(job, Job) and backends()[stage.backend].reads_job_file:
+                raise UserError(
+                    f"job {job.name}: {stage.backend} reads a job from its file; write it to one that all machines see "
+                    "and give the path"
+                )
         with choose() as display:
             code, _ = run_plan(plan, display)
     if code:

@@ -71,11 +71,13 @@ class Backend(Protocol):
       stages: the stages that it can run.
       section: what it wants to know of its own, as `launch.STAGE.NAME` of the job file; None if nothing.
       is_billed: whether somebody sends a bill for each run.
+      reads_job_file: whether the work reads the file of the job, also when the launcher is gone.
     """
 
     stages: tuple[str, ...]
     section: type[Section] | None
     is_billed: bool = False
+    reads_job_file: bool = False
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""

@@ -8,6 +8,8 @@ import pytest
 
 import beamfeed
 from beamfeed.launcher.api import _job_file
+from beamfeed.launcher.backends.slurm.backend import SlurmBackend
+from tests.api.conftest import write_pumps
 
 
 def python(code: str) -> str:
@@ -161,3 +163,12 @@ def test_a_stage_that_fails_raises(pumps, capfd):
     assert "no column matches 'nothing'" in capfd.readouterr().err
     with pytest.raises(beamfeed.JobFailed, match="job pumps ended with exit code 1"):
         beamfeed.preprocess("job.yaml", ["windows.length=100000", "output.path=out/none"])
+
+
+def test_a_job_from_memory_is_not_handed_to_what_reads_its_file_later(tmp_path, monkeypatch):
+    write_pumps(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SlurmBackend, "check", lambda *_: None)  # there is a Slurm
+    job = beamfeed.load_job("job.yaml", ["launch.preprocess.backend=slurm"])
+    with pytest.raises(beamfeed.UserError, match="job pumps: slurm reads a job from its file"):
+        beamfeed.preprocess(job)

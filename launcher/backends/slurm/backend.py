@@ -35,6 +35,7 @@ class SlurmBackend(Backend):
 
     stages = (PREPROCESS, TRAIN)
     section = SlurmSection
+    reads_job_file = True
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where there is no Slurm."""
