@@ -78,6 +78,13 @@ class JobFailed(BeamfeedError):
     MARK = "job failed: "
 
 
+class Unanswered(JobFailed):
+    """A bucket did not answer, which says nothing of what is in it: later it may.
+
+    What is only shown can do without; what decides something must not take it for an answer.
+    """
+
+
 def near_miss(value: object, allowed: Sequence[str]) -> str:
     """The end of a message: `; did you mean 'x'?`, or nothing."""
     near = difflib.get_close_matches(str(value), allowed, n=1)
@@ -124,7 +131,7 @@ def find_failure(text: str) -> Failure | None:
     if notes := _NOTE.findall(text):
         return Failure(_one_line(unquote(notes[-1][1])), int(notes[-1][0]))
     raised = last_raised(text) or ""  # outside of a step, where nobody adds to it
-    for kind in (UserError, JobFailed):
+    for kind in (UserError, JobFailed, Unanswered):
         if raised.startswith(name := f"{kind.__module__}.{kind.__name__}: "):
             return Failure(raised.removeprefix(name), kind.CODE)
     return None

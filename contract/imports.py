@@ -95,9 +95,9 @@ def heavy_imports(*unused: str) -> Iterator[None]:
     saved = os.dup(2)
     before = {name for name in FRAMEWORKS if name in sys.modules}
     collects = gc.isenabled()
-    gc.disable()
     with _scratch() as captured:
         os.dup2(captured.fileno(), 2)
+        gc.disable()
         try:
             with lean_imports(*unused):
                 yield

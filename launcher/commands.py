@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import BeamfeedError, Unanswered, UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
@@ -82,7 +82,10 @@ def _carry_out(args: argparse.Namespace, plan: Plan, again: str) -> int:
     with choose(args.quiet, args.json) as display:
         code, seconds = run_plan(plan, display)
         if code == 0:
-            _summarize(plan, again, seconds, display)
+            try:
+                _summarize(plan, again, seconds, display)
+            except Unanswered as error:  # the run itself has ended well
+                note(f"beamfeed: {error.reason}; the run is done, and not summed up")
     return code or _follow_up(args, plan)
 
 
@@ -234,7 +237,7 @@ def resume(args: argparse.Namespace) -> int:
     with verbs.in_its_folder(run, strictly=True):
         try:
             work = verbs.find_work(run)
-        except UserError as error:  # where it ran is gone, maybe: what is there is locked while it works
+        except (UserError, Unanswered) as error:  # where it ran is gone, maybe: what is there is locked while it works
             note(f"beamfeed: {error}; going on without it")
             work = None
         if work is None:
@@ -256,7 +259,7 @@ def _follow_on(args: argparse.Namespace, run: Run, stage: StageRecord, work: Sub
     if all(stage.state != "waiting" for stage in run.record.stages):
         try:
             plan = verbs.plan_of_done(run)
-        except UserError as error:  # the run itself has ended well
+        except (UserError, Unanswered) as error:  # the run itself has ended well
             note(f"beamfeed: {error}; it is not summed up, and nothing follows it")
             return 0
         return 0 if plan is None else _carry_out(args, plan, shlex.quote(plan.job_path))
@@ -278,14 +281,14 @@ def cancel(args: argparse.Namespace) -> int:
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
     ended: list[str] = []
     titles: list[str] = []  # of work that is cancelled
-    failed: UserError | None = None
+    failed: BeamfeedError | None = None
     for unfinished in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
         try:
             with verbs.in_its_folder(unfinished):
                 lines = verbs.cancel(unfinished)
             titles += (stage.handle for stage in unfinished.record.stages if lines)
             ended += lines
-        except UserError as error:  # the others can be ended all the same
+        except (UserError, Unanswered) as error:  # the others can be ended all the same
             failed = error
     for line in ended:
         note(f"beamfeed: {line}")

@@ -12,7 +12,7 @@ from beamfeed.contract import storage, text
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import BeamfeedError, JobFailed, UserError
+from beamfeed.contract.errors import BeamfeedError, Unanswered, UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
@@ -64,7 +64,7 @@ def state_of(run: Run) -> tuple[str, str]:
         work = find_work(run)
         if work is not None:
             return "running", f"{work[1].state()}; nobody follows it"
-    except UserError as error:
+    except (UserError, Unanswered) as error:
         return state, f"{lost if state == 'lost' else f'nobody follows {stage.handle}'}; {error}"
     left = _left(run)
     if not left:
@@ -128,7 +128,7 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
 
 def _now(run: Run) -> RunRecord | None:
     """The record as it is by now; None where it is not there, or its bucket does not answer this time."""
-    with suppress(JobFailed):
+    with suppress(Unanswered):
         return read_record(run.layout)
     return None
 
@@ -137,7 +137,7 @@ def _start(run: Run, tail: int | None) -> int:
     """Where the last lines of a log begin, in bytes from the beginning of all that it ever held."""
     printed = b""
     if tail is not None:
-        with suppress(OSError, JobFailed):
+        with suppress(OSError, Unanswered):
             printed = storage.read_bytes(run.layout.log)
     start = printed.find(b"\n", len(printed) - tail - 1) + 1 if tail is not None and len(printed) > tail else 0
     return run.record.log_dropped + start
@@ -155,7 +155,7 @@ def _print_from(path: str, place: int, dropped: int = 0) -> int:
             while piece := file.read(1 << 20):
                 _write(piece)
             return dropped + file.tell()
-    except (OSError, JobFailed):  # it is not there yet; or it is the next time
+    except (OSError, Unanswered):  # it is not there yet; or it is the next time
         return place
 
 

@@ -28,7 +28,7 @@ from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, Unanswered, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import PREPROCESS
@@ -70,10 +70,11 @@ def conclude(job: Job, manifest: Manifest) -> None:
       JobFailed: if it is not within the limits of this job.
     """
     check_complete(job, manifest)
-    if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
-        with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
-            for path in leftovers(job.output.path, manifest):
-                storage.remove_tree(path)
+    with suppress(UserError, Unanswered):  # held by another run: nothing is touched
+        if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
+            with lock.hold(lock_path(job.output.path)):
+                for path in leftovers(job.output.path, manifest):
+                    storage.remove_tree(path)
     note(f"{job.output.path} is complete: the same job on the same input. Nothing to do.", sys.stdout)
 
 
@@ -131,7 +132,10 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                     try:
                         return preprocess(job, files, fingerprint, options, tracing, ending, log, growth, new)
                     except Exception:
-                        if not why_not_added(growth, layout):
+                        why = ""
+                        with suppress(Unanswered):  # it is the job's failure that is told
+                            why = why_not_added(growth, layout)
+                        if not why:
                             raise
                         log.clear()
 
@@ -339,8 +343,16 @@ def main_of(program: Program, work: Callable[[argparse.Namespace, Ending, Failur
     """
 
     def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
-        log = FailureLog()
-        return program.run(lambda args: work(args, ending or Ending(), log), argv, log)
+        log, at_end = FailureLog(), ending or Ending()
+
+        def run(args: argparse.Namespace) -> int | None:
+            try:
+                return work(args, at_end, log)
+            except Exception:
+                at_end.let_end()
+                raise
+
+        return program.run(run, argv, log)
 
     return main
 

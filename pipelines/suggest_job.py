@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.errors import UserError, failure_of
+from beamfeed.contract.errors import Unanswered, UserError, failure_of
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import INIT
 from beamfeed.transforms.suggest.options import Options
@@ -107,7 +107,7 @@ def _try(job: "Suggestion") -> tuple["Suggestion", "TooManyRejected | None"]:
         problems = check_job(job.to_try, most=_READ).problems
     except TooLarge:
         return job, None
-    except (UserError, OSError) as error:
+    except (UserError, Unanswered, OSError) as error:
         return replace(job, problems=failure_of(error).message.splitlines()), None
     errors = [*problems.values()]
     over = errors[0] if len(errors) == 1 and isinstance(errors[0], TooManyRejected) else None

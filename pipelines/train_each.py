@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import Any
 
 from beamfeed.contract import storage
@@ -19,6 +20,7 @@ from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import MODELS, REJECTS, RunLayout
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import Unanswered
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
@@ -60,7 +62,8 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
             with opened(args.beam_options, ending, log) as pipeline:
                 train_groups(pipeline, each)
         finally:
-            storage.remove_tree(each.layout.unpacked)
+            with suppress(Unanswered):
+                storage.remove_tree(each.layout.unpacked)
 
     description = write_once(out, content, write, "training", ending, "models", force=args.force, resumed=MODELS)
     if args.json:

@@ -32,7 +32,6 @@ ROOT = Path(__file__).resolve().parent.parent
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # modules are no garbage: a seventh of the time of some tests went into looking through them
-    gc.set_threshold(50_000)
 
 
 def pytest_runtest_setup() -> None:

@@ -26,7 +26,7 @@ from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_fingerprint
 from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.ending import leave
-from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.contract.errors import Unanswered, UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ONE_BY_ONE
 from beamfeed.trainer.feed.remote import set_reads
@@ -61,22 +61,25 @@ def train(request: TrainRequest) -> Answer:
             export_model(job, manifest, trained, check=request.check)
         return Answer(result=trained.result)
     except Exception as error:
-        try:
-            if find_fingerprint(job.output.path) != request.dataset:
-                return Answer(reason=f"{job.output.path}: {OTHER}", is_trouble=True)
-        except JobFailed as unanswered:
-            return Answer(reason=unanswered.reason, is_trouble=True)
-        reason = failure_of(error).message.removeprefix("job failed: ")
-        return Answer(reason=reason, is_trouble=isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
+        return _why_none(error, job.output.path, request.dataset)
     finally:
         remove_copies()
         keras.backend.clear_session()
         gc.collect()
 
 
-def serve(
-    lines: Iterable[str], answers: IO[str], work: Callable[[TrainRequest], Answer], end: Callable[[], Any]
-) -> None:
+def _why_none(error: Exception, output: str, dataset: str) -> Answer:
+    """Why a training failed: for what is in its data, or for trouble that others would have, too."""
+    try:
+        if find_fingerprint(output) != dataset:
+            return Answer(reason=f"{output}: {OTHER}", is_trouble=True)
+    except Unanswered as unanswered:
+        error = unanswered
+    is_trouble = isinstance(error, Unanswered) or (isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
+    return Answer(reason=failure_of(error).message.removeprefix("job failed: "), is_trouble=is_trouble)
+
+
+def serve(lines: Iterable[str], answers: IO[str], work: Callable[[TrainRequest], Answer], end: "EndOnce") -> None:
     """Answers each request; where nobody is left to hear it, `end` is called."""
     try:
         print(Answer().model_dump_json(), file=answers, flush=True)
@@ -84,6 +87,10 @@ def serve(
             print(work(TrainRequest.model_validate_json(line)).model_dump_json(), file=answers, flush=True)
     except BrokenPipeError:
         end()
+    except BaseException:  # as files go from under a training, anything may be
+        if end.has_begun:
+            end()
+        raise
 
 
 def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
@@ -92,7 +99,8 @@ def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
 
     def read() -> None:
         for line in stdin:
-            lines.put(line)
+            if line.endswith("\n"):  # else who asks was killed in the middle of it
+                lines.put(line)
         end()
 
     threading.Thread(target=read, daemon=True).start()
@@ -100,30 +108,41 @@ def watched(stdin: IO[str], end: Callable[[], Any]) -> Iterable[str]:
 
 
 def remove(folder: str) -> None:
-    """Removes a folder that is still being written to: under another name nothing new gets into it."""
+    """Removes a folder that is still being written to: under another name nothing new gets into it.
+
+    Who writes may make the folder anew a few times.
+    """
     gone = f"{folder}-gone"
-    with suppress(OSError):
-        os.rename(folder, gone)
-    for path in (gone, folder):
-        shutil.rmtree(path, ignore_errors=True)
+    for _ in range(10):
+        with suppress(OSError):
+            os.rename(folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        if not os.path.exists(folder) and not os.path.exists(gone):
+            return
 
 
-def ending(folder: str) -> Callable[[], None]:
-    """What removes a folder and ends the process, once: a thread that comes later waits for it."""
-    once = threading.Lock()
+class EndOnce:
+    """Removes a folder and ends the process: a thread that comes later waits for it.
 
-    def end() -> None:
-        with once:
-            remove(folder)
+    Attributes:
+      has_begun: whether a thread does.
+    """
+
+    def __init__(self, folder: str):
+        self._folder, self._once = folder, threading.Lock()
+        self.has_begun = False
+
+    def __call__(self) -> None:
+        self.has_begun = True
+        with self._once:
+            remove(self._folder)
             leave(0)
-
-    return end
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Serves until stdin ends."""
     folder = arguments.folder
-    end = ending(folder)
+    end = EndOnce(folder)
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal or a launcher sends them to all; who asks decides
         signal.signal(number, signal.SIG_IGN)
     os.environ |= dict.fromkeys(ONE_THREAD, "1")

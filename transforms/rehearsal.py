@@ -14,7 +14,7 @@ import pyarrow as pa
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo
-from beamfeed.contract.errors import BeamfeedError
+from beamfeed.contract.errors import BeamfeedError, Unanswered
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
@@ -48,9 +48,11 @@ class Problems:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keeps what is raised inside."""
+        """Keeps what is raised inside, but for what ends the look itself."""
         try:
             yield
+        except Unanswered:
+            raise
         except BeamfeedError as error:
             self.errors.setdefault(error.reason, error)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from beamfeed.contract.errors import JobFailed, UserError, first_line
+from beamfeed.contract.errors import Unanswered, UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
 
@@ -79,7 +79,7 @@ def _naming(path: str) -> Iterator[None]:
     Raises:
       UserError: if the bucket is not there, or not for this user.
       FileNotFoundError, NotADirectoryError
-      JobFailed: for all else, which is trouble of the service and says nothing of what is there.
+      Unanswered: for all else, which is trouble of the service.
     """
     try:
         yield
@@ -94,7 +94,7 @@ def _naming(path: str) -> Iterator[None]:
             raise NotADirectoryError(f"{path}: is a file") from None
         if isinstance(error, PermissionError) or "UNAUTHENTICATED" in str(error):
             raise UserError(f"{path}: no permission: {reason}") from None
-        raise JobFailed(f"{path}: {reason}") from None
+        raise Unanswered(f"{path}: {reason}") from None
 
 
 def _bare(path: str) -> str:

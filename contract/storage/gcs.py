@@ -6,13 +6,14 @@ ranges through Google's client; they choose them well: a footer, then column chu
 """
 
 import io
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from beamfeed.contract.errors import JobFailed, first_line
+from beamfeed.contract.errors import Unanswered, first_line
 
 PATIENCE = 600.0  # seconds
 
@@ -22,7 +23,7 @@ def open_ranges(path: str) -> Any:
 
     Raises:
       FileNotFoundError, PermissionError
-      JobFailed: if Cloud Storage gave no answer for PATIENCE seconds. It says nothing of the file.
+      Unanswered: if Cloud Storage gave no answer for PATIENCE seconds.
     """
     import pyarrow as pa
 
@@ -37,12 +38,15 @@ def _client(thread: int) -> Any:
     return Client()
 
 
+os.register_at_fork(after_in_child=_client.cache_clear)  # a child's thread of the same number would share connections
+
+
 def list_names(folder: str) -> list[str]:
     """The names directly in a gs:// folder, sorted: one request for each thousand, whatever lies below them.
 
     Raises:
       FileNotFoundError: if there is no such bucket.
-      PermissionError, JobFailed
+      PermissionError, Unanswered
     """
     bucket, _, name = folder.removeprefix("gs://").rstrip("/").partition("/")
     prefix = f"{name}/" if name else ""
@@ -92,7 +96,7 @@ class _Ranges(io.RawIOBase):
                 if_generation_match=self._blob.generation, retry=_retry(),
             )  # fmt: skip
         if len(data) != end - self._at:
-            raise JobFailed(f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for")
+            raise Unanswered(f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for")
         self._at = end
         return data
 
@@ -116,4 +120,4 @@ def _naming(path: str) -> Iterator[None]:
     except Forbidden as error:
         raise PermissionError(f"{path}: {error}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise JobFailed(f"{path}: {first_line(error)}") from None
+        raise Unanswered(f"{path}: {first_line(error)}") from None

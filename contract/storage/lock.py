@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from beamfeed.contract import storage
-from beamfeed.contract.errors import JOB_FAILED, JobFailed, UserError, first_line
+from beamfeed.contract.errors import JOB_FAILED, JobFailed, Unanswered, UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.streams import write_line
 
@@ -167,7 +167,7 @@ def _take_lease(path: str, stop: Callable[[int, str], None], use: Use) -> "_Leas
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Raises UserError, in one line, for what Cloud Storage says of the path."""
+    """Raises UserError or Unanswered, in one line, for what Cloud Storage says of the path."""
     from google.api_core.exceptions import Forbidden, GoogleAPICallError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError
     from requests.exceptions import RequestException
@@ -180,7 +180,7 @@ def _naming(path: str) -> Iterator[None]:
     except (Forbidden, Unauthorized) as error:
         raise UserError(f"{path}: no permission: {first_line(error)}") from None
     except (GoogleAPICallError, GoogleAuthError, RequestException) as error:
-        raise UserError(f"{path}: Cloud Storage does not answer: {first_line(error)}") from None
+        raise Unanswered(f"{path}: Cloud Storage does not answer: {first_line(error)}") from None
 
 
 def _stop(code: int, why: str) -> None:

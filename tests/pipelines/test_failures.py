@@ -1,5 +1,8 @@
 """Errors of a worker, as the local runner hands them on: whatever the message, a line and an exit code."""
 
+import threading
+import time
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.dataset.manifest import OldFormat
 from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.pipelines.preprocess import main_of
 from beamfeed.pipelines.runner import choose_runner
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # threads of a runner that ends before them
@@ -74,3 +78,28 @@ def test_any_message_is_one_line_with_its_code(message):
     assert told.code == 2
     assert len(told.message.splitlines()) <= 1
     assert letters(told.message) == letters(message)
+
+
+def test_what_fails_while_the_process_is_ended_says_nothing(monkeypatch, capfd):
+    """A runner that is cancelled fails, and would be told as a failure before all is undone."""
+    from beamfeed.contract import ending as ends
+    from beamfeed.contract.options import COMPACT
+
+    end, undone, cancelled, left = ends.Ending(), threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(ends, "leave", lambda code: left.set())
+
+    def give_back():
+        time.sleep(0.5)
+        undone.set()
+
+    def work(*_):
+        with end.undoing(give_back), end.undoing(cancelled.set):
+            threading.Thread(target=end.end, args=(143,), daemon=True).start()
+            cancelled.wait()
+            raise JobFailed("the job is cancelled")
+
+    command = ["--job", "job.yaml"]
+    threading.Thread(target=main_of(COMPACT, work), args=(command, end), daemon=True).start()
+    assert left.wait(10)
+    assert undone.is_set()
+    assert capfd.readouterr() == ("", "")

@@ -1,5 +1,6 @@
 """The trainer that trains one model after another, as who starts it sees it: by lines of JSON."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 import yaml
 
 from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
+from beamfeed.contract.errors import JobFailed, Unanswered
 from beamfeed.contract.options import ONE_BY_ONE
+from beamfeed.trainer import one_by_one
 from beamfeed.trainer.one_by_one import remove
 from tests.fleets import Fleet, make_table
 
@@ -82,27 +85,31 @@ def test_a_folder_goes_while_files_are_written_to_it(tmp_path):
 OF_A_BUSY_TRAINER = """
 import pathlib, sys, time
 from beamfeed.contract.dataset.one_by_one import Answer
-from beamfeed.trainer.one_by_one import ending, serve, watched
+from beamfeed.trainer.one_by_one import EndOnce, serve, watched
 
 def work(request):
     while folder.exists():
         time.sleep(0.001)
+    if sys.argv[2] == "fails":
+        raise ValueError("its files are gone")
     return Answer()
 
 folder = pathlib.Path(sys.argv[1])
-end = ending(str(folder))
+end = EndOnce(str(folder))
 serve(watched(sys.stdin, end), sys.stdout, work, end)
 """
 
 
-def test_a_folder_goes_also_where_an_answer_is_ready_while_it_is_removed(tmp_path):
+@pytest.mark.parametrize("work", ["answers", "fails"])
+def test_a_folder_goes_also_where_work_ends_while_it_is_removed(tmp_path, work):
     folder = tmp_path / "large"
     folder.mkdir()
     for number in range(3000):
         (folder / str(number)).touch()
     with subprocess.Popen(
-        [sys.executable, "-c", OF_A_BUSY_TRAINER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+        [sys.executable, "-c", OF_A_BUSY_TRAINER, str(folder), work],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
         assert Answer.model_validate_json(process.stdout.readline()) == Answer()
         process.stdin.write(TrainRequest(job="", dataset="", model=True, check=True).model_dump_json() + "\n")
         process.stdin.flush()
@@ -110,6 +117,27 @@ def test_a_folder_goes_also_where_an_answer_is_ready_while_it_is_removed(tmp_pat
         process.stdin.close()
         assert process.wait(20) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "then", "is_trouble"),
+    [
+        (JobFailed("the loss is nan"), "data", False),
+        (Unanswered("gs://b/x: no answer"), "data", True),
+        (ValueError("x"), Unanswered("gs://b/x: no answer"), True),
+        (OSError(errno.ENOSPC, "No space left"), "data", True),
+        (ValueError("x"), "other", True),
+    ],
+    ids=["of the data", "a bucket", "a bucket, later", "a full disk", "another dataset"],
+)
+def test_trouble_is_no_fault_of_a_group(monkeypatch, error, then, is_trouble):
+    def find(output):
+        if isinstance(then, Exception):
+            raise then
+        return then
+
+    monkeypatch.setattr(one_by_one, "find_fingerprint", find)
+    assert one_by_one._why_none(error, "gs://b/x", "data").is_trouble == is_trouble
 
 
 def ask(process: subprocess.Popen, fleet: Fleet, workdir: Path, dataset: str) -> None:

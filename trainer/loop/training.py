@@ -19,7 +19,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, Unanswered, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
@@ -245,14 +245,16 @@ def note_new_data(job: TrainingJob, manifest: Manifest, last_stat: FileStat | No
       `last_stat` of the next look.
     """
     try:
-        current = storage.stat(manifest_path(job.output.path))
-    except OSError:
-        current = None
-    except JobFailed:  # a bucket that does not answer says nothing of the data
+        try:
+            current = storage.stat(manifest_path(job.output.path))
+        except OSError:
+            current = None
+        if current is not None and current == last_stat:
+            return last_stat
+        fingerprint = find_fingerprint(job.output.path)
+    except Unanswered:
         return last_stat
-    if current is not None and current == last_stat:
-        return last_stat
-    if find_fingerprint(job.output.path) != manifest.fingerprint:
+    if fingerprint != manifest.fingerprint:
         print(
             f"{job.output.path}: was preprocessed again while this training runs; it continues with the data "
             "that it began with, and a later start needs --restart to train on the new data",

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.prepare import STEPS
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import Unanswered, UserError
 from beamfeed.contract.own_code import import_own, one_line
 
 Step = Callable[[pa.Table], Any]
-_MACHINE = (MemoryError, ConnectionError, TimeoutError)  # no mistakes of who wrote a step
+_MACHINE = (MemoryError, ConnectionError, TimeoutError, Unanswered)  # no mistakes of who wrote a step
 
 
 @dataclass(frozen=True)

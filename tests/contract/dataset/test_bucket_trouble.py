@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.manifest import find_fingerprint
 from beamfeed.contract.dataset.raw_rows import read_raw_rows
 from beamfeed.contract.dataset.result import read_result, read_run
 from beamfeed.contract.dataset.review import read_review
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import Unanswered
 from beamfeed.contract.storage import files, gcs
 from beamfeed.launcher.runs import find
 from beamfeed.trainer.loop.training import note_new_data
@@ -47,13 +47,16 @@ def silent(monkeypatch):
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_it_is_no_answer(silent, read):
-    with pytest.raises(JobFailed, match=r"^job failed: gs://b/x.*: no answer for 60 s$"):
+    with pytest.raises(Unanswered, match=r"^job failed: gs://b/x.*: no answer for 60 s$"):
         read(silent)
 
 
-def test_a_training_goes_on_and_tells_of_no_new_data(silent, capsys):
+@pytest.mark.parametrize("answers", [[], ["stat"]], ids=["nothing", "the size alone"])
+def test_a_training_goes_on_and_tells_of_no_new_data(silent, capsys, monkeypatch, answers):
     job = Job.model_construct(output=type("Output", (), {"path": silent}))
     last_stat = storage.FileStat("gs://b/x/manifest.json", 1, "now")
+    if answers:
+        monkeypatch.setattr(storage, "stat", lambda path: storage.FileStat(path, 2, "later"))
     assert note_new_data(job, None, last_stat) is last_stat
     assert capsys.readouterr().err == ""
 

@@ -302,7 +302,12 @@ def test_workers_of_a_training_run_are_none_of_its_business():
 
 
 def defaults_of(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of a section that has a default, with dots, and the default as JSON has it."""
+    """Every key of a section that has a default, with dots, and the default as JSON has it.
+
+    A job without `split.by` is split as its kind of source says first.
+    """
+    if "split_by" in vars(model):
+        yield f"{prefix}split_by", model.split_by[0]
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         for section in sections_in([field.annotation, *field.metadata]):

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -153,3 +155,20 @@ def test_a_file_of_which_a_mount_gives_a_little_at_a_time_is_read_whole(tmp_path
     monkeypatch.setattr(os, "read", lambda file, size, read=os.read: read(file, min(size, 3)))
     for size, wanted in ((10, b"0123456789"), (20, b"0123456789"), (4, b"01234")):
         assert storage.read_dated(str(tmp_path / "ten"), size)[0] == wanted
+
+
+def test_a_forked_process_has_clients_of_its_own():
+    """As PyTorch's loader forks its workers: they would read each other's answers from one connection."""
+    code = """
+import os
+from unittest import mock
+from beamfeed.contract.storage.gcs import _client
+with mock.patch("google.cloud.storage.Client", object):
+    ours = _client(1)
+    assert _client(1) is ours
+    child = os.fork()
+    if not child:
+        os._exit(_client(1) is ours)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ import pytest
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import DTYPES
 from beamfeed.contract.arrays.stored import find_array
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, Unanswered
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.array.read import read_rows, unpack
 
@@ -80,7 +80,7 @@ class Failing(io.BytesIO):
         return super().readinto(buffer)
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ConnectionError("gs://b/a.h5: no answer")])
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), Unanswered("gs://b/a.h5: no answer")])
 def test_what_fails_in_the_machine_is_no_fault_of_a_hdf5_file(tmp_path, monkeypatch, error):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
