@@ -42,7 +42,7 @@ class Classify(Goal):
     class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(ge=0)]] | None = Field(
         default=None,
         description="How much the windows of a class count: a number for each class, or balanced, which gives each "
-        "class the same share of the training windows.",
+        "class the same share of all training windows of the dataset.",
     )
 
     threshold: Literal["best_f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(

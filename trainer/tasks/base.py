@@ -153,9 +153,15 @@ class Task(ABC):
         return [name for name in names if name is not None]
 
     def counted(self, target: str) -> Target | None:
-        """What the manifest says of a target in the training windows."""
+        """What the manifest says of a target in the training windows of the whole dataset."""
         train = self.manifest.splits.get("train")
         return train.targets.get(target) if train else None
+
+    @property
+    def takes_some(self) -> bool:
+        """Whether only some of these windows are trained on, see `train.feed.where` and `train.on`."""
+        train = self.manifest.splits.get("train")
+        return train is not None and train.chosen is not None
 
     @abstractmethod
     def truth(self, fields: Fields) -> tf.Tensor:

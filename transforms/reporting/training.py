@@ -75,7 +75,8 @@ def training(run: Run) -> Chapter:
         floor = run.floor
         if floor is not None and split in ("test", floor.best_split):
             measured = {LOSS: floor.test_loss, **floor.test_metrics} if split == "test" else _of_best(floor)
-            rows.append(("linear floor", *(measured.get(key) for key in names)))
+            of_all = "" if review.windows == review.of else f", of all {review.of:,}"
+            rows.append((f"linear floor{of_all}", *(measured.get(key) for key in names)))
         of = "" if review.windows == review.of else f" of {review.of:,}"
         head = (f"{review.windows:,}{of} windows", *map(plain, names))
         section.parts.append(Table(head, rows, f"The model beside what costs nothing, on {split}"))

@@ -56,7 +56,7 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
     Args:
       start: int64 `[n]`, rising, the rows that windows begin at; no more than `length` apart.
       length: rows of a window.
-      values: float64 `[n, parts]`, of the windows.
+      values: float64 `[n, parts]`, of the windows; NaN counts as none in means.
       how: mean or max of the windows that a row is in, or of the first in which it is the last row (of rows before
         that, the first window), which is what is known at the time of the row.
 
@@ -66,12 +66,11 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
     rows = int(start[-1] - start[0]) + length
     at = start - start[0]
     if how == "mean":
-        sums, counts = np.zeros((rows + 1, values.shape[1])), np.zeros(rows + 1)
-        np.add.at(sums, at, values)
-        np.add.at(sums, at + length, -values)
-        np.add.at(counts, at, 1)
-        np.add.at(counts, at + length, -1)
-        return sums.cumsum(axis=0)[:-1] / counts.cumsum()[:-1, None]
+        sums, counts = np.zeros((2, rows + 1, values.shape[1]))
+        for total, part in ((sums, np.nan_to_num(values, nan=0.0)), (counts, ~np.isnan(values) * 1.0)):
+            np.add.at(total, at, part)
+            np.add.at(total, at + length, -part)
+        return _means(sums.cumsum(axis=0)[:-1], counts.cumsum(axis=0)[:-1])
     place = np.arange(rows)
     if how == "last":
         return values[np.minimum(np.searchsorted(at + length - 1, place, side="left"), len(at) - 1)]
@@ -88,10 +87,18 @@ def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
     """The mean of each row and those before it, `rows` in all, float64 `[n, parts]`: none of later ones."""
     if rows <= 1:
         return values
-    sums = np.concatenate([np.zeros((1, values.shape[1])), values.cumsum(axis=0)])
     end = np.arange(1, len(values) + 1)
     first = np.maximum(0, end - rows)
-    return (sums[end] - sums[first]) / (end - first)[:, None]
+    sums, counts = (
+        np.concatenate([np.zeros((1, values.shape[1])), part.cumsum(axis=0)])
+        for part in (np.nan_to_num(values, nan=0.0), ~np.isnan(values) * 1.0)
+    )
+    return _means(sums[end] - sums[first], counts[end] - counts[first])
+
+
+def _means(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Their quotients; NaN where nothing was counted."""
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0.5)
 
 
 def tails_of(own: np.ndarray, fleet: Sequence[Tail]) -> Sequence[Tail]:

@@ -6,6 +6,7 @@ import numpy as np
 
 BODY = 0.95  # of the values of training are told from each other as they are; beyond, the tail is exponential
 MOST = 4096  # values that stand for those of training
+MOST_RARE = 1e6  # beyond, sums over rows would lose what the others are
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Tail:
         return cls(known, edge, max(float((above - edge).mean()) if len(above) else 0.0, 1e-6 * size))
 
     def rarity(self, values: np.ndarray) -> np.ndarray:
-        """-log10 of how often a value of training is as large, float64 `[n]`; NaN stays NaN.
+        """-log10 of how often a value of training is as large, at most MOST_RARE, float64 `[n]`; NaN stays NaN.
 
         Up to `edge` by rank: (1 + values that are as large) / (1 + n). Beyond, (1 - BODY) * exp(-(x - edge) /
         mean_excess), the tail of peaks over a threshold whose excesses are exponential.
@@ -45,4 +46,4 @@ class Tail:
         as_large = count - np.searchsorted(self.values, values, side="left")
         body = -np.log10((1 + as_large) / (1 + count))
         tail = -np.log10(1 - BODY) + (values - self.edge) / self.mean_excess / np.log(10)
-        return np.where(np.isnan(values), np.nan, np.where(values > self.edge, np.maximum(tail, 0), body))
+        return np.where(np.isnan(values), np.nan, np.where(values > self.edge, np.clip(tail, 0, MOST_RARE), body))

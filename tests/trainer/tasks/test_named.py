@@ -8,6 +8,7 @@ from labelled import write_labelled
 from pydantic import TypeAdapter
 
 from beamfeed.contract.config.task import Task
+from beamfeed.contract.dataset.manifest import some_of
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -354,3 +355,18 @@ def test_outputs_are_in_the_order_of_their_names(manifest):
     one, two = objective(manifest, outputs=goals), objective(manifest, outputs=dict(reversed(goals.items())))
     assert list(one.signature.outputs) == list(two.signature.outputs) == ["a", "b"]
     assert one.names() == two.names()
+
+
+@pytest.mark.parametrize(
+    ("section", "truth", "name", "told"),
+    [
+        (CLASSIFY, np.array([2, 0, 2, 2, 1]), "always 'broken'", np.log([0.2, 0.2, 0.6])),
+        (REGRESS, np.array([1, 2, 3, 4, 0], "f4"), "the mean", [2]),
+    ],
+)
+def test_a_guess_is_of_the_windows_that_are_trained_on(manifest, section, truth, name, told):
+    some = {**manifest.splits, "train": some_of(manifest.splits["train"], {0})}
+    (task,) = objective(manifest.model_copy(update={"splits": some}), **section).tasks.values()
+    guesses = task.guesses(lambda: iter([(None, truth[:2]), (None, truth[2:])]), None)
+    assert list(guesses.by_name) == [name]
+    np.testing.assert_allclose(guesses.by_name[name](None, tf.constant(truth)), [told] * len(truth), rtol=1e-6)

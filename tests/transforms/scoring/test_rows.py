@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.options import ROW_SCORES
-from beamfeed.transforms.scoring.rows import rows_of_run, runs_of, smoothed
+from beamfeed.transforms.scoring.rows import Windows, rows_of_run, runs_of, score_rows, smoothed
+from beamfeed.transforms.scoring.tails import Tail
 
 
 def plain(start, length, values, how):
@@ -16,7 +17,9 @@ def plain(start, length, values, how):
     for row in range(start[0], start[-1] + length):
         inside = [i for i, s in enumerate(start) if s <= row < s + length]
         if how == "mean":
-            rows.append(np.mean(values[inside], axis=0))
+            rows.append(
+                [np.mean(part[~np.isnan(part)]) if any(~np.isnan(part)) else np.nan for part in values[inside].T]
+            )
         elif how == "max":
             rows.append(np.max(values[inside], axis=0))
         else:
@@ -29,6 +32,8 @@ def plain(start, length, values, how):
 def test_rows(length, steps, seed, how):
     start = 5 + np.cumsum([0, *(min(step, length) for step in steps)])
     values = np.random.default_rng(seed).normal(size=(len(start), 2))
+    if how == "mean":
+        values[::3, 1] = np.nan
     np.testing.assert_allclose(rows_of_run(start, length, values, how), plain(start, length, values, how), atol=1e-9)
 
 
@@ -46,3 +51,30 @@ def test_smoothed(rows):
     values = np.random.default_rng(0).normal(size=(20, 2))
     expected = [values[max(0, at - rows + 1) : at + 1].mean(axis=0) for at in range(20)]
     np.testing.assert_allclose(smoothed(values, rows), expected)
+    values[3] = np.nan
+    with_gap = smoothed(values, rows)
+    assert np.isnan(with_gap[3]).all() == (rows == 1)
+    np.testing.assert_allclose(with_gap[-1], values[-rows:][~np.isnan(values[-rows:, 0])].mean(axis=0))
+
+
+@pytest.mark.parametrize("odd", [1e18, 1e38, np.inf, np.nan])
+@pytest.mark.parametrize("smooth", [1, 10])
+def test_a_window_of_no_use_changes_its_own_rows_alone(odd, smooth):
+    """Such as that of a row with 4294967295 where nothing was measured."""
+    rng, count, length = np.random.default_rng(0), 200, 20
+    start = np.arange(count)
+    tails = [Tail.of(rng.exponential(size=1000))] * 2
+
+    def scores(measures):
+        windows = Windows(start, start * 1.0, start + length - 1.0, measures)
+        (rows,) = score_rows(windows, tails, length, "mean", smooth)
+        return rows.scores
+
+    measures = rng.exponential(size=(count, 2))
+    measures[150:160] += 20  # the fault
+    expected = scores(measures)
+    measures[50, 0] = odd
+    found = scores(measures)
+    row = np.arange(len(found))
+    apart = (row < 50) | (row >= 50 + length + smooth)
+    np.testing.assert_allclose(found[apart], expected[apart], atol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beamfeed.transforms.scoring.tails import BODY, Tail
+from beamfeed.transforms.scoring.tails import BODY, MOST_RARE, Tail
 
 
 def test_within_the_body_it_is_a_count():
@@ -42,3 +42,8 @@ def test_many_values_are_represented_by_some():
     few, edge = Tail.of(values), np.quantile(values, BODY)
     assert len(few.values) == 4096
     assert few.edge == pytest.approx(edge, rel=1e-2)
+
+
+def test_nothing_is_rarer_than_sums_can_take():
+    tail = Tail.of(np.random.default_rng(0).normal(size=1000))
+    assert tail.rarity(np.array([1e12, 1e300, np.inf])).tolist() == [MOST_RARE] * 3
