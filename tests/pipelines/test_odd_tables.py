@@ -223,3 +223,28 @@ def test_unlisted_classes_outside_training_are_told_however_many(lake, capsys):
     cut = str(table["when"].iloc[900].date() + datetime.timedelta(1))
     assert lake.preprocess(f"split={{by: time, test_from: {cut}}}") == 1
     assert "label.column: 'fraud'" in capsys.readouterr().err
+
+
+def dated(lake, files):
+    lake.job["features"] = {"day": "date"}
+    del lake.job["source"]["time"]
+    for name, days in files.items():
+        (lake.files / name).parent.mkdir(exist_ok=True)
+        rows = [f"{day},{at % 2},{at}" for at, day in enumerate(days)]
+        (lake.files / name).write_text("\n".join(["day,fraud,customer", *rows]) + "\n")
+
+
+def test_the_day_is_first_in_all_files_or_in_none(lake, capfd):
+    dated(lake, {"a.csv": ["31/01/2024", "01/02/2024"] * 9, "b.csv": ["01/31/2024", "02/01/2024"] * 9})
+    assert lake.preprocess() == 2
+    assert "column 'day': the day is first in" in capfd.readouterr().err
+
+
+def test_a_file_with_the_month_first_among_others_is_set_aside_whole(lake):
+    """Of which the rows whose day is a month too would be read wrongly. The sample has not looked at it."""
+    files = {f"{number:02d}.csv": ["31/01/2024", "01/02/2024"] * 3 for number in range(60)}
+    dated(lake, files | {"01.csv": ["01/31/2024", "02/01/2024"] * 3})
+    assert lake.preprocess("limits.max_rejected_fraction=0.5") == 0
+    (reject,) = lake.rejects()
+    assert reject["file"].endswith("01.csv")
+    assert "'01/31/2024'" in reject["reason"]

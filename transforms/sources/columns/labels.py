@@ -17,6 +17,8 @@ from beamfeed.contract.dataset.fields import Dtype, Field, Per
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
 
+CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
+
 
 @dataclass(frozen=True)
 class LabelColumn:
@@ -127,6 +129,17 @@ def _name(value: Any) -> str | None:
         elif isinstance(value, Decimal):  # 1.50 and 1.5 are one
             return format(value.normalize(), "f")
     return class_name(value)
+
+
+def words_for_no_class(label: LabelColumn, words: Sequence[str]) -> list[str]:
+    """Those of some words for nothing that name no class: not what the job lists, nor what may well be one."""
+    return [word for word in words if word not in {*(label.classes or ()), *CLASS_WORDS}]
+
+
+def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
+    """The texts; those that stand for a missing value are null."""
+    missing = pc.is_in(texts, value_set=pa.array(words, pa.string()))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
 
 
 def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows: int) -> np.ndarray:

@@ -73,3 +73,8 @@ def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
         if not is_finite.all():
             part[~is_finite] = np.nan
     return packed
+
+
+def whole_numbers(texts: pa.StringArray) -> pa.StringArray:
+    """Names, however a file writes those that are numbers: pandas makes 7.0 of 7 where others are missing."""
+    return pc.replace_substring_regex(texts, r"^(-?\d+)\.0+$", r"\1")

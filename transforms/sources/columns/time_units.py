@@ -36,6 +36,7 @@ __all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone", "is_te
 FLOAT_TICKS = 1_000_000_000
 NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
 MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
+_OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
 _LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
@@ -49,6 +50,17 @@ _PARTS = {
 
 class SkippedHour(BadTime):
     """A time that the clocks of the zone never showed, as they were put forward."""
+
+
+def is_doubtful(bad: BadTime, units: "TimeUnits") -> bool:
+    """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
+    if bad.value is None:
+        return isinstance(bad, SkippedHour)
+    try:
+        read_times(pa.array([bad.value]), _OTHER_ORDER[units.text])
+    except (BadTime, KeyError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)

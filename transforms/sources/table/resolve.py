@@ -217,13 +217,23 @@ def _time_units(
     """
     order = None
     if is_text(type_):
-        values = [] if of_path is None else [of_path]
-        for path in (path for path, look in looks.items() if name in look.schema.names and not values):
+        values = {} if of_path is None else {"": [of_path]}
+        for path in (path for path, look in looks.items() if name in look.schema.names and of_path is None):
             nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
-            values = [value for value in peek(path, [name], text) if value.strip() not in nothing]
-        guess = guess_order(values)
+            values[path] = [value for value in peek(path, [name], text) if value.strip() not in nothing]
+        guesses = {path: guess_order(texts) for path, texts in values.items()}
+        by_order = {guess.how: path for path, guess in guesses.items() if guess.how}
+        if {"dmy", "mdy"} <= by_order.keys():
+            raise UserError(
+                f"features: column {name!r}: the day is first in {by_order['dmy']} and the month in {by_order['mdy']}; "
+                "write them alike, or as 2024-01-31"
+            )
+        told = [guess for guess in guesses.values() if guess.how] or [
+            guess for guess in guesses.values() if guess.unsure
+        ]
+        guess = told[0] if told else guess_order([])
         if guess.how is None:
-            example = guess.unsure or next((value for value in values if value), "")
+            example = guess.unsure or next((value for texts in values.values() for value in texts if value), "")
             problem = "which may begin with the day or the month" if guess.unsure else "which is not a known format"
             raise UserError(f"features: column {name!r} holds text such as {example!r}, {problem}")
         order = guess.how

@@ -9,10 +9,23 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, find_unlisted, read_label
-from beamfeed.transforms.sources.columns.numbers import is_text, plain, to_float32
+from beamfeed.transforms.sources.columns.labels import (
+    LabelColumn,
+    class_names,
+    find_unlisted,
+    read_label,
+    without,
+    words_for_no_class,
+)
+from beamfeed.transforms.sources.columns.numbers import is_text, plain, to_float32, whole_numbers
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
-from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, NO_TIME, TimeUnits, ticks_of_rows
+from beamfeed.transforms.sources.columns.time_units import (
+    MOST_BAD_TIMES,
+    NO_TIME,
+    TimeUnits,
+    is_doubtful,
+    ticks_of_rows,
+)
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, faults_of, iter_batches
 from beamfeed.transforms.sources.table.plan import TableAsset
@@ -23,7 +36,6 @@ _BYTES = (
     pa.types.is_large_string,
 )  # fmt: skip
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
-CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
 _IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -121,9 +133,7 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
     for label in schema.labels:
         values = column(label.column)
         if label.classes is not None:
-            # What the job lists is no word for nothing.
-            missing = [word for word in nothing if word not in {*label.classes, *CLASS_WORDS}]
-            values = without(to_text(values, label.column, wrong), missing)
+            values = without(to_text(values, label.column, wrong), words_for_no_class(label, nothing))
             values = lowered(values, is_bool=label.column in schema.booleans)
         values = read_label(values, label)
         for at in np.flatnonzero(find_unlisted(values, label)).tolist():
@@ -142,8 +152,7 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
                 raise BadInput(path, f"column {name}", fault) from None
     key = None if schema.key is None else text(schema.key)
     if key is not None:
-        # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.
-        key = pc.replace_substring_regex(pc.utf8_trim_whitespace(key), r"^(-?\d+)\.0+$", r"\1")
+        key = whole_numbers(pc.utf8_trim_whitespace(key))
         _require(find_missing(key), str(schema.key), wrong)
     split = None if schema.split is None else text(schema.split)
     time = None
@@ -209,12 +218,6 @@ def _utf8(column: pa.Array, name: str, wrong: dict[int, str]) -> pa.StringArray:
     return pa.array(values, pa.string())
 
 
-def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
-    """The texts; those that stand for a missing value are null."""
-    missing = pc.is_in(texts, value_set=pa.array(words, pa.string()))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
-
-
 def lowered(texts: pa.StringArray, *, is_bool: bool) -> pa.StringArray:
     """The texts; of a column that holds true and false, which a text may write with capitals, in small letters."""
     return pc.utf8_lower(texts) if is_bool else texts
@@ -247,6 +250,8 @@ def _ticks(
     if len(bad_times) >= MOST_BAD_TIMES:
         raise BadInput(path, f"column {name}", f"more than {MOST_BAD_TIMES} values are not times")
     for row, bad in bad_times.items():
+        if bad.value is not None and is_doubtful(bad, units):
+            raise BadInput(path, f"column {name}", bad.fault)
         if "NaT" not in bad.fault:
             wrong.setdefault(row, f"{name}: {bad.fault}")
     return ticks

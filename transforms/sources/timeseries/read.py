@@ -9,10 +9,16 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers, read_label
-from beamfeed.transforms.sources.columns.numbers import pack, plain
+from beamfeed.transforms.sources.columns.labels import (
+    LabelColumn,
+    label_numbers,
+    read_label,
+    without,
+    words_for_no_class,
+)
+from beamfeed.transforms.sources.columns.numbers import is_text, pack, plain
 from beamfeed.transforms.sources.columns.time_units import NO_TIME
-from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
+from beamfeed.transforms.sources.readers import BAD, NULL_WORDS, Group, batch_rows, is_csv, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
@@ -165,13 +171,20 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
         )
     try:
         packed = pack(batch, schema.features)
-        labels = tuple(read_label(batch.column(label.column), label) for label in schema.labels)
+        labels = tuple(_label(batch.column(label.column), label, path, schema) for label in schema.labels)
     except pa.ArrowException as error:  # such as a number that no float32 can hold
         raise BadInput(path, f"row {first}", f"cannot be read as numbers: {error}") from None
     if wrong:
         packed[list(wrong)] = np.nan
     outside = clear_outside(packed, schema.ranges)
     return Chunk(path, file_row, position, time, packed, outside, split, labels, wrong=wrong)
+
+
+def _label(column: pa.Array, label: LabelColumn, path: str, schema: SeriesSchema) -> pa.Array:
+    if label.classes is not None and is_csv(path) and is_text(column.type):
+        words = words_for_no_class(label, (*NULL_WORDS, *schema.text.keys.null_words))
+        column = without(plain(column).cast(pa.string()), words)
+    return read_label(column, label)
 
 
 def clear_outside(values: np.ndarray, ranges: Sequence[tuple[int, float, float]]) -> np.ndarray:

@@ -161,8 +161,10 @@ def resolve_wide(
             wrong.append(bad)
     if len(wrong) == len(written):
         raise UserError(f"source.reshape.wide: {wrong[0].place}: {wrong[0].reason}")
-    if time.units.kind == "timestamp":  # names are made times once, in UTC
-        time = replace(time, type=pa.timestamp("ns"), units=TimeUnits("timestamp", aware=False))
+    if time.units.kind == "timestamp":  # names are made times once, in UTC; cuts are in the zone, too
+        zone = time.units.zone
+        units = TimeUnits("timestamp", zone=zone, aware=None if zone else False)
+        time = replace(time, type=pa.timestamp("ns", "UTC" if zone else None), units=units)
     return wide, time
 
 

@@ -7,14 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.numbers import plain
-from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, BadTime, SkippedHour, ticks_of_rows
+from beamfeed.transforms.sources.columns.numbers import is_text, plain, whole_numbers
+from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, is_doubtful, ticks_of_rows
 from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row
-from beamfeed.transforms.sources.readers.time_text import read_times
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 
-_OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
 Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
 
 
@@ -43,7 +41,7 @@ def read_ticks(
             wrong.setdefault(at, ("", "the time is missing"))
     ticks, bad_times = ticks_of_rows(schema.time_units, columns, has_time)
     for at, bad in bad_times.items():
-        if _is_doubtful(bad, schema):
+        if is_doubtful(bad, schema.time_units):
             place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
             raise BadInput(path, place, bad.fault)
         wrong.setdefault(at, ("", bad.fault))
@@ -51,17 +49,6 @@ def read_ticks(
         fault = f"more than {MOST_BAD_TIMES} values are not times: {wrong[at][1]}"
         raise BadInput(path, f"column {schema.time}", fault)
     return ticks, wrong
-
-
-def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
-    """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
-    if bad.value is None:
-        return isinstance(bad, SkippedHour)
-    try:
-        read_times(pa.array([bad.value]), _OTHER_ORDER[schema.time_units.text or ""])
-    except (BadTime, KeyError):
-        return False
-    return True
 
 
 def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
@@ -81,4 +68,8 @@ def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> 
         match = re.search(r"at string index (\d+)", str(error))
         place = place_in_file(path, row + int(match[1]), schema) if match else name
         raise BadInput(path, place, "the name of the asset is not UTF-8") from None
-    return names
+    if not is_text(column.type):
+        return names
+    if pc.any(blank := pc.equal(pc.utf8_trim_whitespace(names), "")).as_py():
+        raise BadInput(path, place_in_file(path, row + pc.index(blank, True).as_py(), schema), "the asset is missing")
+    return whole_numbers(names)

@@ -93,7 +93,8 @@ class Wide:
             raise BadInput(path, f"column {bad}", "its name is not a number, unlike in the other files") from None
         except BadTime as wrong:
             raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.fault}") from None
-        return pa.array(ticks).cast(pa.timestamp("ns")) if self.units.kind == "timestamp" else times
+        utc = pa.timestamp("ns", "UTC" if self.units.zone else None)
+        return pa.array(ticks).cast(utc) if self.units.kind == "timestamp" else times
 
 
 def name_type(names: Sequence[str]) -> pa.DataType:

@@ -202,6 +202,8 @@ def bad_utf8() -> pa.Array:
         (pa.array([1.5, 2.5]), "column who: is double, text is needed"),
         (pa.array([None, None]), "column who: is null, text is needed"),
         (pa.array(["a", None]), "row 1: the asset is missing"),
+        (pa.array(["a", ""]), "row 1: the asset is missing"),  # as of a text
+        (pa.array(["a", " "]), "row 1: the asset is missing"),
         (bad_utf8(), "row 1: the name of the asset is not UTF-8"),
         (pa.array([b"a", b"\xff"]), "column who: is binary and cannot be read as text"),
     ],
@@ -338,3 +340,15 @@ def test_a_year_out_of_range_is_told_as_such(tmp_path):
             with pytest.raises(BadInput, match=told) as error:
                 read_file(path, "t")
             assert far in str(error.value)
+
+
+def test_an_asset_is_one_however_a_file_writes_its_number(tmp_path):
+    """pandas makes 7.0 of 7 where others are missing."""
+    names = []
+    for name, machine in (("a", "7"), ("b", "7.0")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"t,x0,machine\n0,1,{machine}\n1,2,{machine}\n")
+        schema = schema_of(path, "t", asset={"column": "machine"})
+        pieces = scan_file(storage.stat(str(path)), job_of(path, "t").source.asset, schema, None, str(tmp_path))
+        names += [piece.asset for piece in pieces]
+    assert names == ["7", "7"]

@@ -79,6 +79,22 @@ def test_windows_are_those_of_a_long_file(new_fleet, name, said):
                 np.testing.assert_array_equal(got[asset][start], window)
 
 
+def test_cuts_are_in_the_zone_of_the_times(new_fleet):
+    long, wide = use(new_fleet("long"), None), use(new_fleet("wide"), "20*")
+    write(long, "a.parquet", long_table(values()))
+    write(wide, "a.parquet", wide_table(DAYS, values()))
+    for fleet in (long, wide):
+        fleet.job["source"]["time"]["zone"] = "Europe/Berlin"
+        fleet.job["split"] = {"by": "time", "eval_from": "2024-02-15", "test_from": "2024-02-28"}
+        assert fleet.preprocess() == 0
+    for split in ("train", "eval", "test"):
+        expected, got = long.windows(split), wide.windows(split)
+        assert expected
+        assert {asset: windows.keys() for asset, windows in got.items()} == {
+            asset: windows.keys() for asset, windows in expected.items()
+        }
+
+
 def test_check_foretells_the_run_and_lists_no_time_as_left_out(fleet):
     write(use(fleet, "*/*/*"), "a.csv", wide_table([us(day) for day in DAYS], values()))
     del fleet.job["train"]
