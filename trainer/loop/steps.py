@@ -159,15 +159,19 @@ def python_clock() -> tf.Tensor:
 
 
 def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> Any:
-    """The sum of what a function of a batch gives of each part of it: `[batch, ...]` in so many parts, or fewer.
+    """The sum of what a function of a batch gives of each part of it: `[batch, ...]` in so many parts.
+
+    Only a batch of fewer rows has fewer: all workers, whose shares differ by a row, call layers equally often, so that
+    one checkpoint holds where the random numbers of all go on.
 
     The function gives tensors in any structure, of shapes that are known.
     """
     batch = tf.shape(tf.nest.flatten(fields)[0])[0]
-    size = tf.maximum(1, -(-batch // parts))
+    count = tf.clip_by_value(batch, 1, parts)
 
     def of_part(number: tf.Tensor) -> Any:
-        return function({name: values[number * size : (number + 1) * size] for name, values in fields.items()})
+        begin, end = number * batch // count, (number + 1) * batch // count
+        return function({name: values[begin:end] for name, values in fields.items()})
 
     def add_next(number: tf.Tensor, total: Any) -> tuple[tf.Tensor, Any]:
         return number + 1, tf.nest.map_structure(tf.add, total, of_part(number))
@@ -175,7 +179,7 @@ def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> 
     # The first by itself: it says what to begin with. None is empty, which not every layer takes.
     first = of_part(tf.constant(0))
     # One at a time: several would need the memory that parts are to save.
-    _, total = tf.while_loop(lambda number, _: number * size < batch, add_next, (1, first), parallel_iterations=1)
+    _, total = tf.while_loop(lambda number, _: number < count, add_next, (1, first), parallel_iterations=1)
     return total
 
 

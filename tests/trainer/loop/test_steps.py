@@ -16,6 +16,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.loop.steps import add_parts
 from beamfeed.trainer.loop.train import train_and_evaluate
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -65,7 +66,8 @@ with heavy_imports():
     from beamfeed.contract.dataset.manifest import read_manifest
     from beamfeed.trainer.cluster.strategy import connect
     from beamfeed.contract.cluster.worker_info import WorkerInfo
-    from beamfeed.trainer.loop.train import train_and_evaluate
+    from beamfeed.trainer.loop.steps import add_parts
+from beamfeed.trainer.loop.train import train_and_evaluate
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 job = TrainingJob.model_validate_json(sys.argv[1])
@@ -149,3 +151,17 @@ def test_losses_that_the_model_adds_count_once_on_any_number_of_devices(data, tm
     train_loss, eval_loss = plain(one, data)
     assert lines(one)[0]["loss"] == pytest.approx(train_loss, rel=1e-6)
     assert lines(one)[0]["eval_loss"] == pytest.approx(eval_loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 10])
+def test_shares_that_differ_by_a_row_have_as_many_parts(rows):
+    """Else random layers of one worker would be further than those of another, and a checkpoint has one of them."""
+    sizes = []
+
+    def work(fields):
+        sizes.append(len(fields["x"]))
+        return tf.reduce_sum(fields["x"])
+
+    assert add_parts(work, {"x": tf.range(rows)}, 3) == sum(range(rows))
+    assert len(sizes) == min(3, rows)
+    assert max(sizes) - min(sizes) <= 1
