@@ -124,7 +124,7 @@ def _run(
                 raise UserError(error.reason.replace(path, job.name)) from None
             raise
         for stage in plan.stages:
-            if isinstance(job, Job) and backends()[stage.backend].reads_job_file:
+            if isinstance(job, Job) and not stage.complete and backends()[stage.backend].reads_job_file:
                 raise UserError(
                     f"job {job.name}: {stage.backend} reads a job from its file; write it to one that all machines see "
                     "and give the path"

@@ -92,7 +92,7 @@ def _carry_out(args: argparse.Namespace, plan: Plan, again: str) -> int:
 def _follow_up(args: argparse.Namespace, plan: Plan) -> int:
     """What the job asks for when its model is trained."""
     train = plan.job.train
-    if train is None or TRAIN not in plan.requested or read_result(train.workdir) is None:
+    if train is None or TRAIN not in plan.requested or not plan.job.after or read_result(train.workdir) is None:
         return 0
     for name in plan.job.after:
         named = {"job": plan.job_path, "set": list(plan.every), "dataset": plan.job.output.path}

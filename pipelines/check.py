@@ -1,6 +1,7 @@
 """`python -m beamfeed.pipelines.check --job job.yaml [--set key=value ...] [--full] [--json]`: what a job will do.
 
-Reads its files, and writes nothing. Exit codes: 0 it can work, 2 it cannot, with a line for each reason.
+Reads its files, and writes nothing. Exit codes: 0 it can work, 2 it cannot, with a line for each reason,
+1 a bucket does not answer.
 """
 
 import argparse

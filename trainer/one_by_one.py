@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import IO, Any
@@ -112,13 +113,15 @@ def remove(folder: str) -> None:
 
     Who writes may make the folder anew a few times.
     """
-    gone = f"{folder}-gone"
-    for _ in range(10):
+    for number in range(5):
+        gone = f"{folder}-gone{number or ''}"
         with suppress(OSError):
             os.rename(folder, gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        for path in (gone, folder):
+            shutil.rmtree(path, ignore_errors=True)
         if not os.path.exists(folder) and not os.path.exists(gone):
             return
+        time.sleep(0.05)
 
 
 class EndOnce:

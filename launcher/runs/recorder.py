@@ -260,9 +260,9 @@ class _Recorder(Recorder):
 
     def _end(self, error: BaseException | None) -> None:
         with self._lock:
-            self._done = True  # from here on nobody cancels it
             self._is_kept = self._is_kept or not isinstance(error, UserError)
             self._say_how_it_ended(error)
+            self._done = True  # from here on nobody cancels it, and it is written a last time
 
     def _say_how_it_ended(self, error: BaseException | None) -> None:
         record, stage = self._record, self._stage

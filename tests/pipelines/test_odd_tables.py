@@ -234,10 +234,34 @@ def dated(lake, files):
         (lake.files / name).write_text("\n".join(["day,fraud,customer", *rows]) + "\n")
 
 
-def test_the_day_is_first_in_all_files_or_in_none(lake, capfd):
-    dated(lake, {"a.csv": ["31/01/2024", "01/02/2024"] * 9, "b.csv": ["01/31/2024", "02/01/2024"] * 9})
-    assert lake.preprocess() == 2
-    assert "column 'day': the day is first in" in capfd.readouterr().err
+@pytest.mark.parametrize("first", ["05.06.2024", "2024-06-05", "31.01.2024"])
+def test_the_order_of_dates_is_that_of_most_files_that_prove_one(lake, first):
+    """A point says that the day is first, unless a number says otherwise. One of another order is set aside."""
+    days = ["12.31.2024", "02.01.2024"] * 3
+    dated(lake, {"a.csv": [first] * 6, "b.csv": days, "c.csv": days})
+    assert lake.preprocess("limits.max_rejected_fraction=0.5") == 0
+    rejected = {"05.06.2024": [], "2024-06-05": ["a.csv"], "31.01.2024": ["a.csv"]}[first]
+    assert [reject["file"].rpartition("/")[2] for reject in lake.rejects()] == rejected
+
+
+def test_a_single_date_the_other_way_round_is_a_typo(lake):
+    dated(lake, {"a.csv": ["31/01/2024", "01/02/2024"] * 30 + ["12/13/2024"] + ["05/06/2024"] * 29})
+    assert lake.preprocess("limits.max_rejected_fraction=0.1") == 0
+    (reject,) = lake.rejects()
+    assert reject["reason"].startswith("day: '12/13/2024' is not a time with ")
+    assert "source.time" not in reject["reason"]
+
+
+def test_a_damaged_file_in_the_sample_is_set_aside(lake):
+    dated(lake, {"a.csv": ["31/01/2024"] * 6})
+    table = pa.table({"day": ["31/01/2024"] * 6, "fraud": [0] * 6, "customer": [1] * 6})
+    pq.write_table(table, lake.files / "b.parquet", compression="none", use_dictionary=False)
+    data = bytearray((lake.files / "b.parquet").read_bytes())
+    data[4:60] = b"\xff" * 56  # the first column; the footer is as it was
+    (lake.files / "b.parquet").write_bytes(data)
+    assert lake.preprocess("limits.max_rejected_fraction=0.6") == 0
+    (reject,) = lake.rejects()
+    assert reject["file"].endswith("b.parquet")
 
 
 def test_a_file_with_the_month_first_among_others_is_set_aside_whole(lake):

@@ -9,6 +9,7 @@ from pyarrow import csv
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.columns.numbers import whole_numbers
 
 COLUMNS = ("asset", "begin", "end")
 
@@ -42,7 +43,8 @@ def read_events(path: str, kind: pa.DataType, option: str) -> dict[str, np.ndarr
         row = int(wrong[0])
         begin, end = (table[name][row].as_py() for name in COLUMNS[1:])
         raise UserError(f"{option}: {path}: event {row + 1}: end must not be before begin, and is {end} with {begin}")
-    assets = table["asset"].cast(pa.string()).combine_chunks().dictionary_encode()
+    names = table["asset"].cast(pa.string()).combine_chunks()
+    assets = whole_numbers(pc.utf8_trim_whitespace(names)).dictionary_encode()  # as where assets are a column
     codes = assets.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return {name: merged(edges[codes == code]) for code, name in enumerate(assets.dictionary.to_pylist())}
 

@@ -5,6 +5,7 @@ with a unit. For integers without a unit, and for numbers of rows, it is 1, for
 floats without a unit 1e-9.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ FLOAT_TICKS = 1_000_000_000
 NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
 MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 _OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
+_NUMBERS = re.compile(r"\s*\d{1,2}\s*[-/. ]\s*\d{1,2}\b")
 _LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
@@ -56,6 +58,8 @@ def is_doubtful(bad: BadTime, units: "TimeUnits") -> bool:
     """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
     if bad.value is None:
         return isinstance(bad, SkippedHour)
+    if _NUMBERS.match(bad.value) is None:  # a month by its name is that month in any order
+        return False
     try:
         read_times(pa.array([bad.value]), _OTHER_ORDER[units.text])
     except (BadTime, KeyError):

@@ -7,6 +7,7 @@ months and quarters without a day: their first one.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -255,6 +256,9 @@ _ORDER_WORDS = {
 }
 
 
+TYPOS = 20  # one date of so many may have day and month the other way round, and it is a typo
+
+
 @dataclass(frozen=True)
 class Guess:
     """What some values tell of how times are written.
@@ -262,10 +266,18 @@ class Guess:
     Attributes:
       how: an order of a date; None where they do not tell.
       unsure: a value that could be read in two ways, where nothing decides.
+      is_usual: whether nothing but the point between numbers says so.
     """
 
     how: str | None
     unsure: str | None = None
+    is_usual: bool = False
+
+
+def vote(guesses: Iterable[Guess]) -> Counter[str]:
+    """How often files have each order; what proves one outweighs what is only usual."""
+    told = [guess for guess in guesses if guess.how]
+    return Counter(guess.how for guess in [guess for guess in told if not guess.is_usual] or told if guess.how)
 
 
 def guess_order(values: Iterable[str]) -> Guess:
@@ -273,7 +285,7 @@ def guess_order(values: Iterable[str]) -> Guess:
 
     Where a point stands between them, the day comes first unless a number says otherwise. Some values may be no times.
     """
-    orders: set[str] = set()
+    orders = Counter[str]()
     unsure = None
     dotted = True
     count = wrong = 0
@@ -287,17 +299,18 @@ def guess_order(values: Iterable[str]) -> Guess:
             continue
         numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2", value)
         if "ymd" in fits or numbers is None:
-            orders.add(fits[0])
+            orders[fits[0]] += 1
             continue
         first, second = int(numbers[1]), int(numbers[3])
         if first > 12 or second > 12:
-            orders.add("dmy" if first > 12 else "mdy")
+            orders["dmy" if first > 12 else "mdy"] += 1
         else:
             unsure, dotted = value, dotted and numbers[2] == "."
-    if len(orders) > 1 or 2 * wrong >= max(1, count):
+    (order, most), (_, others) = [*orders.most_common(2), (None, 0), (None, 0)][:2]
+    if others * TYPOS > most or 2 * wrong >= max(1, count):
         return Guess(None)
-    if orders:
-        return Guess(orders.pop())
+    if order is not None:
+        return Guess(order)
     if unsure is not None and dotted:
-        return Guess("dmy")
+        return Guess("dmy", is_usual=True)
     return Guess(None, unsure)

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,13 +16,14 @@ from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import resolve_labels
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
-from beamfeed.transforms.sources.readers.time_text import guess_order
+from beamfeed.transforms.sources.readers.time_text import guess_order, vote
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
@@ -207,6 +210,15 @@ def _by_reading(features: Sequence[NamedFeature]) -> tuple[tuple[str, ...], tupl
     )  # type: ignore[return-value]
 
 
+def _texts(path: str, name: str, text: TextOptions) -> list[str]:
+    """Values of a column of a file, as they are written; none where it cannot be read, which is told later on."""
+    nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
+    try:
+        return [value for value in peek(path, [name], text) if value.strip() not in nothing]
+    except (BadInput, pa.ArrowException):
+        return []
+
+
 def _time_units(
     name: str, type_: pa.DataType, looks: Mapping[str, Look], text: TextOptions, of_path: str | None
 ) -> TimeUnits:
@@ -217,26 +229,17 @@ def _time_units(
     """
     order = None
     if is_text(type_):
-        values = {} if of_path is None else {"": [of_path]}
-        for path in (path for path, look in looks.items() if name in look.schema.names and of_path is None):
-            nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
-            values[path] = [value for value in peek(path, [name], text) if value.strip() not in nothing]
-        guesses = {path: guess_order(texts) for path, texts in values.items()}
-        by_order = {guess.how: path for path, guess in guesses.items() if guess.how}
-        if {"dmy", "mdy"} <= by_order.keys():
-            raise UserError(
-                f"features: column {name!r}: the day is first in {by_order['dmy']} and the month in {by_order['mdy']}; "
-                "write them alike, or as 2024-01-31"
-            )
-        told = [guess for guess in guesses.values() if guess.how] or [
-            guess for guess in guesses.values() if guess.unsure
-        ]
-        guess = told[0] if told else guess_order([])
-        if guess.how is None:
-            example = guess.unsure or next((value for texts in values.values() for value in texts if value), "")
-            problem = "which may begin with the day or the month" if guess.unsure else "which is not a known format"
+        paths = [path for path, look in looks.items() if look.schema.names.count(name) == 1]
+        with ThreadPoolExecutor(8) as pool:
+            texts = [[of_path]] if of_path is not None else list(pool.map(partial(_texts, name=name, text=text), paths))
+        guesses = [guess_order(values) for values in texts]
+        orders = vote(guesses)  # a file with the other one is set aside when it is read
+        if not orders:
+            unsure = next((guess.unsure for guess in guesses if guess.unsure), None)
+            example = unsure or next((value for values in texts for value in values if value), "")
+            problem = "which may begin with the day or the month" if unsure else "which is not a known format"
             raise UserError(f"features: column {name!r} holds text such as {example!r}, {problem}")
-        order = guess.how
+        order = orders.most_common(1)[0][0]
     units = TimeUnits.of(type_, None, text=order)
     if units is None or units.kind != "timestamp":
         raise UserError(f"features: column {name!r} is {type_}, times or dates are needed")

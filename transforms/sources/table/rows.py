@@ -28,6 +28,7 @@ from beamfeed.transforms.sources.columns.time_units import (
 )
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, faults_of, iter_batches
+from beamfeed.transforms.sources.readers.time_text import TYPOS
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -249,11 +250,13 @@ def _ticks(
     ticks, bad_times = ticks_of_rows(units, [column], is_time)
     if len(bad_times) >= MOST_BAD_TIMES:
         raise BadInput(path, f"column {name}", f"more than {MOST_BAD_TIMES} values are not times")
-    for row, bad in bad_times.items():
-        if bad.value is not None and is_doubtful(bad, units):
-            raise BadInput(path, f"column {name}", bad.fault)
-        if "NaT" not in bad.fault:
-            wrong.setdefault(row, f"{name}: {bad.fault}")
+    faults = {row: bad.fault.partition("; source.time.format")[0] for row, bad in bad_times.items()}
+    other = [row for row, bad in bad_times.items() if bad.value is not None and is_doubtful(bad, units)]
+    if len(other) * TYPOS > is_time.sum():  # where the month is first, three days of five are above 12
+        raise BadInput(path, f"column {name}", f"{faults[other[0]]}, but with day and month the other way round")
+    for row, fault in faults.items():
+        if "NaT" not in fault:
+            wrong.setdefault(row, f"{name}: {fault}")
     return ticks
 
 

@@ -181,7 +181,8 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
 
 
 def _label(column: pa.Array, label: LabelColumn, path: str, schema: SeriesSchema) -> pa.Array:
-    if label.classes is not None and is_csv(path) and is_text(column.type):
+    """What a step of the user's own calls a class is none of the file's words."""
+    if label.classes is not None and schema.inputs is None and is_csv(path) and is_text(column.type):
         words = words_for_no_class(label, (*NULL_WORDS, *schema.text.keys.null_words))
         column = without(plain(column).cast(pa.string()), words)
     return read_label(column, label)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.numbers import is_text, plain, whole_numbers
+from beamfeed.transforms.sources.columns.numbers import plain, whole_numbers
 from beamfeed.transforms.sources.columns.time_units import MOST_BAD_TIMES, is_doubtful, ticks_of_rows
 from beamfeed.transforms.sources.readers import BAD, faults_of, place_of_row
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -68,8 +68,9 @@ def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> 
         match = re.search(r"at string index (\d+)", str(error))
         place = place_in_file(path, row + int(match[1]), schema) if match else name
         raise BadInput(path, place, "the name of the asset is not UTF-8") from None
-    if not is_text(column.type):
+    if pa.types.is_integer(column.type):
         return names
-    if pc.any(blank := pc.equal(pc.utf8_trim_whitespace(names), "")).as_py():
+    names = pc.utf8_trim_whitespace(names)
+    if pc.any(blank := pc.equal(names, "")).as_py():
         raise BadInput(path, place_in_file(path, row + pc.index(blank, True).as_py(), schema), "the asset is missing")
     return whole_numbers(names)

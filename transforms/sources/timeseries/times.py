@@ -12,7 +12,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
 from beamfeed.transforms.sources.readers import Look, TextOptions, peek
-from beamfeed.transforms.sources.readers.time_text import BadTime, guess_order, read_times
+from beamfeed.transforms.sources.readers.time_text import BadTime, guess_order, read_times, vote
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 
@@ -125,16 +125,15 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
     """
     key = f"source.time.column: {' and '.join(map(repr, names))}"
     guesses = {path: guess_order(texts) for path, texts in values.items()}
-    orders = Counter(guess.how for guess in guesses.values() if guess.how)
+    orders = vote(guesses.values())
     if {"dmy", "mdy"} <= orders.keys():
-        paths = [next(path for path, guess in guesses.items() if guess.how == order) for order in ("dmy", "mdy")]
+        proofs = {path: guess for path, guess in guesses.items() if not guess.is_usual}
+        paths = [next(path for path, guess in proofs.items() if guess.how == order) for order in ("dmy", "mdy")]
         raise UserError(
             f"{key}: the day is first in {paths[0]} and the month in {paths[1]}; source.time.format says which is right"
         )
     if orders:
-        order = orders.most_common(1)[0][0]
-        assert order is not None
-        return order
+        return orders.most_common(1)[0][0]
     unsure = next((guess.unsure for guess in guesses.values() if guess.unsure), None)
     if unsure is not None:
         raise OpenDate(
