@@ -121,8 +121,11 @@ def load_dataset(
     if cached is not None or tuning.cache == "memory":
         source = Memory(shards, order.index, order.blocks(), cached, padded=batching.is_padded)
 
+    # What stands for a damaged window is another one of its round, the same wherever reading begins.
+    replaces = options.skip_corrupt and not batching.is_padded
+
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
-        round_ = order.round(line, number, skip)
+        round_ = order.round(line, number, tf.zeros_like(skip) if replaces else skip)
         if until in ("records", "parse"):
             return shards.records(round_.blocks) if until == "records" else shards.parsed(round_.blocks)
         rows = source.rows(round_.blocks)
@@ -132,7 +135,9 @@ def load_dataset(
             rows = rows if rows.zeros else add_zeros(rows, selection)
             at = point_to_zeros(rows, places(rows, place, selection), present, selection)
             return rows.columns, at, rows.piece, *numbered, tf.cast(present, tf.float32)
-        at = places(rows, replace_missing(place, present) if options.skip_corrupt else place, selection)
+        if replaces:
+            place = replace_missing(place, present)[skip * (order.share.end - order.share.first) :]
+        at = places(rows, place, selection)
         return rows.columns, at, rows.piece, *numbered
 
     reading = Reading(order, batching)

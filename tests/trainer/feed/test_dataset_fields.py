@@ -229,6 +229,15 @@ def test_damaged_records_are_passed_over_with_all_their_fields(made, cache, rema
         assert len(found) == 2 * (len(made.windows) // 4 * 4)
 
 
+@pytest.mark.parametrize("made", [SERIES], ids=["series"], indirect=True)
+def test_what_stands_for_a_damaged_window_is_the_same_wherever_reading_begins(made):
+    for damaged in made.manifest.shard_paths(made.output, "train")[::2]:
+        flip(damaged, os.path.getsize(damaged) // 3)
+    whole = made.read(skip_corrupt=True, shuffle=20)
+    for begin in (1, 3, len(whole) - 1):
+        assert made.read(skip_corrupt=True, shuffle=20, start=(0, begin)) == whole[begin:]
+
+
 def shorter(values):
     return values[:-1]
 
