@@ -256,9 +256,9 @@ def test_a_damaged_file_in_the_sample_is_set_aside(lake):
     dated(lake, {"a.csv": ["31/01/2024"] * 6})
     table = pa.table({"day": ["31/01/2024"] * 6, "fraud": [0] * 6, "customer": [1] * 6})
     pq.write_table(table, lake.files / "b.parquet", compression="none", use_dictionary=False)
-    data = bytearray((lake.files / "b.parquet").read_bytes())
-    data[4:60] = b"\xff" * 56  # the first column; the footer is as it was
-    (lake.files / "b.parquet").write_bytes(data)
+    damaged = bytearray((lake.files / "b.parquet").read_bytes())
+    damaged[4:60] = b"\xff" * 56  # the first column; the footer is as it was
+    (lake.files / "b.parquet").write_bytes(damaged)
     assert lake.preprocess("limits.max_rejected_fraction=0.6") == 0
     (reject,) = lake.rejects()
     assert reject["file"].endswith("b.parquet")

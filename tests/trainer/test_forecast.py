@@ -313,9 +313,9 @@ def test_r2_far_from_zero(forecast):
     std, offset, _ = scales(forecast)
     rng = np.random.default_rng(3)
     truth = (offset + 1e-3 * std * rng.normal(size=(200, AHEAD, 2))).astype("f4")
-    found = (truth + 5e-4 * std * rng.normal(size=truth.shape)).astype("f4")
-    flat, apart = truth.reshape(200, -1).astype("f8"), (found.astype("f8") - truth).reshape(200, -1)
+    forecasts = (truth + 5e-4 * std * rng.normal(size=truth.shape)).astype("f4")
+    flat, apart = truth.reshape(200, -1).astype("f8"), (forecasts.astype("f8") - truth).reshape(200, -1)
     expected = (1 - np.square(apart).mean(axis=0) / flat.var(axis=0)).mean()
     fields = {"values": np.zeros((200, LENGTH, 3), "f4"), "later": truth}
-    measured = in_parts(objective_of(forecast, metrics=["r2_score"]), fields, found, np.split(np.arange(200), 4))
+    measured = in_parts(objective_of(forecast, metrics=["r2_score"]), fields, forecasts, np.split(np.arange(200), 4))
     assert measured["r2_score"] == pytest.approx(expected, abs=1e-3)

@@ -74,7 +74,7 @@ def test_a_window_of_no_use_changes_its_own_rows_alone(odd, smooth):
     measures[150:160] += 20  # the fault
     expected = scores(measures)
     measures[50, 0] = odd
-    found = scores(measures)
-    row = np.arange(len(found))
+    scores_with_it = scores(measures)
+    row = np.arange(len(scores_with_it))
     apart = (row < 50) | (row >= 50 + length + smooth)
-    np.testing.assert_allclose(found[apart], expected[apart], atol=1e-6)
+    np.testing.assert_allclose(scores_with_it[apart], expected[apart], atol=1e-6)

@@ -276,8 +276,8 @@ class Guess:
 
 def vote(guesses: Iterable[Guess]) -> Counter[str]:
     """How often files have each order; what proves one outweighs what is only usual."""
-    told = [guess for guess in guesses if guess.how]
-    return Counter(guess.how for guess in [guess for guess in told if not guess.is_usual] or told if guess.how)
+    orders = [(guess.how, guess.is_usual) for guess in guesses if guess.how]
+    return Counter(order for order, is_usual in orders if not is_usual) or Counter(order for order, _ in orders)
 
 
 def guess_order(values: Iterable[str]) -> Guess:
