@@ -49,7 +49,7 @@ class Classify(Goal):
         default=None,
         description="With two classes, the probability from which on the second is predicted: a number, or the one "
         "with the highest F1 on the eval split (the train split where there is none). Left out, the likelier class. "
-        "Accuracy, precision and recall are those of the likelier class in any case.",
+        "Accuracy, precision and recall are those at the number; with best_f1, of the likelier class.",
     )
 
     @field_validator("class_weights", mode="before")

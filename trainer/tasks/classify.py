@@ -25,7 +25,8 @@ class Classify(Task):
     Losses of Keras get logits and one-hot targets, or the numbers of the classes where they are `sparse_...`; those
     that are not made for logits (but for hinges) get probabilities.
     Metrics of Keras get probabilities and targets in the same way; those of one probability (AUC, Precision) get
-    that of the second class where there are two. Losses and metrics of the user's own get the numbers of the
+    that of the second class where there are two. Where `threshold` is a number, those of what is predicted (accuracy,
+    Precision) get 1 for the class that it decides on. Losses and metrics of the user's own get the numbers of the
     classes, int64 `[batch]`.
     """
 
@@ -95,6 +96,8 @@ class Classify(Task):
 
     def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """As the class says."""
+        if isinstance(self.goal.threshold, float) and measure.is_of_decisions:
+            scored = self._one_hot(self._decided(scored))
         if measure.is_own or measure.keras_name.startswith("sparse_"):
             return truth, scored
         if measure.is_yes_no and len(self.classes) == 2:
@@ -106,9 +109,10 @@ class Classify(Task):
         return {"num_classes": len(self.classes), "average": "macro"}
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
-        """Some of each class; right is the likeliest, wrong the least likely."""
+        """Some of each class; right is the likeliest, beyond any threshold, wrong the least likely."""
         numbers = np.arange(windows) % len(self.classes)
-        sure = 6 * np.eye(len(self.classes))[numbers]
+        threshold = self.goal.threshold if isinstance(self.goal.threshold, float) else 0.5
+        sure = (6 + abs(np.log(threshold / (1 - threshold)))) * np.eye(len(self.classes))[numbers]
         noise = rng.normal(size=sure.shape)
         outputs = (tf.constant(logits, tf.float32) for logits in (sure + noise, noise - sure))
         return Trial(tf.constant(numbers, tf.int64), *outputs)
@@ -117,14 +121,14 @@ class Classify(Task):
         """Probabilities, `[batch, classes]`, and the name of the likeliest class, strings `[batch]`."""
         return {
             "probabilities": self.scored(output),
-            "class": tf.gather(tf.constant(self.classes), self._decided(output)),
+            "class": tf.gather(tf.constant(self.classes), self._decided(self.scored(output))),
         }
 
-    def _decided(self, output: tf.Tensor) -> tf.Tensor:
+    def _decided(self, probabilities: tf.Tensor) -> tf.Tensor:
         """The number of the class that the model says, int64 `[batch]`."""
         if self.threshold is None:
-            return tf.argmax(output, axis=-1)
-        return tf.cast(self.scored(output)[:, 1] >= self.threshold, tf.int64)
+            return tf.argmax(probabilities, axis=-1)
+        return tf.cast(probabilities[:, 1] >= self.threshold, tf.int64)
 
     def constants(self) -> dict[str, tf.Tensor]:
         """The names of the classes, in the order of the probabilities; and the threshold, where there is one."""
@@ -156,7 +160,7 @@ class Classify(Task):
         axes = figure.subplots()
         count = len(self.classes)
         truth = sample.truth.astype(int)
-        pairs = truth * count + self._decided(tf.constant(sample.output)).numpy()
+        pairs = truth * count + self._decided(self.scored(tf.constant(sample.output))).numpy()
         matrix = np.bincount(pairs, minlength=count * count).reshape(count, count)
         shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -174,7 +178,7 @@ class Classify(Task):
     def say(self, sample: Sample) -> str:
         """The class, and the likeliest one with its probability."""
         probabilities = self.scored(tf.constant(sample.output[:1])).numpy()[0]
-        best = int(self._decided(tf.constant(sample.output[:1])).numpy()[0])
+        best = int(self._decided(probabilities[None]).numpy()[0])
         return f"is {self.classes[int(sample.truth[0])]}, said {self.classes[best]} ({probabilities[best]:.0%})"
 
     def _one_hot(self, truth: tf.Tensor) -> tf.Tensor:

@@ -19,6 +19,11 @@ from beamfeed.trainer.models.own_training import check_function
 from beamfeed.trainer.tasks.ranking import RANKING, find_ranking
 
 TRIED = 3  # windows, at a time
+# Metrics of what is predicted, beside those that compare one probability with a threshold.
+DECISIONS = frozenset((
+    "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy", "one_hot_mean_iou", "one_hot_iou",
+    "f1_score", "f_beta_score",
+))  # fmt: skip
 OWN = "; your own is module:Name"
 ALIASES = {  # of losses and metrics, as Keras has them
     "bce": "binary_crossentropy",
@@ -160,6 +165,13 @@ class Measure:
     def is_yes_no(self) -> bool:
         """Whether it is of one probability, which it compares with thresholds."""
         return not {"thresholds", "num_thresholds"}.isdisjoint(inspect.signature(type(self.metric)).parameters)
+
+    @property
+    def is_of_decisions(self) -> bool:
+        """Whether it counts which class is predicted, however sure the model is of it."""
+        parameters = inspect.signature(type(self.metric)).parameters
+        counts_errors = "thresholds" in parameters and "num_thresholds" not in parameters
+        return not self.is_own and (counts_errors or self.keras_name in DECISIONS)
 
     def zero(self) -> list[np.ndarray]:
         """The sums over nothing, float64."""

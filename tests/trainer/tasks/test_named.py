@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import sklearn.metrics
 import tensorflow as tf
 from labelled import write_labelled
 from pydantic import TypeAdapter
@@ -230,6 +231,12 @@ def test_losses_are_those_of_the_formula_in_any_precision(manifest, section, fou
     )
 
 
+@pytest.mark.parametrize("threshold", [1e-9, 1 - 1e-9])
+def test_a_threshold_that_few_windows_reach_has_metrics(manifest, threshold):
+    made = objective(manifest, **HOT, threshold=threshold, metrics=["accuracy", "precision", "recall", "f1_score"])
+    assert made.names()[1:] == ["accuracy", "precision", "recall", "f1_score"]
+
+
 def test_several_outputs_are_added_up_by_their_weights(manifest):
     several = objective(
         manifest, outputs={"a": {**CLASSIFY, "weight": 2}, "b": {**REGRESS, "sample_weight": "importance"}}
@@ -288,6 +295,8 @@ def of_keras(metric, wanted, found):
 
 
 HOT = {"name": "classify", "target": "hot"}
+STRICT = {**HOT, "threshold": 0.7}
+SURE = (softmax(TWO_LOGITS)[:, 1] >= 0.7).astype(int)
 MANY_ONE_HOT = np.eye(3, dtype="f4")[MANY["fault"]]
 
 
@@ -299,6 +308,21 @@ MANY_ONE_HOT = np.eye(3, dtype="f4")[MANY["fault"]]
         (HOT, "auc", TWO_LOGITS, lambda: of_keras(keras.metrics.AUC(), MANY["hot"], softmax(TWO_LOGITS)[:, 1])),
         (HOT, "Precision", TWO_LOGITS, lambda: precision(TWO_LOGITS.argmax(1), MANY["hot"])),
         (HOT, "recall", TWO_LOGITS, lambda: precision(MANY["hot"], TWO_LOGITS.argmax(1))),
+        (STRICT, "accuracy", TWO_LOGITS, lambda: (SURE == MANY["hot"]).mean()),
+        (STRICT, "binary_accuracy", TWO_LOGITS, lambda: (SURE == MANY["hot"]).mean()),
+        (STRICT, "precision", TWO_LOGITS, lambda: precision(SURE, MANY["hot"])),
+        (STRICT, "recall", TWO_LOGITS, lambda: precision(MANY["hot"], SURE)),
+        (STRICT, "true_positives", TWO_LOGITS, lambda: (SURE & MANY["hot"]).sum()),
+        (
+            STRICT, "f1_score", TWO_LOGITS,
+            lambda: sklearn.metrics.f1_score(MANY["hot"], SURE, average="macro"),
+        ),
+        (
+            STRICT, "mean_iou", TWO_LOGITS,
+            lambda: sklearn.metrics.jaccard_score(MANY["hot"], SURE, average="macro"),
+        ),
+        (STRICT, "auc", TWO_LOGITS, lambda: of_keras(keras.metrics.AUC(), MANY["hot"], softmax(TWO_LOGITS)[:, 1])),
+        (STRICT, "crossentropy", TWO_LOGITS, lambda: -np.log(softmax(TWO_LOGITS)[np.arange(200), MANY["hot"]]).mean()),
         (CLASSIFY, "auc", MANY_LOGITS, lambda: of_keras(keras.metrics.AUC(), MANY_ONE_HOT, softmax(MANY_LOGITS))),
         (
             CLASSIFY, "f1_score", MANY_LOGITS,
