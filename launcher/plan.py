@@ -16,7 +16,7 @@ from beamfeed.contract.arguments import Steps
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.batches import fit_batch
+from beamfeed.contract.dataset.batches import fit_batch, run_steps, windows_in
 from beamfeed.contract.dataset.checkpoints import check_step, find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.growth import fingerprint_of
@@ -307,6 +307,21 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {workdir}"
     return False, f"{epochs} of {train.epochs} epochs in {workdir}"
+
+
+def steps_left(plan: Plan, stage: Stage) -> int:
+    """Steps that a training stage still has to take; 0 where its dataset is not there yet."""
+    if plan.dataset is None or plan.job.train is None:
+        return 0
+    manifest = training_manifest(plan.job.train, plan.dataset)
+    train = fit_batch(plan.job, manifest).train
+    assert train is not None
+    done, result = 0, read_result(train.workdir)
+    if result is None:
+        done, _ = _begun(train, plan.dataset.fingerprint) or (0, 0)
+    elif result.fingerprint == run_fingerprint(train, plan.dataset.fingerprint):
+        done = result.steps
+    return max(0, run_steps(train, windows_in(manifest, "train")) - (0 if stage.starts_anew else done))
 
 
 def _find_replaceable(job: Job) -> tuple[Manifest | None, str | None]:

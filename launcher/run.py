@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from beamfeed.contract.config.launch import StageLaunch
-from beamfeed.contract.dataset.batches import train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError, redacted
@@ -16,7 +15,7 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.estimate import Estimate, estimate_preprocess, estimate_train
-from beamfeed.launcher.plan import Plan, load_for_plan
+from beamfeed.launcher.plan import Plan, load_for_plan, steps_left
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.runs.recorder import Recorder, recording
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -167,11 +166,9 @@ def estimates(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Estimate]:
         if stage.name == PREPROCESS:
             by_stage[stage.name] = estimate_preprocess(stage, plan.files, prices)
         elif stage.name == TRAIN and plan.job.train is not None:
-            windows = windows_in(plan.dataset, "train") if plan.dataset else 0
             earlier = read_result(stage.output)
             seconds = earlier.seconds / earlier.steps if earlier is not None and earlier.steps else None
-            steps = plan.job.train.epochs * train_steps(windows, plan.job.train.feed.batch_size)
-            by_stage[stage.name] = estimate_train(stage, min(steps, plan.job.train.max_steps or steps), seconds, prices)
+            by_stage[stage.name] = estimate_train(stage, steps_left(plan, stage), seconds, prices)
     return by_stage
 
 

@@ -54,7 +54,8 @@ def summary(
     remarks = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
     remarks += [] if result is None else findings(result, review, named)
     parts += [""] * bool(remarks) + [f"note: {line}" for line in remarks]
-    return "\n".join([*parts, "", _next(job, manifest, result, named)])
+    commands = _next(job, manifest, result, named)
+    return "\n".join([*parts, *(["", _pairs(commands)] if commands else [])])
 
 
 def _dataset(job: Job, manifest: Manifest, seconds: float | None, facts: Facts | None) -> str:
@@ -121,16 +122,17 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
             ("floor: best", _numbers(floor.best_loss, floor.metrics)),
             ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
         ]
+    by_loss = result.watched == "loss"
     rows = [
         ("training run", layout.workdir),
         ("epochs", f"{result.epochs}{stopped}"),
         *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        (f"best {result.best_split} loss{epoch}", _numbers(result.best_loss, result.metrics)),
+        *([] if by_loss else [(f"best {result.best_split} {_name(result.watched)}{epoch}", _loss(result.best))]),
+        (f"{'best ' * by_loss}{result.best_split} loss{epoch * by_loss}", _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
         *of_floor,
-        *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
         ("train", took),
         ("model", layout.model),
         ("saved model", layout.saved_model),
@@ -164,7 +166,7 @@ def _by_loss(item: tuple[str, Measured]) -> float:
     return math.inf if loss is None else loss
 
 
-def _next(job: Job, manifest: Manifest | None, result: TrainResult | None, named: str) -> str:
+def _next(job: Job, manifest: Manifest | None, result: TrainResult | None, named: str) -> list[tuple[str, str]]:
     """Commands that come to mind now."""
     rows = []
     if manifest is not None:
@@ -177,7 +179,7 @@ def _next(job: Job, manifest: Manifest | None, result: TrainResult | None, named
         if result.stale == 0 and not result.stopped_early and result.epochs:
             without = re.sub(r" --set train\.epochs=\S+", "", named)
             rows.append(("go on", f"beamfeed train {without} --set train.epochs={2 * result.epochs}"))
-    return _pairs(rows)
+    return rows
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:

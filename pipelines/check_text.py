@@ -5,9 +5,10 @@ from typing import Any
 
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.dataset.batches import fit_batch, train_steps
+from beamfeed.contract.dataset.batches import fit_batch, run_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.text import size_text, table
+from beamfeed.contract.dataset.recent import training_manifest
+from beamfeed.contract.text import counted, size_text, table
 from beamfeed.pipelines.job_check import Checked
 from beamfeed.pipelines.sample import RowEstimate
 from beamfeed.transforms.sources.overview import Lacking
@@ -195,12 +196,17 @@ def _cost(checked: Checked) -> list[str]:
     seconds, memory = expected_cost(checked)
     text = f"about {seconds:.0f} s and {size_text(memory)} of memory on this machine (rough)"
     lines = [_pair("preprocess", "nothing to do, the dataset is complete" if checked.complete else text)]
-    fitted = fit_batch(checked.job, checked.manifest).train
-    if fitted is None or checked.problems:
+    if checked.job.train is None or checked.problems:
         return lines
-    steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
-    count = f"{'' if checked.exact else '~'}{steps:,} step{'s' if steps != 1 else ''}"
+    manifest = training_manifest(checked.job.train, checked.manifest)
+    fitted = fit_batch(checked.job, manifest).train
+    assert fitted is not None
+    windows = manifest.splits["train"].windows
+    about = "" if checked.exact else "~"
+    count = f"{about}{counted(train_steps(windows, fitted.feed.batch_size), 'step')}"
     text = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} {checked.manifest.noun}s each"
+    if fitted.max_steps is not None and run_steps(fitted, windows) == fitted.max_steps:
+        text += f", to step {fitted.max_steps:,}"
     return [*lines, _pair("train", f"{text}; how long a step takes, 'beamfeed profile' measures")]
 
 

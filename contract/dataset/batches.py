@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
@@ -24,6 +25,12 @@ def windows_in(manifest: Manifest, split: SplitName) -> int:
 def train_steps(windows: int, batch_size: int) -> int:
     """Full batches in an epoch; the windows that are left over are other ones in each epoch."""
     return windows // batch_size
+
+
+def run_steps(train: Train, windows: int) -> int:
+    """Steps of a training run on so many windows that early stopping does not end."""
+    steps = train.epochs * train_steps(windows, train.feed.batch_size)
+    return min(steps, train.max_steps or steps)
 
 
 def eval_steps(windows: int, batch_size: int) -> int:

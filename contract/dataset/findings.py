@@ -13,7 +13,6 @@ FAR_APART = 2.0  # times the loss of eval that a loss of test is worth a word
 MUCH = 0.5  # of the whole error, made by few assets
 FAR_MEAN = 0.5  # standard deviations that a mean may be away from train's
 SHARE = 0.1  # that a class may have more or less than in train
-TENTH = 10  # one asset of so many is a few
 
 
 def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
@@ -78,18 +77,20 @@ def _advice(split: str, result: TrainResult) -> str:
     """
     best, first, last = result.best_epoch, result.first_loss, result.last_loss
     fell = first is not None and last is not None and last < first
-    if split == "train" or result.best_split == "train" or not best or 2 * best > result.epochs or not fell:
+    if split == "train" or result.best_split == "train" or best is None or 2 * best > result.epochs or not fell:
         return "try more epochs, or a larger model"
-    return f"it was best in epoch {best} of {result.epochs}: try a smaller model, more dropout, or further inputs"
+    when = f"in epoch {best} of {result.epochs}" if best else f"before the first of {result.epochs} epochs"
+    return f"it was best {when}: try a smaller model, more dropout, or further inputs"
 
 
 def _concentrated(split: str, review: SplitReview) -> str | None:
-    tenth = max(1, review.assets // TENTH)
-    if review.worst_share is None or review.worst_share < max(MUCH, 3 * tenth / review.assets):
+    assets, share = review.most_of_error or ([], 0.0)
+    if not assets or share < max(MUCH, 3 * len(assets) / review.assets):
         return None
-    subject = f"one asset ({review.worst[0].asset})" if tenth == 1 else f"{tenth} of the {review.assets:,} assets"
-    makes, pronoun = ("makes", "it") if tenth == 1 else ("make", "they")
-    return f"on {split}, {subject} {makes} {review.worst_share:.0%} of the error: look at what {pronoun} recorded"
+    is_one = len(assets) == 1
+    subject = f"one asset ({assets[0]})" if is_one else f"{len(assets)} of the {review.assets:,} assets"
+    makes, pronoun = ("makes", "it") if is_one else ("make", "they")
+    return f"on {split}, {subject} {makes} {share:.0%} of the error: look at what {pronoun} recorded"
 
 
 def _drifted(split: str, review: SplitReview) -> str | None:

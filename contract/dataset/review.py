@@ -37,9 +37,10 @@ class SplitReview(Strict):
         description="By column of the inputs, how far its mean is away from train's, in train's standard deviations; "
         "the ten farthest.",
     )
-    worst_share: float | None = Field(
+    most_of_error: tuple[list[str], float] | None = Field(
         default=None,
-        description="The part of the whole loss that the worst tenth of the assets, or the worst one, makes.",
+        description="The tenth of the assets, or the one, that makes most of the whole loss, and its part of it; None "
+        "where its windows are not much worse than others.",
     )
 
 

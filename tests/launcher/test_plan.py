@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.plan import make_plan, smoke_test_overrides
+from beamfeed.launcher.plan import make_plan, smoke_test_overrides, steps_left
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN
 
 JOB = """
@@ -117,6 +117,32 @@ def test_nothing_is_complete_at_first(job_path):
     assert states(job_path) == {PREPROCESS: False, TRAIN: False}
     assert "no dataset" in reasons(job_path)[PREPROCESS]
     assert "no finished training run" in reasons(job_path)[TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "begun", "result", "options", "left"),
+    [
+        ((), None, None, {}, 16),  # 1,200 windows, batches of 256
+        (("train.max_steps=10",), None, None, {}, 10),
+        ((), {"epoch": 0, "step": 3, "done": 3}, None, {}, 13),
+        ((), {"epoch": 0, "step": 3, "done": 3}, None, {"restart": True}, 16),
+        (("train.epochs=5",), None, {"steps": 16}, {}, 4),
+        (("train.epochs=5",), None, {"steps": 16, "fingerprint": "another"}, {}, 20),
+        (("train.epochs=5",), None, {"steps": 20, "epochs": 5}, {}, 0),
+    ],
+)
+def test_the_steps_that_are_left(job_path, overrides, begun, result, options, left):
+    data = fingerprint_of(job_path)
+    job = load_job(job_path, overrides)
+    publish(job_path, data)
+    if begun:
+        names = RunLayout(job.train.workdir)
+        storage.write_text(names.run, json.dumps({"fingerprint": run_fingerprint(job.train, data)}))
+        storage.write_text(os.path.join(names.checkpoints, f"step-{begun['step']:09d}.json"), json.dumps(begun))
+    if result:
+        finish_training(job_path, data, **result)
+    plan = make_plan(job_path, overrides, **options)
+    assert steps_left(plan, plan.stages[-1]) == left
 
 
 @pytest.mark.parametrize(

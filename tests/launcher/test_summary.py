@@ -115,10 +115,17 @@ def test_what_the_task_measures_is_beside_the_losses():
     }
     lines = summary(JOB, None, RESULT.model_copy(update=told), {}).splitlines()
     assert lines[4:7] == [
-        "best eval loss (epoch 2)  0.125, accuracy 0.91234, auc 0.97",
-        f"{'test loss':<24}  0.5, accuracy 0.9, auc -",
-        f"{'watched':<24}  auc 0.97",
+        "best eval auc (epoch 2)  0.97",
+        f"{'eval loss':<23}  0.125, accuracy 0.91234, auc 0.97",
+        f"{'test loss':<23}  0.5, accuracy 0.9, auc -",
     ]
+
+
+def test_without_a_command_to_name_the_summary_ends_before():
+    job = JOB.model_copy(update={"train": JOB.train.model_copy(update={"writers": []})})
+    text = summary(job, None, RESULT, {}, review=review_of(eval={}))
+    assert "look at it" not in text
+    assert text.splitlines()[-1].startswith("  worst of 4 assets")
 
 
 def test_the_linear_floor_is_beside_the_model():
@@ -137,7 +144,6 @@ def review_of(**splits):
         "guesses": {"the mean": {"loss": 1.0}},
         "assets": 4,
         "worst": alike,
-        "worst_share": 0.25,
     }
     found = {split: SplitReview(**{**usual, **changes}) for split, changes in splits.items()}
     return Review(fingerprint="f", splits=found)
@@ -172,8 +178,12 @@ def test_a_good_run_has_no_notes():
     [
         ({"last_loss": 0.499}, {}, "the train loss does not fall (0.5 -> 0.499)"),
         ({"last_loss": 0.75}, {}, "beamfeed train my.yaml --find-lr"),
-        ({}, {"eval": {"worst_share": 0.8}}, "on eval, one asset (pump-0) makes 80% of the error"),
-        ({}, {"test": {"worst_share": 0.5, "assets": 100}}, "on test, 10 of the 100 assets make 50% of the error"),
+        ({}, {"eval": {"most_of_error": (["pump-0"], 0.8)}}, "on eval, one asset (pump-0) makes 80% of the error"),
+        (
+            {},
+            {"test": {"most_of_error": (["a"] * 10, 0.5), "assets": 100}},
+            "on test, 10 of the 100 assets make 50% of the error",
+        ),
         ({}, {"test": {"drift": {"a": -1.25}}}, "on test, the mean of a is 1.2 deviations away from train's"),
         (
             {},
@@ -183,7 +193,12 @@ def test_a_good_run_has_no_notes():
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
         ({}, {"eval": {"model": {"loss": 1.002}}}, "on eval, a simple model is as good or better"),
         ({"best_epoch": 3}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs, or a larger model"),
-        ({"best_epoch": 0}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs"),
+        ({"best_epoch": None}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs"),
+        (
+            {"best_epoch": 0},
+            {"eval": {"model": {"loss": 2}}},
+            "is 1; it was best before the first of 5 epochs: try a smaller model",
+        ),
         ({"best_split": "train"}, {"train": {"model": {"loss": 2}}}, "is 1; try more epochs"),
     ],
 )
@@ -198,10 +213,10 @@ def test_what_is_wrong_is_said_in_words(result, splits, message):
         ({"first_loss": 0.5, "last_loss": 0.5}, {}),  # one evaluation
         ({"last_loss": 0.499}, {"eval": {}}),  # it began near its end, and no guess is better
         ({"first_loss": -0.5, "last_loss": -0.75}, {}),  # of a loss of the user's own
-        ({}, {"eval": {"worst_share": None, "assets": 0, "worst": []}}),
+        ({}, {"eval": {"assets": 0, "worst": []}}),
         ({}, {"eval": {"guesses": {}}}),
         ({}, {"eval": {"model": {"loss": 1.0005}}}),  # as good as the guess
-        ({}, {"eval": {"worst_share": 0.6}}),  # four assets, one of them with more than its part
+        ({}, {"eval": {"most_of_error": (["pump-0"], 0.6)}}),  # four assets, one of them with more than its part
     ],
 )
 def test_what_may_be_well_has_no_note(result, splits):

@@ -83,7 +83,7 @@ class EvalSteps:
             for name, losses in self._objective.losses(examples, outputs).items()
         }
         if self._adds:
-            sums_of_batch[LOSS] += tf.math.multiply_no_nan(added_losses(self._model), windows)
+            sums_of_batch[LOSS] += tf.math.multiply_no_nan(added_losses(self._model)[0], windows)
         measured = self._objective.measure(examples, outputs, tf.gather(present, real))
         packed = _pack({**sums_of_batch, **measured, WINDOWS: windows}, self._zero)
         return sums + tf.where(windows > 0, packed, tf.zeros_like(packed))  # of nothing, whatever its window gave

@@ -19,7 +19,7 @@ from beamfeed.contract.verbosity import note
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.mlflow_writer import MLflow
 from beamfeed.trainer.loop.optimizer import learning_rate
-from beamfeed.trainer.loop.state import TrainingState, stops_early
+from beamfeed.trainer.loop.state import TrainingState, is_over
 from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
 from beamfeed.trainer.loop.writers import Csv, TensorBoard, Writer
 from beamfeed.trainer.tasks.objective import LOSS
@@ -103,7 +103,7 @@ class MetricsLog:
         for writer in self._writers:
             writer.steps(after.step, values)
         self._callbacks.tell("on_steps", after.step, dict(values))
-        self._reached(after, f", loss {loss / steps:.5f}")
+        self._reached(after, f", loss {loss / steps:.5g}")
 
     def add(self, line: Epoch) -> None:
         """Adds an epoch."""
@@ -141,10 +141,10 @@ class MetricsLog:
 
 def describe(line: Epoch, measured: list[str], epochs: int) -> str:
     """An epoch as a line of text: the losses, and the metrics of the eval split (of the train split without one)."""
-    losses = f"loss {line[LOSS]:.6f}"
+    losses = f"loss {line[LOSS]:.6g}"
     prefix = "" if line["eval_loss"] is None else "eval_"
     if prefix:
-        losses += f"  eval loss {line['eval_loss']:.6f}"
+        losses += f"  eval loss {line['eval_loss']:.6g}"
     metrics = [prefix + name for name in measured if name != LOSS and line[prefix + name] is not None]
     values = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
     if skipped := line.get("skipped_steps"):
@@ -197,7 +197,7 @@ def describe_run(
         "epochs": state.epoch,
         "steps": state.step,
         "stale": state.stale,
-        "stopped_early": stops_early(state.stale, train.early_stopping),
+        "stopped_early": not is_over(state.epoch, state.step, 0, train),  # but for what went no better
         "first_loss": epochs[0][LOSS] if epochs else None,
         "last_loss": epochs[-1][LOSS] if epochs else None,
         "best": state.measured[watched],

@@ -10,7 +10,7 @@ import tensorflow as tf
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.batches import train_steps, windows_in
+from beamfeed.contract.dataset.batches import run_steps, windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
@@ -59,8 +59,7 @@ def make_learner(
     with cluster.strategy.scope():
         model = make_model(train, objective.signature)
         scaled = train.devices.precision == "mixed_float16"
-        steps = train.epochs * train_steps(windows_in(manifest, "train"), train.feed.batch_size)
-        steps = min(steps, train.max_steps or steps)
+        steps = run_steps(train, windows_in(manifest, "train"))
         optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled, steps)
     run = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,

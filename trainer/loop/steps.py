@@ -10,7 +10,8 @@ Moving statistics of layers are made one on all replicas in the same exchange.
 
 Losses that the model adds itself (regularizers, `add_loss`) count in each replica by
 its share of the batch: a mean over the replica's windows adds up to that over all,
-and what does not depend on the windows to itself.
+and what does not depend on the windows to itself. Regularizers of weights are made
+small with the loss and not told with it: it is to be compared with that of other models.
 """
 
 import time
@@ -99,8 +100,12 @@ def make_train_steps(
             if model.losses:
                 windows = tf.shape(tf.nest.flatten(examples.x)[0])[0]
                 share = tf.cast(windows, tf.float32) / batch_size
-                means[LOSS] += share * added_losses(model)
-            target = optimizer.scale_loss(means[LOSS]) if scaled else means[LOSS]
+                of_calls, of_weights = added_losses(model)
+                means[LOSS] += share * of_calls
+                minimized = means[LOSS] + share * of_weights
+            else:
+                minimized = means[LOSS]
+            target = optimizer.scale_loss(minimized) if scaled else minimized
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return means, outputs, gradients
 
@@ -183,9 +188,11 @@ def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> 
     return total
 
 
-def added_losses(model: keras.Model) -> tf.Tensor:
-    """The sum of what the model's layers added in its last call, and of its regularizers: a float32 scalar."""
-    return tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in model.losses])
+def added_losses(model: keras.Model) -> tuple[tf.Tensor, tf.Tensor]:
+    """The sums of what the model's layers added in its last call, and of its weights' regularizers: float32 scalars."""
+    losses = [tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in model.losses]
+    of_calls = len(losses) - sum(weight.regularizer is not None for weight in model.trainable_weights)
+    return tf.add_n([tf.constant(0.0), *losses[:of_calls]]), tf.add_n([tf.constant(0.0), *losses[of_calls:]])
 
 
 def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

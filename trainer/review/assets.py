@@ -11,6 +11,7 @@ from beamfeed.contract.dataset.review import AssetError
 
 WORST = 10  # assets that are told of
 TENTH = 10  # one asset of so many is among "the worst tenth"
+WORSE = 2.0  # times the mean loss of the others
 
 
 def errors_by_asset(losses: np.ndarray, assets: np.ndarray) -> list[AssetError]:
@@ -36,15 +37,25 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def worst_share(errors: list[AssetError]) -> float | None:
-    """The part of the whole loss that the worst tenth of the assets (at least one) makes.
+def most_of_error(errors: list[AssetError]) -> tuple[list[str], float] | None:
+    """The tenth of the assets (at least one) that makes most of the whole loss, and its part of it.
 
-    None where that says nothing: of fewer than three assets, or of losses that are not all above 0.
+    None where that says nothing: of fewer than three assets, of losses that are not all above 0, or where their windows
+    are no worse than others, but more.
     """
-    sums = [error.loss * error.windows for error in errors if error.loss is not None]
-    if len(sums) < max(3, len(errors)) or min(sums) < 0 or sum(sums) <= 0:
+    if len(errors) < 3 or any(error.loss is None or error.loss < 0 for error in errors):
         return None
-    return sum(sorted(sums, reverse=True)[: max(1, len(errors) // TENTH)]) / sum(sums)
+    by_sum = sorted(errors, key=lambda error: _sum([error]), reverse=True)
+    count = max(1, len(errors) // TENTH)
+    most, others = by_sum[:count], by_sum[count:]
+    windows, of_others = (sum(error.windows for error in part) for part in (most, others))
+    if _sum(most) / windows <= WORSE * _sum(others) / of_others:
+        return None
+    return [error.asset for error in most], _sum(most) / _sum(errors)
+
+
+def _sum(errors: list[AssetError]) -> float:
+    return sum((error.loss or 0.0) * error.windows for error in errors)
 
 
 def assets_csv(by_split: Mapping[str, list[AssetError]]) -> str:

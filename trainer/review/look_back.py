@@ -23,7 +23,7 @@ from beamfeed.contract.dataset.recent import by_age
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Measured, Review, SplitReview, write_review
 from beamfeed.trainer.models.latent import with_latent
-from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
+from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, most_of_error
 from beamfeed.trainer.review.columns import Columns, drift
 from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
 from beamfeed.trainer.review.reading import BATCH, Fields, Keys, read_windows, some_of, training_windows
@@ -120,7 +120,7 @@ def look_back(
             assets=len(errors.get(split, ())),
             worst=errors.get(split, [])[:WORST],
             drift=drift(train, score.columns),
-            worst_share=worst_share(errors.get(split, [])),
+            most_of_error=most_of_error(errors.get(split, [])),
         )
         for split, score in scores.items()
     }

@@ -44,9 +44,11 @@ def overview(run: Run) -> page.Facts:
     best = f"epoch {result.best_epoch:,}" if result.best_epoch else "as it began"
     metrics = result.test_metrics or result.metrics
     of = "test" if result.test_metrics else result.best_split
+    watched = [] if result.watched == "loss" else [(f"{result.best_split} loss", page.number(result.best_loss), "")]
     return page.Facts(
         [
-            (f"best {result.best_split} loss", page.number(result.best_loss), best),
+            (f"best {result.best_split} {plain(result.watched)}", page.number(result.best), best),
+            *watched,
             ("test loss", "-" if result.test_loss is None else page.number(result.test_loss), ""),
             *((f"{of} {plain(name)}", "-" if value is None else page.number(value), "")
               for name, value in list(metrics.items())[:4]),

@@ -118,6 +118,7 @@ class Judge:
     def verdict(self) -> dict[str, float | int | None]:
         """How well they agree, to be asked once; None where nothing was found.
 
+        `events` are those with scored rows, `without_rows` how many others the assets have that were seen.
         `unusual` is the share of rows that are in events: `auc_pr` of scores that know nothing. `vus_pr` is the mean
         over series with events, by their rows; `auc_pr` is the average precision of all rows, `auc_roc` the area under
         their ROC curve. `f1` is of rows, `event_f1` of events and of flagged intervals that touch one; at the threshold
@@ -132,11 +133,14 @@ class Judge:
         of = {name: at_or_over(counts) for name, counts in vars(self._counts).items()}
         of_random = {name: at_or_over(counts) for name, counts in vars(self._random).items()}
         rows, events, detected = int(of["inside"][0]), int(of["events"][0]), len(delays)
+        known = sum(len(events) for asset, events in self._events.items() if asset not in self.unseen)
+        without_rows = known - events
         if not events:
-            return {"events": 0}
+            return {"events": 0, "without_rows": without_rows}
         recall, false_rate = of["inside"] / rows, of["outside"] / max(1, int(of["outside"][0]))
         return {
             "events": events,
+            "without_rows": without_rows,
             "found": detected,
             "alarms": alarms,
             "unusual": rows / (rows + int(of["outside"][0])),

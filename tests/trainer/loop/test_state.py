@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.train import EarlyStopping, Train
+from beamfeed.trainer.loop.metrics import describe, describe_run
 from beamfeed.trainer.loop.state import TrainingState, is_over, stops_early, until_evaluation
 
 
@@ -29,6 +30,14 @@ def test_what_is_no_number_is_never_better_but_the_first_weights_are_kept():
     assert run([None, 3.0, None]) == TrainingState(
         epoch=3, step=30, best=3.0, best_step=20, measured={"loss": 3.0}, reference=3.0, stale=1
     )
+
+
+@pytest.mark.parametrize(("epochs", "steps", "early"), [(5, None, True), (3, None, False), (5, 30, False)])
+def test_what_ends_with_its_epochs_or_steps_is_not_stopped_early(epochs, steps, early):
+    state = run([1.0, 2.0, 3.0])  # best in epoch 1 of 3
+    values = {"model": {"name": "recurrent_autoencoder"}, "workdir": "out", "early_stopping": {"patience": 2}}
+    train = Train.model_validate({**values, "epochs": epochs, "max_steps": steps})
+    assert describe_run(state, train, [], "loss", None)["stopped_early"] is early
 
 
 def test_small_gains_are_the_best_but_do_not_count_against_stopping():
@@ -75,3 +84,8 @@ def test_lanes_stay_those_of_the_beginning():
 def test_patience(stale, stops):
     assert stops_early(stale, EarlyStopping(patience=2)) is stops
     assert not stops_early(stale, None)
+
+
+def test_a_loss_that_is_small_is_told_as_it_is():
+    line = {"epoch": 1, "step": 10, "loss": 3.1e-8, "eval_loss": 4.4e-8, "windows_per_second": 9.0, "seconds": 1.0}
+    assert "  loss 3.1e-08  eval loss 4.4e-08  " in describe(line, ["loss"], 9)

@@ -117,20 +117,23 @@ def plain(job, data):
     model = models.build(job.train.model, objective.signature, job.train.seed)
     optimizer = keras.optimizers.SGD(0.05)
     feed = job.train.feed
+    regular = [layer for layer in model.layers if getattr(layer, "kernel_regularizer", None)]
     means = []
     for fields in load_dataset(data.output, "train", batch_size=9, shuffle=feed.shuffle, seed=feed.seed):
+        penalty = tf.add_n([layer.kernel_regularizer(layer.kernel) for layer in regular])
         with tf.GradientTape() as tape:
             examples = objective.examples(fields)
             losses = objective.losses(examples, objective.outputs(model(examples.x, training=True)))
-            loss = tf.reduce_mean(losses["loss"]) + tf.add_n(model.losses)
+            total = tf.reduce_mean(losses["loss"]) + tf.add_n(model.losses)
         optimizer.apply_gradients(
-            zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+            zip(tape.gradient(total, model.trainable_variables), model.trainable_variables, strict=True)
         )
-        means.append(float(loss))
+        means.append(float(total - penalty))
     examples = objective.examples({name: tf.constant(value) for name, value in data.fields["eval"].items()})
     losses = objective.losses(examples, objective.outputs(model(examples.x, training=False)))
-    added = tf.add_n(model.losses)
-    assert float(added) > 0.01
+    penalty = tf.add_n([layer.kernel_regularizer(layer.kernel) for layer in regular])
+    assert float(penalty) > 0.01
+    added = tf.add_n(model.losses) - penalty
     return np.mean(means), float(tf.reduce_mean(losses["loss"]) + added)
 
 

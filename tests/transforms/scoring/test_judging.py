@@ -82,6 +82,14 @@ def test_an_event_across_a_pause_is_one():
     assert verdict["alarms"] == 0
 
 
+def test_events_without_a_scored_row_are_counted_by_themselves():
+    judge = Judge({"m": np.array([[5.0, 9.0], [30.0, 39.0], [90.0, 95.0]]), "unseen": np.array([[1.0, 2.0]])}, 10)
+    assert judge.verdict() == {"events": 0, "without_rows": 0}
+    judge.add("m", np.arange(20.0), np.arange(20.0), np.zeros(20, bool))
+    verdict = judge.verdict()
+    assert (verdict["events"], verdict["without_rows"], judge.unseen) == (1, 2, {"unseen"})
+
+
 def test_what_adjusting_hides():
     """Scores that know nothing do well if one row of an event is enough."""
     rng = np.random.default_rng(0)
@@ -97,7 +105,7 @@ def test_what_adjusting_hides():
 def test_nothing_is_known_or_found():
     judge = Judge({}, 10)
     judge.add("m", np.arange(5.0), np.arange(5.0), np.zeros(5, bool))
-    assert judge.verdict() == {"events": 0}
+    assert judge.verdict() == {"events": 0, "without_rows": 0}
     judge = Judge({"m": np.array([[1.0, 2.0]])}, 10)
     judge.add("m", np.arange(4.0), np.array([np.nan, 0, 0, 9]), np.zeros(4, bool))
     verdict = judge.verdict()
