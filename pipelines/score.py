@@ -36,7 +36,7 @@ from beamfeed.pipelines.preprocess import main_of, run_program
 from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
 from beamfeed.transforms.reporting.tables import Predictions, matrix
-from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
+from beamfeed.transforms.scoring.alarms import intervals, pairs_of, peaks_over_threshold
 from beamfeed.transforms.scoring.events import read_events
 from beamfeed.transforms.scoring.judging import Judge
 from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows, tails_of
@@ -296,8 +296,12 @@ def contributions(
     usual_errors = sums / max(1, count)
     errors, windows = np.zeros((len(flagged), len(columns))), np.zeros(len(flagged))
     by_asset: dict[str, list[int]] = {}
-    for number, interval in enumerate(flagged):
+    for number, interval in sorted(enumerate(flagged), key=lambda item: item[1]["first"]):
         by_asset.setdefault(interval["asset"], []).append(number)
+    edges = {
+        name: [np.array([flagged[at][edge] for at in numbers]) for edge in ("first", "last")]
+        for name, numbers in by_asset.items()
+    }
     named = pa.array(list(by_asset), pa.string())
     for batch in read_batches(target.files(), ["asset", "start", *columns]):
         rows = batch.filter(pc.is_in(batch.column("asset"), named))
@@ -306,11 +310,10 @@ def contributions(
         starts, values = rows.column("start").to_numpy(), matrix(rows, columns)
         encoded = rows.column("asset").dictionary_encode()
         for code, name in enumerate(encoded.dictionary.to_pylist()):
-            mine = encoded.indices.to_numpy() == code
-            for number in by_asset[name]:
-                inside = mine & (starts <= flagged[number]["last"]) & (starts + length > flagged[number]["first"])
-                errors[number] += values[inside].sum(axis=0)
-                windows[number] += inside.sum()
+            mine, numbers = np.flatnonzero(encoded.indices.to_numpy() == code), np.array(by_asset[name])
+            at, touched = pairs_of(starts[mine], length, *edges[name])
+            np.add.at(errors, numbers[touched], values[mine[at]])
+            np.add.at(windows, numbers[touched], 1)
     above = np.maximum(errors / np.maximum(1, windows)[:, None] - usual_errors, 0)
     shares = above / np.maximum(above.sum(axis=1, keepdims=True), 1e-30)
     names = [name.removeprefix(ERROR) for name in columns]

@@ -173,7 +173,8 @@ def test_a_vocabulary_that_is_too_large(lake, capsys, monkeypatch):
     monkeypatch.setattr(statistics, "MOST_TERMS", 100)
     lake.write("a.parquet", make_table(300))
     line = told(lake, capsys, "features.row=categorical", code=1)
-    assert "features.row: 'row' has more than 100 different values in training rows; give it 'hash: 100000'" in line
+    assert "features.row: 'row' has more than 100 different values in training rows" in line
+    assert "give it 'hash: 100000'" in line
     assert (
         lake.preprocess("features.row={type: categorical, hash: 50}", "features.number={type: pass, column: row}") == 0
     )

@@ -45,9 +45,10 @@ def overview(run: Run) -> page.Facts:
     metrics = result.test_metrics or result.metrics
     of = "test" if result.test_metrics else result.best_split
     watched = [] if result.watched == "loss" else [(f"{result.best_split} loss", page.number(result.best_loss), "")]
+    score = "-" if result.best is None else page.number(result.best)
     return page.Facts(
         [
-            (f"best {result.best_split} {plain(result.watched)}", page.number(result.best), best),
+            (f"best {result.best_split} {plain(result.watched)}", score, best),
             *watched,
             ("test loss", "-" if result.test_loss is None else page.number(result.test_loss), ""),
             *((f"{of} {plain(name)}", "-" if value is None else page.number(value), "")

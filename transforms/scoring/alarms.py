@@ -48,3 +48,19 @@ def intervals(flagged: np.ndarray, least: int, gap: int) -> np.ndarray:
     first, end = first[np.concatenate([[True], apart])], end[np.concatenate([apart, [True]])]
     long = end - first >= least
     return np.stack([first[long], end[long]], axis=1)
+
+
+def pairs_of(starts: np.ndarray, length: int, firsts: np.ndarray, lasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which windows touch which intervals: the places of both, int64 `[pairs]`.
+
+    Args:
+      starts: of the windows, int64 `[windows]`, in any order.
+      length: rows of a window.
+      firsts: of the intervals, int64 `[intervals]`, rising; they are apart.
+      lasts: likewise the last row of each.
+    """
+    begins = np.searchsorted(lasts, starts)
+    ends = np.maximum(begins, np.searchsorted(firsts, starts + length))
+    counts = ends - begins
+    before = np.cumsum(counts) - counts
+    return np.repeat(np.arange(len(starts)), counts), np.arange(counts.sum()) - np.repeat(before - begins, counts)

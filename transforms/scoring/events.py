@@ -46,7 +46,13 @@ def read_events(path: str, kind: pa.DataType, option: str) -> dict[str, np.ndarr
     names = table["asset"].cast(pa.string()).combine_chunks()
     assets = whole_numbers(pc.utf8_trim_whitespace(names)).dictionary_encode()  # as where assets are a column
     codes = assets.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return {name: merged(edges[codes == code]) for code, name in enumerate(assets.dictionary.to_pylist())}
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(assets.dictionary)), side="right")
+    begins = np.searchsorted(codes[order], np.arange(len(assets.dictionary)))
+    return {
+        name: merged(edges[order[begin:end]])
+        for name, begin, end in zip(assets.dictionary.to_pylist(), begins, ends, strict=True)
+    }
 
 
 def merged(edges: np.ndarray) -> np.ndarray:

@@ -95,9 +95,9 @@ class RowSample:
             return self
         return self + RowSample(hashes[indices], values[indices])
 
-    def quantiles(self, q: tuple[float, ...]) -> np.ndarray:
+    def quantiles(self, q: tuple[float, ...], features: slice = slice(None)) -> np.ndarray:
         """float64 [q, features], between the two nearest values on a straight line; NaN where no value is present."""
-        values = self.values.astype(np.float64)
+        values = self.values[:, features].astype(np.float64)
         result = np.full((len(q), values.shape[1]), np.nan)
         has_values = ~np.isnan(values).all(axis=0)
         if has_values.any():

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _SLACK = 1 << 16  # entries that wait to be added, at least
+MOST_BYTES = 256 << 20  # of the text of different values that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class ValueCounts:
       values: large_string, each once in the first `settled` entries; those after them wait.
       counts: int64.
       settled: how many entries are in order.
-      most: different values that are kept.
+      most: different values that are kept, of MOST_BYTES together.
       overflowed: whether it is known that there were more.
     """
 
@@ -52,14 +53,15 @@ class ValueCounts:
         values = pa.concat_arrays([self.values, other.values])
         total = ValueCounts(values, np.concatenate([self.counts, other.counts]), self.settled, self.most)
         waiting = len(values) - self.settled
-        return total._settle() if waiting > max(self.settled, _SLACK) else total
+        are_many = waiting > max(self.settled, _SLACK) or values[self.settled :].nbytes > MOST_BYTES
+        return total._settle() if are_many else total
 
     def _settle(self) -> "ValueCounts":
         if self.settled == len(self.values):
             return self
         table = pa.table({"value": self.values, "count": self.counts})
         summed = table.group_by("value", use_threads=False).aggregate([("count", "sum")]).sort_by("value")
-        if summed.num_rows > self.most:
+        if summed.num_rows > self.most or (pc.sum(pc.binary_length(summed["value"])).as_py() or 0) > MOST_BYTES:
             return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, overflowed=True)
         values = summed["value"].combine_chunks()
         return ValueCounts(values, summed["count_sum"].to_numpy(), summed.num_rows, self.most)

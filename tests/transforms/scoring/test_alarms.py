@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beamfeed.transforms.scoring.alarms import intervals, peaks_over_threshold
+from beamfeed.transforms.scoring.alarms import intervals, pairs_of, peaks_over_threshold
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.2, -0.3])
@@ -33,3 +33,19 @@ def test_intervals(flagged, least, gap):
         else:
             runs.append([row])
     assert found == [row for run in runs if len(run) >= least for row in run]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_windows_that_touch_an_interval(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.sort(rng.choice(200, 2 * rng.integers(1, 20), replace=False)).reshape(-1, 2)
+    starts, length = rng.integers(0, 200, 50), int(rng.integers(1, 30))
+    expected = {
+        (window, at)
+        for window, start in enumerate(starts)
+        for at, (first, last) in enumerate(edges)
+        if start <= last and start + length > first
+    }
+    windows, intervals = pairs_of(starts, length, *edges.T)
+    assert len(windows) == len(expected)
+    assert set(zip(windows.tolist(), intervals.tolist(), strict=True)) == expected

@@ -29,3 +29,10 @@ def test_what_is_wrong(tmp_path, text, kind, line):
     with pytest.raises(UserError, match="--events") as raised:
         read_events(str(path), kind, "--events")
     assert line in str(raised.value)
+
+
+def test_each_asset_has_its_events(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("asset,begin,end\nb,5,6\na,1,2\nb,1,3\n,7,8\na,2,4\n")
+    events = read_events(str(path), pa.float64(), "--events")
+    assert {name: edges.tolist() for name, edges in events.items() if name} == {"a": [[1, 4]], "b": [[1, 3], [5, 6]]}

@@ -41,3 +41,11 @@ def test_too_many_values_are_told_and_not_kept():
     assert len(many._settle().values) == 0
     assert (many._settle() + few[0]).over
     assert ValueCounts.of(pa.array([f"{number}" for number in range(6)]), most).over
+
+
+def test_long_values_are_bounded_by_their_text(monkeypatch):
+    monkeypatch.setattr(value_counts, "MOST_BYTES", 100)
+    few = [ValueCounts.of(pa.array([letter * 25] * 9), 1000) for letter in "abcd"]
+    assert not sum(few, ValueCounts.zero(1000)).over
+    for column in ([*few, ValueCounts.of(pa.array(["e"]), 1000)], [ValueCounts.of(pa.array(["x" * 101]), 1000), *few]):
+        assert sum(column, ValueCounts.zero(1000)).over

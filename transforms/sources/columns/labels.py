@@ -17,6 +17,7 @@ from beamfeed.contract.dataset.fields import Dtype, Field, Per
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
 
+_SHOWN = 10  # classes of a list, in a message
 CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
 
 
@@ -36,7 +37,9 @@ class LabelColumn:
 
     def why_unlisted(self, value: pa.Scalar) -> str:
         """What is wrong with a value that the list of classes does not hold."""
-        return f"{self.column} is {value.as_py()!r}, which is not in label.classes ({', '.join(self.classes or ())})"
+        classes = list(self.classes or ())
+        shown = ", ".join(classes[:_SHOWN]) + (f" and {len(classes) - _SHOWN:,} more" if len(classes) > _SHOWN else "")
+        return f"{self.column} is {value.as_py()!r}, which is not in label.classes ({shown})"
 
     def fault(self, type_: pa.DataType) -> str | None:
         """What is wrong with the type of the column, if something is."""

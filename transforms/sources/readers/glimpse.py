@@ -1,13 +1,13 @@
 """Looks for single things in a file: some values of columns, the line that a row is in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.sources.readers.clean import clean
-from beamfeed.transforms.sources.readers.expected import Columns, Expected, TextOptions
+from beamfeed.transforms.sources.readers.expected import BATCH_ROWS, Columns, Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.lookup import reader_of
 from beamfeed.transforms.sources.readers.parquet import open_parquet
@@ -29,7 +29,7 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
       BadInput: if it cannot be read.
     """
     with naming_the_file(path):
-        table = _some_rows(path, list(names), text)
+        table = _some_rows(path, list(names), text, most)
         columns_read = [] if table is None else table.select(list(names)).columns
     columns = []
     for column in columns_read:
@@ -39,15 +39,30 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
     if not columns:
         return []
     joined = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
-    rows = np.unique(np.linspace(0, len(joined) - 1, min(most, len(joined))).astype(np.int64))
-    return [value for value in joined.take(pa.array(rows, pa.int64())).to_pylist() if value is not None]
+    return [value for value in joined.take(pa.array(_spread(len(joined), most))).to_pylist() if value is not None]
 
 
-def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table | pa.RecordBatch | None:
+def _spread(rows: int, most: int) -> np.ndarray:
+    """Int64, rising: at most so many of the rows, evenly far from each other."""
+    return np.unique(np.linspace(0, rows - 1, min(most, rows)).astype(np.int64))
+
+
+def _picked(batches: Iterable[pa.RecordBatch], rows: np.ndarray) -> pa.Table | None:
+    """Some rows of batches that follow each other, of which one is in memory at a time."""
+    parts, first = [], 0
+    for batch in batches:
+        begin, end = np.searchsorted(rows, (first, first + batch.num_rows))
+        parts.append(batch.take(pa.array(rows[begin:end] - first)))
+        first += batch.num_rows
+    return pa.Table.from_batches(parts) if parts else None
+
+
+def _some_rows(path: str, names: list[str], text: TextOptions, most: int) -> pa.Table | pa.RecordBatch | None:
     if format_of(path) == "parquet":
         with open_parquet(path) as file:
             groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
-            return file.read_row_groups(groups, columns=names, use_threads=False)
+            total = sum(file.metadata.row_group(at).num_rows for at in groups)
+            return _picked(file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names), _spread(total, most))
     expected = Columns(names, dict.fromkeys(names, pa.string()), text, frozenset(names))
     batches = reader_of(path).batches(path, expected, [*names, BAD], None, None)
     return next((batch for _, _, batch in batches), None)

@@ -19,14 +19,20 @@ _SLAB = 64  # columns that are decoded together where there are too many
 
 
 @contextmanager
-def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
-    """Opens a Parquet file; what is wrong with it becomes BadInput."""
+def open_parquet(path: str, ahead: bool = True) -> Iterator[pq.ParquetFile]:
+    """Opens a Parquet file; what is wrong with it becomes BadInput.
+
+    Args:
+      path: local or gs://
+      ahead: whether all columns of a row group may be got from a bucket before they are decoded.
+    """
     remote = storage.is_remote(path)
     with naming_the_file(path), storage.open_input(path) as source:
         if source.size() == 0:
             raise BadInput(path, "file", "the file is empty")
         # A bucket is asked for all columns of a row group at once; a disk is read as columns are decoded.
-        options = {} if remote else {"pre_buffer": False, "buffer_size": 256 << 10}
+        options = {"pre_buffer": False, "buffer_size": (8 << 20) if remote else (256 << 10)}
+        options = {} if remote and ahead else options
         # Where the writer left checksums, a bit that flipped is seen.
         options |= {"page_checksum_verification": True}
         with pq.ParquetFile(source, **options) as file:
@@ -61,12 +67,15 @@ def iter_parquet(
     path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of row groups, see `iter_batches`."""
-    with open_parquet(path) as file:
+    with ExitStack() as opened:
+        file = opened.enter_context(open_parquet(path))
         expected.check(path, file.schema_arrow)
         stored = frozenset(file.schema_arrow.names)
         names = [name for name in names if name in stored]
         by_place = {group.place: group for group in row_groups(file)}
         chosen = list(by_place.values() if groups is None else groups)
+        if storage.is_remote(path) and any(_is_heavy(file, place, names) for place in by_place):
+            file = opened.enter_context(open_parquet(path, ahead=False))
         for group in chosen:
             if by_place.get(group.place) != group:
                 raise BadInput(path, "file", "has other row groups than when it was planned")
@@ -103,9 +112,21 @@ def _decoded(
 
 def _sizes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> list[int]:
     """Bytes of the columns of values of some columns in a row group, unpacked, by the footer."""
+    return [column.total_uncompressed_size for column in _columns_of(file, place, names)]
+
+
+def _is_heavy(file: pq.ParquetFile, place: int, names: Sequence[str]) -> bool:
+    """Whether some columns of a row group are too large as they are stored to be in memory at a time."""
+    if file.metadata.row_group(place).total_byte_size <= DECODE_BYTES:  # a look at all, first
+        return False
+    return sum(column.total_compressed_size for column in _columns_of(file, place, names)) > DECODE_BYTES
+
+
+def _columns_of(file: pq.ParquetFile, place: int, names: Sequence[str]) -> Iterator[pq.ColumnChunkMetaData]:
+    """The columns of values of some columns in a row group."""
     metadata, chosen = file.metadata.row_group(place), set(names)
-    columns = (metadata.column(i) for i in range(metadata.num_columns))
-    return [column.total_uncompressed_size for column in columns if _is_of(column.path_in_schema, chosen)]
+    columns = (metadata.column(at) for at in range(metadata.num_columns))
+    return (column for column in columns if _is_of(column.path_in_schema, chosen))
 
 
 def _is_of(path: str, names: Set[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -83,11 +84,11 @@ def number_rows(counted: TableStatistics, schema: TableSchema) -> np.ndarray:
             if feature.name in sampled:
                 quantiles[:, i] = sampled_values[:, sampled.index(feature.name)]
     rows, mean = np.empty((3, len(features)), np.float32), counted.moments.mean()
+    scaling = cache(lambda method: Scaling.of(counted.moments, method, quantiles).rows)  # of all features
     for i, feature in enumerate(features):
         section = feature.section
         assert isinstance(section, Numeric)
-        method = "standard" if section.scale == "log" else section.scale
-        rows[:2, i] = Scaling.of(counted.moments, method, quantiles).rows[:, i]
+        rows[:2, i] = scaling("standard" if section.scale == "log" else section.scale)[:, i]
         if section.missing == "mean":
             rows[2, i] = mean[i]
         elif section.scale == "log":
@@ -105,7 +106,7 @@ def bucket_edges(counted: TableStatistics, feature: NamedFeature, schema: TableS
     assert counted.sample is not None
     at = [other.name for other in sampled_features(schema)].index(feature.name)
     shares = tuple(np.arange(1, feature.section.buckets) / feature.section.buckets)
-    edges = counted.sample.quantiles(shares)[:, at]
+    edges = counted.sample.quantiles(shares, slice(at, at + 1))[:, 0]
     edges = np.unique(edges[np.isfinite(edges)].astype(np.float32))
     return edges if len(edges) else np.zeros(1, np.float32)
 

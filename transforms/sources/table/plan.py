@@ -1,7 +1,7 @@
 """What a table is divided into: files, accepted or set aside as a whole, and units of whole groups of rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from beamfeed.contract.storage import FileStat
@@ -97,13 +97,21 @@ def cut_units(asset: TableAsset, columns: int) -> Iterator[Unit[TableAsset]]:
     if not asset.rows:
         return
     if piece.parts:
-        yield from (Unit(asset, index, start, end) for index, (start, end) in enumerate(piece.parts))
+        for index, (group, (start, end)) in enumerate(zip(piece.groups, piece.parts, strict=True)):
+            yield Unit(with_groups(asset, group), index, start, end)
         return
     start = index = size = 0
+    groups: list[Group] = []
     for group in piece.groups:
         size += group.rows * 8 * columns
+        groups.append(group)
         if size >= UNIT_BYTES:
-            yield Unit(asset, index, start, group.row + group.rows)
-            start, index, size = group.row + group.rows, index + 1, 0
+            yield Unit(with_groups(asset, *groups), index, start, group.row + group.rows)
+            start, index, size, groups = group.row + group.rows, index + 1, 0, []
     if start < asset.rows:
-        yield Unit(asset, index, start, asset.rows)
+        yield Unit(with_groups(asset, *groups), index, start, asset.rows)
+
+
+def with_groups(asset: TableAsset, *groups: Group) -> TableAsset:
+    """The file with those of its groups that a unit reads: all of them in each would grow with its square."""
+    return replace(asset, pieces=(replace(asset.piece, groups=groups),))

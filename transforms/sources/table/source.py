@@ -31,7 +31,7 @@ from beamfeed.transforms.sources.record_block import RecordBlock, Values
 from beamfeed.transforms.sources.table.arrays import Encoder
 from beamfeed.transforms.sources.table.fields import record_fields, row_bytes, rows_of_record
 from beamfeed.transforms.sources.table.learned import learned_of
-from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
+from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file, with_groups
 from beamfeed.transforms.sources.table.raw_rows import ValuesOfRows, raw_rows_of
 from beamfeed.transforms.sources.table.resolve import require, resolve_schema
 from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name, label_name
@@ -132,7 +132,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return judge(asset, reports, self._schema)
 
     def works(self, verdict: TableVerdict) -> Iterator[tuple[TableWork, int]]:
-        asset = verdict.asset
+        asset = with_groups(verdict.asset)  # its rows are read from what was staged
         last = max((staged.index for staged in verdict.staged), default=0)
         for staged in verdict.staged:
             by_place: dict[tuple[SplitName, str], list[Run]] = {}

@@ -19,7 +19,7 @@ from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 from beamfeed.transforms.statistics.sums import add_fields
-from beamfeed.transforms.statistics.value_counts import ValueCounts
+from beamfeed.transforms.statistics.value_counts import MOST_BYTES, ValueCounts
 
 MOST_PARTITIONS = 1000
 NO_TERM = "\x00"  # the first line of a vocabulary's file, which must not be empty
@@ -188,7 +188,7 @@ def check_counts(statistics: TableStatistics, schema: TableSchema) -> None:
         if counts.over:
             raise JobFailed(
                 f"features.{feature.name}: {feature.columns[0]!r} has more than {MOST_TERMS:,} different values in "
-                "training rows; give it 'hash: 100000', or leave it out"
+                f"training rows, or more than {MOST_BYTES >> 20} MB of them; give it 'hash: 100000', or leave it out"
             )
     check_partitions(statistics.folders, schema)
     check_auto(schema.labels, statistics.labels, statistics.elsewhere)

@@ -7,7 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,21 +27,22 @@ RUN_BYTES = 64 << 20  # of rows that are put in order in memory
 ROW = "\x00row"  # the column of a copy that says which row of the file one was
 
 
-@dataclass
-class AssetRows:
-    """The rows of an asset in a file."""
+class AssetRows(NamedTuple):
+    """The rows of an asset in a file: how many, the earliest and latest time, the groups where none mixes assets."""
 
-    rows: int = 0
-    first: int = 2**63 - 1
-    last: int = -(2**63)
-    groups: dict[int, Group] = field(default_factory=dict)
+    rows: int
+    first: int
+    last: int
+    groups: dict[int, Group]
 
 
 def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, AssetRows], bool]:
     """What the asset and time columns hold; and whether no group of rows mixes assets."""
     assert schema.asset is not None
-    assets: dict[str, AssetRows] = {}
+    places: dict[str, int] = {}  # of the assets in the columns of `seen`
+    seen = np.zeros((3, 0), np.int64)  # of each its rows, first and last
     owner: dict[int, str] = {}
+    groups: dict[str, dict[int, Group]] = {}
     pure, divided = schema.wide is None, divides(path, schema)
     with naming_the_file(path):
         for group, row, batch in iter_rows(path, schema, [schema.asset, *schema.time_columns, BAD]):
@@ -55,16 +57,21 @@ def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, AssetRows
             rows = np.diff(starts, append=len(codes))
             lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
             highs = np.maximum.reduceat(ticks[order], starts)
-            for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
-                asset = assets.setdefault(name, AssetRows())
-                asset.rows += int(count)
-                asset.first, asset.last = min(asset.first, int(low)), max(asset.last, int(high))
-                asset.groups[group.place] = group
-                pure &= owner.setdefault(group.place if divided else 0, name) == name
-    for asset in assets.values():
-        if asset.last == NO_TIME:  # no row has a time
-            asset.first = asset.last = 0
-    return assets, pure
+            of_batch = names.dictionary.to_pylist()
+            at = np.array([places.setdefault(name, len(places)) for name in of_batch])
+            if new := len(places) - seen.shape[1]:
+                seen = np.concatenate([seen, np.full((3, new), [[0], [2**63 - 1], [NO_TIME]])], axis=1)
+            seen[0, at] += rows
+            seen[1, at] = np.minimum(seen[1, at], lows)
+            seen[2, at] = np.maximum(seen[2, at], highs)
+            pure = pure and len(at) == 1 and owner.setdefault(group.place if divided else 0, of_batch[0]) == of_batch[0]
+            if pure:
+                groups.setdefault(of_batch[0], {})[group.place] = group
+    seen[1:, seen[2] == NO_TIME] = 0  # no row has a time
+    counts, firsts, lasts = seen.tolist()
+    return {
+        name: AssetRows(counts[at], firsts[at], lasts[at], groups.get(name, {})) for name, at in places.items()
+    }, pure
 
 
 def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:

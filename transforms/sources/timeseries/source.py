@@ -38,7 +38,13 @@ from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.verdict import (
+    SeriesVerdict,
+    accepted_classes,
+    divide,
+    find_unseen,
+    set_aside,
+)
 from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.marks import Learned, read_chunks
 from beamfeed.transforms.statistics.scaling import ASSET, FLEET, SCALE_FILE, SIZES, VALUES, Scaling, scale_rows
@@ -158,9 +164,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
-        light = driver.map("DropMoments", verdicts, partial(replace, statistics=None, scaling=None))
+        classes = driver.flat_map("ClassesOfAccepted", verdicts, accepted_classes)
         unseen = driver.map(
-            "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(light)
+            "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(classes)
         )
         nothing = SeenClasses.zero(labels)
         return driver.map("SetAside", verdicts, set_aside, driver.single(unseen), nothing)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.readers import BATCH_ROWS
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split
@@ -23,7 +24,8 @@ from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 from beamfeed.transforms.statistics.scaling import Scaling
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
-_PLACES = 20  # rows of which the line is looked up where the reader does not tell it
+# Rows of which the line is looked up where the reader does not tell it: it reads the file from its start.
+_PLACES, _NEAR = 20, 4 * BATCH_ROWS
 _UNLISTED = 20  # values of split.column that are kept for a note
 
 
@@ -150,8 +152,9 @@ class Survey:
         for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.totals.wrong)]:
             place, reason = chunk.wrong[row]
             if not place:
-                is_cheap = len(self.totals.wrong) < _PLACES
-                place = place_in_file(chunk.path, chunk.row(row), self._schema) if is_cheap else f"row {chunk.row(row)}"
+                in_file = chunk.row(row)
+                is_cheap = len(self.totals.wrong) < _PLACES and in_file < _NEAR
+                place = place_in_file(chunk.path, in_file, self._schema) if is_cheap else f"row {in_file}"
             reject = Reject(self._asset.name, chunk.path, place, reason, of_row=True)
             if reject not in self.totals.wrong[-1:]:  # a row whose columns are times stands behind many
                 self.totals.wrong.append(reject)

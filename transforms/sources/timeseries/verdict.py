@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.split import SplitName
@@ -115,7 +116,12 @@ def _end(number: int, begins: list[int], verdict: SeriesVerdict, spec: Preproces
     return verdict.asset.end
 
 
-def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]) -> dict[str, Reject]:
+def accepted_classes(verdict: SeriesVerdict) -> list[tuple[str, SeenClasses]]:
+    """Of an accepted asset, its name and the classes that it has; of all assets they are in one place."""
+    return [(verdict.asset.name, verdict.classes)] if verdict.accepted else []
+
+
+def find_unseen(every: Iterable[tuple[str, SeenClasses]], labels: Sequence[LabelColumn]) -> dict[str, Reject]:
     """By name, the assets whose eval or test rows have a class that no training row of the others left has.
 
     Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
@@ -123,12 +129,11 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
     Raises:
       JobFailed: if there are more classes than are supported.
     """
-    remaining = {verdict.asset.name: verdict.classes for verdict in verdicts if verdict.accepted}
+    remaining = dict(every)
     rejects: dict[str, Reject] = {}
     while True:
-        trained = SeenClasses.zero(labels).training
-        for classes in remaining.values():
-            trained = add_names(trained, classes.training)
+        of_assets = {classes.training for classes in remaining.values()}  # most have the same
+        trained = reduce(add_names, of_assets, SeenClasses.zero(labels).training)
         for names, label in zip(trained, labels, strict=True):
             if len(names) > MOST_CLASSES:
                 raise too_many_classes(f"label.column: {label.column!r}")

@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.timeseries.classes import (
     SeenClasses,
 )
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, accepted_classes, find_unseen, set_aside
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
 
@@ -87,7 +87,7 @@ def verdict(name: str, training=(), elsewhere=()) -> SeriesVerdict:
 def test_numbers_are_no_classes_is_told_before_assets_are_blamed():
     many = [verdict("a", training=[str(i / 7) for i in range(1500)]), verdict("b", elsewhere=["0.123"])]
     with pytest.raises(JobFailed, match=r"more than 1000 values in training rows.*leave 'classes' out"):
-        find_unseen(many, AUTO)
+        find_unseen([pair for one in many for pair in accepted_classes(one)], AUTO)
 
 
 def test_what_was_seen_is_dropped_once_it_was_looked_at():

@@ -1,0 +1,32 @@
+"""Parquet with large groups of rows, as they are read from a bucket."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beamfeed.contract import storage
+from beamfeed.transforms.sources.readers import Columns, TextOptions, iter_batches, parquet
+
+ROWS, NAMES = 500_000, [f"x{column}" for column in range(8)]
+
+
+@pytest.mark.parametrize(("most", "in_memory"), [(8 << 20, False), (256 << 20, True)])
+def test_a_group_that_is_large_is_not_got_at_once(tmp_path, monkeypatch, most, in_memory):
+    rng, path = np.random.default_rng(0), str(tmp_path / "a.parquet")
+    table = pa.table({name: rng.random(ROWS) for name in NAMES})  # 32 MB that do not pack
+    pq.write_table(table, path, row_group_size=ROWS, use_dictionary=False, compression="none")
+    monkeypatch.setattr(parquet, "DECODE_BYTES", most)
+    in_bucket = SimpleNamespace(is_remote=lambda _: True, open_input=storage.open_input)
+    monkeypatch.setattr(parquet, "storage", in_bucket)
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        columns = Columns(NAMES, dict.fromkeys(NAMES, pa.float64()), TextOptions(), frozenset())
+        total = sum(batch.column("x0").to_numpy().sum() for *_, batch in iter_batches(path, columns, NAMES))
+    finally:
+        pa.set_memory_pool(usual)
+    assert total == pytest.approx(table["x0"].to_numpy().sum())
+    assert (pool.max_memory() > 24 << 20) is in_memory
