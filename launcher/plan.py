@@ -5,6 +5,7 @@ listing of the input, the manifest, and the result of an earlier training.
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,7 @@ def make_plan(
     """
     settings = tuple(overrides)
     job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
-    preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {job_path}'"
+    preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {shlex.quote(job_path)}'"
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; {preprocess} needs none")
     if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
@@ -355,7 +356,7 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
         output = job.output.path
         changed = next(out_of_place(output, published), None)
         problem = f"{changed} changed, or is gone, since the folder was adopted" if changed else why
-        return f"{problem}; adopt it again: beamfeed adopt {published.adopted or output}"
+        return f"{problem}; adopt it again: beamfeed adopt {shlex.quote(published.adopted or output)}"
     if isinstance(job.source, NoSource):
         return f"{why}, and {job_path} has no source to preprocess; 'beamfeed adopt' makes one of TFRecords"
     return f"{why}; run {preprocess} first"

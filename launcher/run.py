@@ -1,5 +1,6 @@
 """Runs the stages of a plan, one after the other, each on its backend."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -212,7 +213,8 @@ def describe_plan(plan: Plan, prices: Mapping[str, Any]) -> str:
     """What `--dry-run` prints: each stage, whether it is complete and why, what it takes, and its commands."""
     lines = [f"job {plan.job.name} ({plan.job_path})"]
     if any(stage.name == PREPROCESS and not stage.complete for stage in plan.stages):
-        lines.append(f"no file of the input was opened; 'beamfeed check {plan.job_path}' looks into them")
+        check = f"beamfeed check {shlex.quote(plan.job_path)}"
+        lines.append(f"no file of the input was opened; '{check}' looks into them")
     takes = estimates(plan, prices)
     for stage in plan.stages:
         state = "complete" if stage.complete else "to do"

@@ -9,6 +9,7 @@ import argparse
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         emit_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **details)
     elif not args.quiet:
         print("\n".join(describe_adoption(manifest, request.out)))
-        print(f"next: beamfeed {'train ' + args.job if args.job else 'inspect ' + request.out}")
+        print(f"next: beamfeed {'train' if args.job else 'inspect'} {shlex.quote(args.job or request.out)}")
 
 
 def adopt(

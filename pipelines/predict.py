@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
 """
 
 import argparse
+import csv
 import sys
 from typing import Any
 
@@ -128,7 +129,7 @@ def predict_files(
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()
     source, files = make_source(reading, files)
-    names = [name for listed in args.keep for name in listed.split(",")]
+    names = [name for listed in args.keep for name in next(csv.reader([listed]))]  # in quotes with a comma
     source = source.keeping(names, files)
     model = Exported.at(RunLayout(job.train.workdir).saved_model)
     content: dict[str, Any] = {

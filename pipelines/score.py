@@ -35,7 +35,7 @@ from beamfeed.pipelines.export_folder import read_predictions, write_once
 from beamfeed.pipelines.preprocess import main_of, run_program
 from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
-from beamfeed.transforms.reporting.tables import Predictions, matrix
+from beamfeed.transforms.reporting.tables import ERROR, Predictions, matrix
 from beamfeed.transforms.scoring.alarms import intervals, pairs_of, peaks_over_threshold
 from beamfeed.transforms.scoring.events import read_events
 from beamfeed.transforms.scoring.judging import Judge
@@ -44,7 +44,6 @@ from beamfeed.transforms.scoring.spool import Spool, read_batches
 from beamfeed.transforms.scoring.tails import Tail
 
 MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as they have them
-ERROR = "error_"  # begins the columns of errors of each column
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
 SHOWN = 3  # columns that are named for an interval
 
@@ -269,7 +268,7 @@ def row_batches(
 def interval_table(scoring: Scoring, target: Predictions, usual: Predictions, kind: pa.DataType) -> pa.Table:
     """The flagged intervals, the most unusual first, each with the columns whose errors rose most."""
     flagged = sorted(scoring.flagged, key=lambda interval: -interval["peak"])
-    columns = [name for name in target.schema().names if name.startswith(ERROR)]
+    columns = target.errors()
     shares = [""] * len(flagged)
     if columns and flagged:
         shares = contributions(flagged, columns, target, usual, scoring.length)

@@ -8,6 +8,7 @@ It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 d
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     elif out is None:
         print(job.text, end="")
     elif not args.quiet:
-        after = f"mend it, then beamfeed check {out}" if job.problems else f"read it, then {job.command}"
+        after = f"mend it, then beamfeed check {shlex.quote(out)}" if job.problems else f"read it, then {job.command}"
         print(f"{out}: {job.about}\nnext: {after}")
     sys.stdout.flush()
     for line in job.problems or ():

@@ -20,7 +20,17 @@ def figure(width: float, height: float) -> Any:
 
 
 def png(figure: Any) -> bytes:
-    """The bytes of the figure as a PNG file."""
+    """The bytes of the figure as a PNG file; names with `$` in it are no formulas."""
+    from matplotlib.text import Text
+
+    powers = {
+        label
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for label in (axis.get_ticklabels(which="both") if axis.get_scale() == "log" else ())
+    }
+    for text in set(figure.findobj(Text)) - powers:
+        text.set_parse_math(False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

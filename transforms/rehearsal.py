@@ -27,7 +27,7 @@ from beamfeed.transforms.outcome import (
 )
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.targets import Tally, TargetTally
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import BadInput, Reject, check_name, printable
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
 from beamfeed.transforms.sources.overview import Overview
@@ -159,10 +159,11 @@ class _Run:
         by_asset: dict[str, tuple[list[Piece], list[Reject]]] = defaultdict(lambda: ([], []))
         for file in files:
             try:
+                check_name(file.path)
                 for piece in list(source.scan(file, scratch)):
                     by_asset[piece.asset][0].append(piece)
             except BadInput as bad:
-                reject = bad.reject(source.asset_of_path(file.path, source.job))
+                reject = bad.reject(source.asset_of_path(printable(file.path), source.job))
                 if reject.asset is None:
                     self.lost.append(reject)
                 else:

@@ -39,6 +39,17 @@ class BadInput(Exception):
         return Reject(asset, self.file, self.place, self.reason)
 
 
+def printable(path: str) -> str:
+    """A path, of whose bytes those that are no text are as Python writes them."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def check_name(path: str) -> None:
+    """Raises BadInput if the name of a file is not text: nothing could be written of it."""
+    if printable(path) != path:
+        raise BadInput(printable(path), "file", "its name is not UTF-8")
+
+
 def check_same(now: FileStat, listed: FileStat) -> None:
     """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
 

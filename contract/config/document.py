@@ -1,6 +1,7 @@
 """A job file as data: YAML with the place of each key, variables filled in, and the files that it includes."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,31 @@ Places = dict[Key, str]
 DEEPEST = 50  # keys in keys
 # Keys and items, also those that an alias repeats: a few hundred bytes of nested aliases stand for billions.
 MOST_KEYS = 100_000
+
+
+class JobLoader(yaml.SafeLoader):
+    """YAML without the numbers of version 1.1 that people do not mean: 010 and 1:30 are text, neither 8 nor 90."""
+
+
+def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    odd = {"tag:yaml.org,2002:int": r"(?![-+]?0[0-7_]+$)(?!.*:)", "tag:yaml.org,2002:float": r"(?!.*:)"}
+    return {
+        letter: [(tag, re.compile(odd[tag] + pattern.pattern, pattern.flags) if tag in odd else pattern)
+                 for tag, pattern in resolvers]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }  # fmt: skip
+
+
+JobLoader.yaml_implicit_resolvers = _resolvers()
+
+
+def read_value(text: str) -> Any:
+    """A value as a job file would have it."""
+    loader = JobLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 @dataclass(frozen=True)
@@ -75,7 +101,7 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     variables = Variables(job_dir)
     places: Places = {(): f"{name}:1"}
     try:
-        loader = yaml.SafeLoader(variables.protect(text))
+        loader = JobLoader(variables.protect(text))
         try:
             node = loader.get_single_node()
             find_places(node, (), places, name, variables)

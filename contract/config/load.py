@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from beamfeed.contract.config.document import Places, parse_document, read_text
+from beamfeed.contract.config.document import Places, parse_document, read_text, read_value
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.mistakes import describe
 from beamfeed.contract.config.variables import escaped
@@ -106,7 +106,7 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(value_text)):
             raise UserError(f"--set {override}: a value cannot hold aliases (*name); write out what is meant")
-        value = yaml.safe_load(value_text)
+        value = read_value(value_text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None
     if isinstance(value, str) and value_text.strip()[:1] not in "'\"!&|>":

@@ -37,4 +37,5 @@ def argument_names(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _is_argument(name: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and not keyword.iskeyword(name)
+    is_name = bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and not keyword.iskeyword(name)
+    return is_name and name != "self"  # which a function of TensorFlow has itself

@@ -126,7 +126,8 @@ def data_fingerprint(job: Job, files: Iterable[FileStat], first: str = "") -> st
     if first:
         digest.update(f"\nfirst {first}".encode())
     for stat in [*files, *files_beside(job)]:
-        digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
+        # A path need not be UTF-8.
+        digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 

@@ -1,5 +1,6 @@
 """What a sweep has found: the leaderboard as a table and as Parquet, and the best job as a file."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,7 +128,8 @@ def describe(search: Search, board: Leaderboard) -> str:
     if board.best is not None:
         best = storage.join(search.folder, BEST)
         lines += [f"picture      {storage.join(search.folder, PICTURE)}", f"best job     {best}"]
-        lines += ["", f"its model is in {search.trial_folder(board.best.number)}; next: beamfeed predict {best}"]
+        predict = f"beamfeed predict {shlex.quote(best)}"
+        lines += ["", f"its model is in {search.trial_folder(board.best.number)}; next: {predict}"]
     return "\n".join(lines)
 
 

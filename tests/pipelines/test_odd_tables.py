@@ -1,6 +1,8 @@
 """Tables as people have them: keys and times written in several ways, words for nothing, values that are no text."""
 
 import datetime
+import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -272,3 +274,18 @@ def test_a_file_with_the_month_first_among_others_is_set_aside_whole(lake):
     (reject,) = lake.rejects()
     assert reject["file"].endswith("01.csv")
     assert "'01/31/2024'" in reject["reason"]
+
+
+def test_values_of_several_lines_are_no_terms_and_a_name_that_is_no_text_is_set_aside(lake):
+    table = make_table(100)
+    table["place"] = ["Main St 1\nBerlin", "Paris", "Rome", None] * 25
+    lake.write("a.csv", table)
+    os.rename(lake.files / "a.csv", os.fsencode(lake.files) + b"/caf\xe9.csv")
+    lake.write("b.csv", table)
+    lake.job["features"]["place"] = "categorical"
+    assert lake.preprocess("limits.max_rejected_fraction=0.5") == 0
+    (reject,) = lake.rejects()
+    assert reject["file"].endswith("caf\\udce9.csv")
+    assert (reject["place"], reject["reason"]) == ("file", "its name is not UTF-8")
+    lost = re.escape(" training values with a line break left out of the vocabulary; hash takes them")
+    assert any(re.fullmatch(rf"features\.place: 1\d{lost}", note) for note in lake.manifest["notes"])

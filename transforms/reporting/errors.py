@@ -12,11 +12,10 @@ from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, ed
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
 from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
-from beamfeed.transforms.reporting.tables import Extreme, Predictions
+from beamfeed.transforms.reporting.tables import ERROR, Extreme, Predictions
 
 SHOWN, IMAGES, COMPARED = 3, 12, 5  # windows that are shown, of each end: of series, of images, of rows
 LOOKED = 400  # among which are those that share no rows
-ERROR = "error_"  # begins the columns of errors of each column
 LISTED = 20
 
 
@@ -33,8 +32,7 @@ def best_and_worst(
       words: what numbers of it mean.
     """
     spread: dict[str, np.ndarray] = {}
-    names = predictions.schema().names
-    parts = [name for name in names if name.startswith(ERROR)] if isinstance(answer.goal, Reconstruct) else []
+    parts = predictions.errors(answer.columns[0]) if isinstance(answer.goal, Reconstruct) else []
     for split in predictions.splits:
         worst, best, spread[split] = predictions.extremes(split, answer.needs, answer.error, LOOKED, parts)
     if not any(len(errors) for errors in spread.values()):

@@ -17,6 +17,7 @@ from beamfeed.transforms.scoring.spool import read_batches
 
 MOST_FILES = 256  # that a sample is taken of
 NUMBER = re.compile(rf"(?:^|/){SHARD_PREFIX}-(\d+)-of-\d+[^/]*$")
+ERROR = "error_"  # begins the columns of errors of each column of the input
 
 
 Extreme = tuple[float, tuple[int, int], np.ndarray]  # an error, whose: a shard and a number there, and what is kept
@@ -50,6 +51,11 @@ class Predictions:
             with storage.open_input(path) as file:
                 return pq.read_schema(file)
         return pa.schema([])
+
+    def errors(self, score: str = "score") -> list[str]:
+        """The columns of the error of each column of the input: behind the score; labels before it may be called so."""
+        names = self.schema().names
+        return [name for name in names[names.index(score) + 1 :] if name.startswith(ERROR)] if score in names else []
 
     def some(self, split: SplitName, columns: Sequence[str], most: int) -> pa.Table:
         """About `most` rows of a split at the most, chosen by chance, from at most MOST_FILES of its files."""

@@ -13,7 +13,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.packing import Packed, by_name
-from beamfeed.transforms.rejects import BadInput, Reject, check_same
+from beamfeed.transforms.rejects import BadInput, Reject, check_name, check_same, printable
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import CannotGoOn, KnownAsset, Piece, Report, Reread, Verdict, Work
 from beamfeed.transforms.sources.planned import plan_any
@@ -97,11 +97,12 @@ class ScanFile(beam.DoFn):
         with self._source.scanning(files, self._scratch) as scan:
             for file in files:
                 try:
+                    check_name(file.path)
                     with unchanged([file]):
                         pieces = list(scan(file))
                     scanned += [(piece.asset, piece) for piece in pieces]
                 except BadInput as bad:
-                    reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
+                    reject = bad.reject(self._source.asset_of_path(printable(file.path), self._source.job))
                     named = reject.asset is not None
                     scanned.append((reject.asset, reject) if named else beam.pvalue.TaggedOutput(LOST, reject))
         yield from scanned

@@ -66,6 +66,11 @@ class ValueCounts:
         values = summed["value"].combine_chunks()
         return ValueCounts(values, summed["count_sum"].to_numpy(), summed.num_rows, self.most)
 
+    @property
+    def total(self) -> int:
+        """How often all of them came together."""
+        return int(self.counts.sum())
+
     def __len__(self) -> int:
         return len(self._settle().values)
 

@@ -1,5 +1,6 @@
 """The job file that trains on an adopted dataset: with the model that takes its inputs as they are."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str, sizes: Sizes
             trains=f"{rows:,} rows train",
         ),
     ]
-    head = comment(f"Trains on the TFRecords of {out}, which were adopted: beamfeed train {name}")
+    head = comment(f"Trains on the TFRecords of {out}, which were adopted: beamfeed train {shlex.quote(name)}")
     text = "\n".join(head) + "\n" + render(parts)
     parse_as(TrainingJob, text, name=name)  # what is written must be a job file
     return text

@@ -1,5 +1,6 @@
 """From a folder of files to the text of a job file."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,7 +53,7 @@ class Suggestion:
     @property
     def command(self) -> str:
         """What runs it."""
-        return f"beamfeed {'run' if self.trains else 'preprocess'} {self.name}"
+        return f"beamfeed {'run' if self.trains else 'preprocess'} {shlex.quote(self.name)}"
 
     @property
     def text(self) -> str:

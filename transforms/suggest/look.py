@@ -67,14 +67,20 @@ def look_at_files(
 
 def types_of(looks: Sequence[Look]) -> dict[str, pa.DataType]:
     """The types of the columns that a job can ask for: with a name that is there once, and single values."""
-    by_name = column_types([look.schema for look in looks])
-    twice = {name for look in looks for name, count in Counter(look.schema.names).items() if count > 1}
+    twice = names_of_several(looks)
+    return {name: type_ for name, type_ in _types(looks).items() if name not in twice and not pa.types.is_nested(type_)}
+
+
+def names_of_several(looks: Sequence[Look]) -> set[str]:
+    """The names that several columns of a file have, by none of which a job can ask for one."""
+    return {name for look in looks for name, count in Counter(look.schema.names).items() if count > 1}
+
+
+def _types(looks: Sequence[Look]) -> dict[str, pa.DataType]:
     types_ = {}
-    for name, types in by_name.items():
+    for name, types in column_types([look.schema for look in looks]).items():
         typed = [type_ for type_ in types if not pa.types.is_null(type_)] or types
-        type_ = next(filter(pa.types.is_floating, typed), None) or most_common(typed)
-        if name not in twice and not pa.types.is_nested(type_):
-            types_[name] = type_
+        types_[name] = next(filter(pa.types.is_floating, typed), None) or most_common(typed)
     return types_
 
 

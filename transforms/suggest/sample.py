@@ -20,7 +20,7 @@ from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, is_csv, 
 from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES
 from beamfeed.transforms.sources.readers.excerpt import spread
 from beamfeed.transforms.suggest.dialects import find_keys
-from beamfeed.transforms.suggest.look import SampledFile, look_at_files, read_rows, types_of
+from beamfeed.transforms.suggest.look import SampledFile, look_at_files, names_of_several, read_rows, types_of
 
 FILES = 12  # whose rows are looked at, as a rule
 _SMALL = 16 << 20  # bytes of the files whose beginnings are looked at, up to which rows of all are
@@ -78,6 +78,8 @@ def take_sample(folder: str) -> Sample:
     looks, text = look_at_files(folder, files, csv)
     check_alike(folder, looks)
     types = types_of(list(looks.values()))
+    if twice := sorted(names_of_several(list(looks.values()))):
+        remarks.append(f"Left out: {', '.join(map(repr, twice))}, as several columns of a file have that name.")
     small = sum(file.size for file in files if file.path in looks) <= _SMALL
     chosen = list(looks) if small else spread(list(looks), FILES)
     with ThreadPoolExecutor(8) as pool:

@@ -174,9 +174,9 @@ def _units_below_names(sample: Sample) -> dict[str, str]:
     """What stands between the names and the rows of a text, by the names: units, mostly."""
     dialects = ((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None)
     path, dialect = next(dialects, ("", None))
-    if dialect is None or dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
+    if dialect is None or dialect.header_line is None or dialect.first_line <= dialect.header_end:
         return {}
-    cells = cells_of(path, dialect, dialect.header_line + 1)
+    cells = cells_of(path, dialect, dialect.header_end)
     return {name: cell.strip() for name, cell in zip(dialect.names, cells, strict=False)}
 
 

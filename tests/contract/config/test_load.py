@@ -154,3 +154,12 @@ def test_a_stage_passes_over_the_sections_of_backends_but_not_other_keys():
     assert found.endswith(
         "unknown key 'worker'; did you mean 'workers'? (allowed: backend, workers, packages, the section of a backend)"
     )
+
+
+def test_numbers_are_as_they_are_written():
+    """And not those of YAML 1.1, whose 010 is 8 and whose 1:30 is 90."""
+    column = "{by: column, column: store, train: [010, 1:30, 0x10, 08, 1_000], eval: [011, 1:30.5, 7]}"
+    split = parse_job(TEXT, [f"split={column}"]).split
+    assert split.train == ["010", "1:30", "16", "08", "1000"]
+    assert split.eval == ["011", "1:30.5", "7"]
+    assert parse_job(TEXT.replace("stride: 1", "stride: 010")).windows.stride == 10

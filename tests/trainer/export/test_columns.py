@@ -85,8 +85,8 @@ def test_names_that_no_argument_can_have(model):
     assert names.pop("Größe (m)".encode()) == b"Gr_e_m"
     assert all(column == argument for column, argument in names.items())
     assert b"row" not in names  # nothing is learned from it
-    found = argument_names(["a b", "a_b", "a-b", "1st", "", "金額", "温 度", "%", "in"])
-    plain = ["a_b_2", "a_b", "a_b_3", "column_1st", "column", "u91d1u984d", "u6e29u5ea6", "column_2", "in_"]
+    found = argument_names(["a b", "a_b", "a-b", "1st", "", "金額", "温 度", "%", "in", "self"])
+    plain = ["a_b_2", "a_b", "a_b_3", "column_1st", "column", "u91d1u984d", "u6e29u5ea6", "column_2", "in_", "self_"]
     assert list(found.values()) == plain
 
 

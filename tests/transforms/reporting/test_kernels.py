@@ -186,3 +186,9 @@ def test_the_section_of_a_model_that_predicts_numbers(tmp_path):
     assert f"<dd>{np.abs(said - truth).mean():.4g}</dd>" in written
     assert f"<dd>{r2_score(truth, said):.4g}</dd>" in written
     assert written.count("<img") == 3
+
+
+def test_errors_of_columns_are_no_label_that_is_called_so(tmp_path):
+    names = ["asset", "error_code", "nearest", "score", "error_s1", "error_s2"]
+    pq.write_table(pa.table({name: [1.0] for name in names}), tmp_path / "a.parquet")
+    assert Predictions(str(tmp_path), {"files": ["a.parquet"]}).errors() == ["error_s1", "error_s2"]

@@ -379,3 +379,11 @@ def test_real_data_are_preprocessed_as_they_are(folder, data, name):
     assert all(windows.values())
     train = parse_job(text).train
     assert train is None or windows["train"] >= train.feed.batch_size
+
+
+def test_a_name_of_two_columns_is_left_out_and_told(folder):
+    text = "x,y,x,label\n" + "".join(f"{at},{at / 2},{at},{'ab'[at % 2]}\n" for at in range(60))
+    (folder / "a.csv").write_text(text)
+    written = suggest("a.csv", name="my job.yaml")
+    assert "# Left out: 'x', as several columns of a file have that name." in written.text
+    assert written.command == "beamfeed run 'my job.yaml'"

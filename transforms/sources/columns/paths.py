@@ -16,7 +16,15 @@ LONGEST = 255  # bytes of a folder's name, on most file systems
 
 def key_columns(path: str) -> dict[str, str]:
     """The keys of the folders of a path, with their values."""
-    return {key: unquote(value) for key, value in _KEY.findall(path)}
+    return {_unquoted(key): _unquoted(value) for key, value in _KEY.findall(path)}
+
+
+def _unquoted(text: str) -> str:
+    """Without escapes; as it is written where they are not UTF-8, so that two are never one."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 # What Hive does not write as it is, and a space at an end, which some file systems lose.

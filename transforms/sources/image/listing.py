@@ -19,6 +19,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import printable
 from beamfeed.transforms.sources.columns.labels import class_names, find_unlisted, read_label
 from beamfeed.transforms.sources.image.image_list import is_missing, join_list
 from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
@@ -99,8 +100,7 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
 def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, complete: bool) -> Images:
     """What is known of the images; see `list_runs`."""
     source = image_source(job)
-    # Bytes in a path that are no text become what Python writes for them.
-    paths = [file.path.encode("utf-8", "backslashreplace").decode() for file in files]
+    paths = [printable(file.path) for file in files]
     names = names_below(paths, source.patterns)
     sizes, times = [file.size for file in files], [file.mtime for file in files]
     wrong = [None if path == file.path else "its name is not UTF-8" for path, file in zip(paths, files, strict=True)]

@@ -72,6 +72,11 @@ class Dialect:
         """Whether the byte of a line feed and nothing else ends a line, so that whole lines can be read alone."""
         return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
 
+    @property
+    def header_end(self) -> int:
+        """The line behind the names, one of which may go over several; 0 where there are none."""
+        return 0 if self.header_line is None else self.header_line + 1 + sum(name.count("\n") for name in self.names)
+
     @cached_property
     def quotes(self) -> Quotes | None:
         """What may stand around values that hold ends of lines."""
@@ -100,7 +105,7 @@ class Dialect:
             parts += [_lines(self.first_line, "before the rows")] if self.first_line else []
         else:
             parts += [_lines(self.header_line, "before the names")] if self.header_line else []
-            after = self.first_line - self.header_line - 1
+            after = self.first_line - self.header_end
             parts += [_lines(after, "between the names and the rows")] if after > 0 else []
         if self.comment is not None:
             parts.append(f"comments after {self.comment!r}")

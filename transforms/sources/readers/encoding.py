@@ -16,6 +16,8 @@ _BOMS = (
 )
 _MARK = "\ufdd0"  # no character: stands for a byte that is none, and two digits say which
 _NOT_WESTERN = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D, 0xFF))  # in cp1252 nothing, and a letter that hardly any word has
+# Of bytes that no text has, so many, behind the first lines, are of rows that are damaged. NULs come in runs.
+_ODD, _NULS = 0.01, 0.5
 _TEXT = bytes({9, 10, 11, 12, 13, 27, *range(32, 256)})  # what text is made of, whatever its encoding
 
 
@@ -70,7 +72,10 @@ def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
         for name, ascii_bytes, zeros in (("utf-16-le", head[0::2], head[1::2]), ("utf-16-be", head[1::2], head[0::2])):
             if zeros.count(0) > 0.7 * len(zeros) and not ascii_bytes.count(0):
                 return name, 0
-    if binary := start.rstrip(b"\x1a").translate(None, _TEXT):
+    binary = start.rstrip(b"\x1a").translate(None, _TEXT)
+    is_damaged = len(binary) <= _NULS * len(start) and len(binary.replace(b"\0", b"")) <= _ODD * len(start)
+    first_lines = b"".join(start.split(b"\n", 2)[:2])
+    if binary and (not is_damaged or first_lines.translate(None, _TEXT)):
         raise BadText(f"is not text: byte 0x{binary[0]:02x}", _line(start, start.index(binary[:1])))
     if _is_utf8(start):
         return "utf-8", 0

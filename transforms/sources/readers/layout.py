@@ -103,7 +103,9 @@ def lay_out(table: Table, keys: Csv, columns: Collection[str]) -> Layout:
         raise BadText(
             f"has {width} values, and {origin} {len(names)} names; see source.csv.names and source.csv.delimiter", line
         )
-    padded = table.delimiter != " " and any(cell != cell.strip() for cells in (raw, *data[:20]) for cell in cells)
+    padded = table.delimiter != " " and any(
+        cell.strip("\n") != cell.strip() for cells in (raw, *data[:20]) for cell in cells
+    )
     return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)
 
 

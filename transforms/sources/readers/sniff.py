@@ -189,7 +189,7 @@ def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[i
     if delimiter == " ":
         lines = [" ".join(line.split()) for line in lines]
     reader = csv.reader(
-        lines,
+        (f"{line}\n" for line in lines),  # a value may go on in the next
         delimiter=delimiter,
         quotechar=keys.quote or '"',
         quoting=csv.QUOTE_MINIMAL if keys.quote else csv.QUOTE_NONE,

@@ -38,7 +38,7 @@ from beamfeed.transforms.sources.table.rows import ROW_NUMBER, kept_name, label_
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run, by_bytes, gather_counts, read_runs
-from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, notes_of, to_json, value_columns
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 from beamfeed.transforms.statistics.marks import Learned
 
@@ -224,6 +224,9 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 fields = transform({name: rows.column(name) for name in transform.inputs})
                 starts, every = np.zeros(1, np.int64), np.array([rows.num_rows])
                 yield RecordBlock(work.unit.asset.name, starts, every, fields, pa.RecordBatch.from_pydict(place))
+
+    def notes_of(self, statistics: TableStatistics) -> list[str]:
+        return notes_of(statistics, self._schema)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.text import counted
 from beamfeed.transforms.sources.columns.label_counts import check_auto
 from beamfeed.transforms.sources.table.rows import find_missing, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
@@ -192,6 +193,18 @@ def check_counts(statistics: TableStatistics, schema: TableSchema) -> None:
             )
     check_partitions(statistics.folders, schema)
     check_auto(schema.labels, statistics.labels, statistics.elsewhere)
+
+
+def notes_of(statistics: TableStatistics, schema: TableSchema) -> list[str]:
+    """What is not counted, a line for each feature."""
+    missing = dict(zip(value_columns(schema), statistics.missing, strict=True))
+    notes = []
+    for counts, feature in zip(statistics.counts, counted_features(schema), strict=True):
+        if not isinstance(feature.section, Text):
+            count = statistics.moments.rows - missing[feature.columns[0]] - counts.total
+            lost = f"{counted(count, 'training value')} with a line break"
+            notes += [f"features.{feature.name}: {lost} left out of the vocabulary; hash takes them"] if count else []
+    return notes
 
 
 def to_json(statistics: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:

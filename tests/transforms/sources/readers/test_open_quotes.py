@@ -137,3 +137,22 @@ def test_a_line_of_delimiters_in_a_value_is_text_and_else_no_row(tmp_path, end):
     text = end.join(["id,x,note", f'1,1.5,"{note}"', ",,", '2,2.5,"n"', ",,", ",,", ""])
     (tmp_path / "a.csv").write_bytes(text.encode())
     assert read_rows(tmp_path / "a.csv", FEATURES) == ([(1, 1.5, note), (2, 2.5, "n")], {})
+
+
+@pytest.mark.parametrize("damage", ["\0" * 40, "\0" * 2000, "50,1.5,a\x1cb"])
+def test_bytes_that_no_text_has_cost_their_row(tmp_path, damage):
+    rows = [f"{i},{i}.5,note {i}" for i in range(300)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,x,note", *rows[:50], damage, *rows[51:]]) + "\n")
+    found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
+    assert len(found) == 300
+    assert [row for at, row in enumerate(found) if at != 50] == [
+        (i, i + 0.5, f"note {i}") for i in range(300) if i != 50
+    ]
+    assert list(wrong) == ([50] if "\0" in damage else [])
+
+
+def test_a_name_of_two_lines_is_that_of_its_column(tmp_path):
+    (tmp_path / "a.csv").write_text('id,"x\n(m)",x(m),note\n1,2.5,3.5,a\n2,4.5,5.5,b\n')
+    found, wrong = read_rows(tmp_path / "a.csv", {"x\n(m)": "numeric"})
+    assert not wrong
+    assert found == [(2.5,), (4.5,)]
