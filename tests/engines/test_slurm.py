@@ -42,11 +42,19 @@ def training(job, cluster, tmp_path):
     subprocess.run(["scancel", "--user", "root"], env=cluster)
 
 
-def test_three_machines(training, cluster):
-    said = training.finished(training.start())
+@pytest.fixture
+def brief(cluster, tmp_path):
+    """A training in whose middle nothing is to happen."""
+    job = train_here(tmp_path / "job", epochs=2)
+    yield Training(job, tmp_path / "model", cluster, "launch.train.backend=slurm")
+    subprocess.run(["scancel", "--user", "root"], env=cluster)
+
+
+def test_three_machines(brief, cluster):
+    said = brief.finished(brief.start())
     assert "job " in said
     assert " of Slurm; its log is " in said
-    assert "worker 0 of 3 (Slurm)" in next((training.workdir / "logs").glob("slurm-*.log")).read_text()
+    assert "worker 0 of 3 (Slurm)" in next((brief.workdir / "logs").glob("slurm-*.log")).read_text()
     assert queue(cluster) == []
 
 

@@ -18,12 +18,12 @@ from tests.fleets import Fleet, make_table
 BEAMFEED = [sys.executable, "-m", "beamfeed.launcher.cli"]
 
 
-def train_here(folder: Path) -> Path:
+def train_here(folder: Path, epochs: int = 25) -> Path:
     """Makes the dataset, trains on it, and returns the job file."""
     fleet = Fleet(folder)
     for i in range(8):
         fleet.write(f"m{i}.parquet", make_table(2000, seed=i))
-    fleet.job["train"] |= {"epochs": 25, "feed": {"batch_size": 48}, "checkpoint": {"every_steps": 20},
+    fleet.job["train"] |= {"epochs": epochs, "feed": {"batch_size": 48}, "checkpoint": {"every_steps": 20},
                            "worker_timeout": "10s"}  # fmt: skip
     fleet.job["launch"]["train"]["workers"] = 3
     assert fleet.preprocess() == 0
