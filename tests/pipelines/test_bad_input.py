@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -298,21 +296,6 @@ def test_an_output_that_holds_something_else_is_left_alone(good, capfd):
     assert good.preprocess() == 2
     assert "holds something else (thesis.tex)" in capfd.readouterr().err
     assert [path.name for path in good.output.iterdir()] == ["thesis.tex"]
-
-
-def test_command_line_prints_no_traceback(good, root):
-    truncated(good.files / "bad.parquet")
-    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(good.write_job())]
-
-    def run(*overrides: str) -> subprocess.CompletedProcess:
-        return subprocess.run([*command, *overrides], capture_output=True, text=True, cwd=root, timeout=120)
-
-    failed = run("--set", "limits.max_rejected_fraction=0")
-    assert failed.returncode == 1
-    assert failed.stderr.startswith("job failed: 20.0% of the assets were rejected")
-    assert len(failed.stderr.splitlines()) == 1
-    done = run()
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_command_line_without_a_job_is_one_line(capfd):
