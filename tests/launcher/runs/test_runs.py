@@ -354,6 +354,7 @@ def test_what_is_refused_is_no_run(bench):
     end = time.monotonic() + 60
     while not (bench.folder / "far-job").exists():
         assert time.monotonic() < end
+        time.sleep(0.05)
     launcher.send_signal(signal.SIGINT)
     launcher.communicate(timeout=60)
     (id_,) = [run["id"] for run in bench.listed("data")]
@@ -391,6 +392,7 @@ def test_what_a_later_run_has_there_is_not_an_earlier_ones(bench):
     end = time.monotonic() + 60
     while not any(run["id"] != first and run["stages"][1]["handle"] for run in bench.listed()):  # its record tells it
         assert time.monotonic() < end
+        time.sleep(0.05)
     assert "job 7 of Far is not there any more" in bench.call("status", first)[1]
     assert "nothing of it is running" in bench.call("cancel", first)[2]
     assert (bench.folder / "far-job").exists()

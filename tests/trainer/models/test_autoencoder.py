@@ -46,7 +46,7 @@ def test_all_layers_learn_by_the_third_step(name):
     """Layers that begin with zeros hide those before them from the first gradient."""
     model = models.build(SECTIONS[name](), BACK, seed=7)
     before = [weight.numpy() for weight in model.trainable_variables]
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=True)
     for _ in range(3):
         model.train_on_batch(WINDOWS, WINDOWS)
     for variable, value in zip(model.trainable_variables, before, strict=True):

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.transforms.statistics.hashes import hash_texts
@@ -31,6 +31,7 @@ def one_by_one(texts, seed):
     return found
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=40) | st.none(), max_size=30), st.integers(-5, 10), st.integers(0, 5))
 def test_is_what_plain_python_finds_in_any_slice(texts, seed, skip):
     column = pa.array(texts, pa.string()).slice(skip)
