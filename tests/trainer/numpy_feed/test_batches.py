@@ -111,9 +111,8 @@ OPTIONS = {
     "in order": {},
     "padded": {"remainder": "pad", "batch_size": 7},
     "shuffled": {"shuffle": 20, "epochs": 3},
-    "another seed": {"shuffle": 20, "seed": -3, "epochs": 2},
     "from a step on": {"shuffle": 20, "epochs": 3, "start": (5, 4)},
-    "few lanes": {"shuffle": 20, "lanes": 3, "batch_size": 5, "epochs": 2},
+    "few lanes": {"shuffle": 20, "seed": -3, "lanes": 3, "batch_size": 5, "epochs": 2},
     "some fields": {"fields": ["label", "who"], "shuffle": 5},
     "shuffled and padded": {"shuffle": 9, "remainder": "pad", "batch_size": 6, "epochs": 2},
 }
