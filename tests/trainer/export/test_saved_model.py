@@ -121,7 +121,6 @@ def numbers(outputs: dict) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.slow
 def test_raw_windows_are_scaled_reconstructed_and_scored(served, signatures):
     model = keras.saving.load_model(served.names.model)
     for asset in ("a0", "a3"):

@@ -107,7 +107,6 @@ def graph(submitted):
     return pipeline
 
 
-@pytest.mark.slow
 def test_a_job_that_ends_without_a_dataset_is_not_trained_on(submitted):
     bench, result = submitted
     assert result.returncode == 1, result.stderr
