@@ -1,4 +1,4 @@
-"""Exports of training runs in tests are asked in the same process."""
+"""Exports of training runs in tests are asked in the same process, or leave out what is not looked at."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,3 +31,17 @@ def in_same_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beamfeed.trainer.export.run.FreshProcess", SameProcess)
         yield
+
+
+def save_alone(job, manifest, trained):
+    """Stands in for `export_run`: the Keras model and the result, without SavedModel and review."""
+    from beamfeed.contract.dataset.layout import RunLayout
+    from beamfeed.contract.dataset.result import write_result
+    from beamfeed.trainer import models
+    from beamfeed.trainer.tasks.objective import Objective
+
+    objective = Objective.of(job.train, manifest)
+    model = models.build(job.train.model.bare, objective.signature, job.train.seed)
+    model.set_weights(trained.weights)
+    model.save(RunLayout(job.train.workdir).model)
+    write_result(job.train.workdir, trained.result)

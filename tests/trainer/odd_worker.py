@@ -1,8 +1,9 @@
-"""`python odd_worker.py [--devices N] [--hold STEP] [--save S] [--trace S] --job ...`: a worker as a test needs it.
+"""`python odd_worker.py [--devices N] [--hold STEP] [--save S] [--trace S] [--bare] --job ...`: a worker for a test.
 
 TensorFlow takes the processor for N devices. The checkpoint of STEP and later ones are never written, so that a kill
 comes before the end of the run however late it is. The chief takes S seconds for each file of weights that it writes;
-worker 1 takes S for a step's graph. The export is asked in the same process, as in tests/exports.py.
+worker 1 takes S for a step's graph. The export is asked in the same process, as in tests/exports.py; a bare one is of
+the Keras model and the result alone.
 """
 
 import argparse
@@ -22,14 +23,15 @@ if __name__ == "__main__":
     parser.add_argument("--hold", type=int, default=sys.maxsize)
     parser.add_argument("--save", type=float, default=0)
     parser.add_argument("--trace", type=float, default=0)
+    parser.add_argument("--bare", action="store_true")
     odd, arguments = parser.parse_known_args()
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with heavy_imports():
         import tensorflow as tf
-        from exports import SameProcess
+        from exports import SameProcess, save_alone
 
         from beamfeed.contract.ending import leave
-        from beamfeed.trainer.export import fresh
+        from beamfeed.trainer.export import run
         from beamfeed.trainer.loop import steps
         from beamfeed.trainer.main import main
 
@@ -47,6 +49,12 @@ if __name__ == "__main__":
             time.sleep(odd.trace)
         return add_up(tensors)
 
-    tf.raw_ops.SaveV2, steps.all_reduce_sum, fresh.FreshProcess = slow_save, slow_trace, SameProcess
+    def slow_save_alone(*export):
+        time.sleep(odd.save)
+        save_alone(*export)
+
+    tf.raw_ops.SaveV2, steps.all_reduce_sum, run.FreshProcess = slow_save, slow_trace, SameProcess
+    if odd.bare:
+        run.export_run = slow_save_alone
     iterators = []  # as of main
     leave(streams.flushed(main(arguments, iterators)))

@@ -66,12 +66,19 @@ def job_file(helpers, data, tmp_path):
 def start(free_ports, tmp_path):
     """Starts worker processes; all that are left are killed in the end.
 
-    Those that come to their end are odd ones, which export without one more process of TensorFlow.
+    Those that come to their end are odd ones, which export the Keras model and the result alone where they are bare.
     """
     running = []
 
-    def run(job: str, workers: int = 1, come: int | None = None, **odd: float) -> list[subprocess.Popen]:
+    def run(
+        job: str,
+        workers: int = 1,
+        come: int | None = None,
+        bare: bool = True,
+        **odd: float,
+    ) -> list[subprocess.Popen]:
         program = [ODD_WORKER] if odd else ["-m", "beamfeed.trainer.main"]
+        program += ["--bare"] if odd and bare else []
         program += [word for name, value in odd.items() for word in (f"--{name}", str(value))]
         addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
         group = []
@@ -201,7 +208,7 @@ def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, t
         )
         for name in ("whole", "killed")
     }  # fmt: skip
-    finish(start(files["whole"], workers, devices=devices))
+    finish(start(files["whole"], workers, bare=False, devices=devices))
     for kill in range(kills):
         until = last_step(files["killed"]) + 20 + 15 * kill
         group = start(files["killed"], workers, devices=devices, hold=until + 20)

@@ -14,6 +14,8 @@ from tests.tables import Lake, make_table
 
 pytestmark = pytest.mark.slow
 
+ODD_WORKER = os.path.join(os.path.dirname(__file__), "odd_worker.py")
+
 MODEL = """
 import keras
 from keras import layers
@@ -35,7 +37,7 @@ OUTPUTS = {
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, free_ports):
     """Two labels of the same rows, one that the amount tells and one that a word tells."""
     lake = Lake(tmp_path_factory.mktemp("labels"))
     table = make_table(1500)
@@ -69,11 +71,21 @@ def trained(tmp_path_factory):
         patch.syspath_prepend(lake.folder)
         assert lake.preprocess() == 0
         assert main(["--job", path]) == 0
-    command = [sys.executable, "-m", "beamfeed.launcher.cli", "train", path]
-    command += ["--set", "launch.train.workers=2", "--set", f"train.workdir={lake.folder}/two"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(lake.folder), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, ODD_WORKER, "--bare", "--job", path, "--set", f"train.workdir={lake.folder}/two"]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    workers = []
+    for index in range(2):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        env = {**os.environ, "TF_CONFIG": json.dumps(config)}
+        env["PYTHONPATH"] = os.pathsep.join([str(lake.folder), os.environ.get("PYTHONPATH", "")])
+        workers.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+    try:
+        for worker in workers:
+            _, errors = worker.communicate(timeout=300)
+            assert worker.returncode == 0, errors
+    finally:
+        for worker in workers:
+            worker.kill()
     lake.table = table
     return lake
 
