@@ -69,7 +69,7 @@ def run(job, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_it_is_told_of_steps_evaluations_and_the_end(module, run):
+def test_it_is_told_of_steps_evaluations_and_the_end(module, run, without_export):
     name, path = module
     code, _, workdir = run(f"{name}:Watch")
     assert code == 0

@@ -115,7 +115,7 @@ def test_a_training_run_and_its_going_on_are_one_run(job, client, tmp_path, capf
             assert main(["--job", str(path)]) == 0
             printed = capfd.readouterr()
         else:  # in a process that has yet to import it
-            command = [sys.executable, ODD_WORKER, "--job", str(path)]
+            command = [sys.executable, ODD_WORKER, "--bare", "--job", str(path)]
             environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
             process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
             assert process.returncode == 0, process.stderr

@@ -83,7 +83,7 @@ def test_only_the_shards_of_the_last_runs_and_some_older_ones_are_read(lake, cap
     assert "of the last 2 runs" in capfd.readouterr().out
 
 
-def test_runs_that_were_merged_cannot_be_told(lake, capfd):
+def test_runs_that_were_merged_cannot_be_told(lake, capfd, without_export):
     job = lake.folder / "job.yaml"
     half = ["train.on={runs: 3}", f"train.workdir={lake.folder}/half"]
     assert train(job, *half, "train.max_steps=3") == 0
