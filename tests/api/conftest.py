@@ -20,7 +20,7 @@ windows: {length: 8, stride: 4}
 split: {train: 0.6, eval: 0.2, test: 0.2}
 output: {path: out/data}
 train:
-  model: {name: recurrent_autoencoder, cell: gru, units: [4], latent: 2}
+  model: {name: dense_autoencoder, units: [4], latent: 2}
   feed: {batch_size: 8}
   epochs: 2
   review: {baselines: none}

@@ -149,6 +149,7 @@ def test_a_terminal_that_is_closed_ends_the_run(tmp_path):
 def test_a_real_run(fleet, root):
     for number in range(4):
         fleet.write(f"m{number}.parquet", make_table(400, seed=number))
+    fleet.job["train"]["model"] = {"name": "dense_autoencoder", "units": [4], "latent": 2}
     options = ["train.epochs=2", "train.feed.batch_size=16", "launch.train.workers=2"]
     command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(fleet.write_job())]
     command += [part for option in options for part in ("--set", option)]
