@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleets import Fleet
@@ -27,6 +28,27 @@ settings.register_profile("beamfeed", deadline=None)
 settings.load_profile("beamfeed")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Files whose tests share what takes long to make: one process runs them all.
+PREDICTED = [f"tests/pipelines/test_{name}.py" for name in ("report", "score", "streaming", "predict")]
+TOGETHER = dict.fromkeys(PREDICTED, "predicted") | dict.fromkeys(
+    ["tests/packaging/test_wheel.py", "tests/packaging/test_names.py"], "built"
+)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As `--dist loadfile`, but for files that belong together."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return TOGETHER.get(file, file)
+
+    return Together(config, log)
 
 
 def pytest_collection_finish() -> None:
