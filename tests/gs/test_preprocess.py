@@ -121,15 +121,7 @@ def test_the_file_of_each_assets_scaling_is_written_and_read_in_the_bucket(gs, l
     assert not [name for name in gs.store.names(gs.bucket) if re.search("/tmp/|transform_tmp|piece-", name)]
 
 
-def test_several_processes(gs, local, remote):
-    done = gs.preprocess(
-        "--job", remote, "--direct_running_mode", "multi_processing", "--direct_num_workers", "2", timeout=150
-    )
-    assert done.returncode == 0, done.stderr
-    assert_same_shards(gs, local)
-
-
-def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(gs, local, remote, tmp_path):
+def test_a_killed_run_leaves_nothing_that_the_next_of_several_processes_does_not_clear(gs, local, remote, tmp_path):
     command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", remote]
     with subprocess.Popen(command, env=gs.env, cwd=gs.root, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
@@ -139,7 +131,9 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(gs, local, rem
         process.kill()
     assert "manifest.json" not in gs.list("data")
     assert any("/tmp/" in name for name in gs.list("data"))
-    done = preprocess(gs, remote)
+    done = gs.preprocess(
+        "--job", remote, "--direct_running_mode", "multi_processing", "--direct_num_workers", "2", timeout=150
+    )
     assert done.returncode == 0, done.stderr
     assert_same_shards(gs, local)
 
