@@ -99,7 +99,16 @@ def test_a_kind_is_a_folder_a_class_and_its_place_in_the_look_up(project):
 
 
 def test_the_new_kind_becomes_a_trained_model(project, sounds):
-    beamfeed(project, sounds, "run", "sounds.yaml", "--set", "limits.max_rejected_fraction=0.2")
+    beamfeed(
+        project,
+        sounds,
+        "run",
+        "sounds.yaml",
+        "--set",
+        "limits.max_rejected_fraction=0.2",
+        "--set",
+        "train.review.baselines=none",
+    )
     out = sounds.parent / "out" / "sounds"
     manifest = json.loads((out / "data" / "manifest.json").read_text())
     assert manifest["kind"] == "wav"

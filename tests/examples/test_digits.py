@@ -49,7 +49,7 @@ def test_the_files_are_those_of_scikit_learn(digits):
 def test_digits_are_told_apart(digits):
     keys = {
         "source.files": digits / "arrays", "output.path": digits / "data", "train.workdir": digits / "model",
-        "train.seed": 1, "train.feed.seed": 1, "train.review.baselines": "none",
+        "train.seed": 1, "train.feed.seed": 1, "train.review.baselines": "none", "train.evaluate_every": 195,
     }  # fmt: skip
     sets = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
     with in_same_process():

@@ -57,7 +57,12 @@ def test_from_a_folder_to_a_model(lake, tmp_path, capsys, monkeypatch):
     assert job["train"]["task"] == {"name": "classify", "target": "label"}
     again = beamfeed("adopt", "lake", "--target", "label", "--job", "new.yaml")
     assert (again.returncode, again.stderr) == (2, "beamfeed: --job new.yaml: is there already; --force replaces it\n")
-    keys = ("train.epochs=40", "train.optimizer.learning_rate=0.01", "train.review.baselines=none")
+    keys = (
+        "train.epochs=40",
+        "train.evaluate_every=100",
+        "train.optimizer.learning_rate=0.01",
+        "train.review.baselines=none",
+    )
     trained = beamfeed("train", "new.yaml", *(part for key in keys for part in ("--set", key)))
     assert trained.returncode == 0, trained.stderr
     result = json.loads((tmp_path / "lake-model" / "complete.json").read_text())

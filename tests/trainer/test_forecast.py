@@ -288,6 +288,7 @@ def test_a_forecast_can_be_learned_beside_another_output(new_fleet):
         "task": {"outputs": outputs},
         "feed": {"batch_size": 8},
         "max_steps": 2,
+        "review": {"baselines": "none"},
         "workdir": str(fleet.folder / "model"),
     }
     assert fleet.preprocess() == 0
