@@ -63,9 +63,9 @@ def test_a_second_run_does_nothing(root, data, trained):
 
 
 @pytest.mark.slow
-def test_inspect_shows_and_verifies(root, trained, capsys):
-    done = run(root, "inspect", str(trained / "data"), "--verify", "--windows", "1")
-    assert "sensor_01" in done.stdout
+def test_inspect_shows_and_verifies(trained, capsys):
+    assert inspect([str(trained / "data"), "--verify", "--windows", "1"]) == 0
+    assert "sensor_01" in capsys.readouterr().out
     shard = next((trained / "data").glob("data-*/eval/part-00000-*"))
     content = bytearray(shard.read_bytes())
     content[100] ^= 1
