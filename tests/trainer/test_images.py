@@ -26,7 +26,7 @@ from beamfeed.trainer.loop.train import train_and_evaluate
 from beamfeed.trainer.review.inputs_seen import training_inputs
 from beamfeed.trainer.review.pictures import Pictures
 from beamfeed.trainer.tasks.objective import Objective
-from beamfeed.trainer.tools import inspect_dataset
+from beamfeed.trainer.tools import inspect_dataset, measurements
 from beamfeed.trainer.tools.measurements import Feeding, measure_stages
 
 pytestmark = pytest.mark.slow
@@ -173,7 +173,9 @@ def make(inputs, outputs):
 """
 
 
-def test_the_profile_has_decoding_and_augmentation_among_its_stages(data, tmp_path):
+def test_the_profile_has_decoding_and_augmentation_among_its_stages(data, tmp_path, monkeypatch):
+    for rounds in ("ROUNDS", "MOST_ROUNDS"):
+        monkeypatch.setattr(measurements, rounds, 1)
     job = image_job(data.output, str(tmp_path), inputs=INPUTS)
     preparation = preparation_of(job.train, data.manifest)
     stages = measure_stages(Feeding(data.manifest, data.output, 8, 16, 0.01, preparation), lambda _: None)

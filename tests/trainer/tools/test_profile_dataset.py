@@ -54,6 +54,13 @@ def profile(**changes) -> Profile:
     return Profile(**{**figures, **changes})
 
 
+@pytest.fixture
+def once(monkeypatch):
+    """Each figure is measured once, steady or not."""
+    for rounds in ("ROUNDS", "MOST_ROUNDS"):
+        monkeypatch.setattr(measurements, rounds, 1)
+
+
 def beamfeed(*args):
     command = [sys.executable, "-m", "beamfeed.launcher.cli", "profile", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -111,7 +118,7 @@ def test_a_damaged_shard_is_named(written, capsys):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("compression", "records"), [("gzip", "segments"), ("none", "windows")])
-def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
+def test_every_format_can_be_measured(helpers, tmp_path, once, compression, records):
     segments = {"train": helpers.segments_of([20, 33, 8], 2)}
     written = helpers.write_dataset(
         str(tmp_path), segments, length=8, stride=3, compression=compression, records=records
@@ -136,7 +143,7 @@ def test_what_a_cache_takes_is_known_before(helpers, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_kind_of_field_can_be_measured(tmp_path):
+def test_every_kind_of_field_can_be_measured(tmp_path, once):
     windows = Windows(length=4, stride=2)
     manifest = write_dataset(
         str(tmp_path), FIELDS, {"train": make_records(FIELDS, [[9, 5, 12], [30]], windows)}, windows
