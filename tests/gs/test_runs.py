@@ -44,6 +44,14 @@ def test_from_another_machine(gs, tmp_path):
 
     try:
         end = time.monotonic() + 60
+        while not any(
+            json.loads(gs.read(f"model/runs/{name}"))["stages"][1]["state"] == "running"
+            for name in gs.list("model/runs")
+            if name.endswith(".json")
+        ):
+            assert time.monotonic() < end
+            assert launcher.poll() is None
+            time.sleep(0.05)
         while (
             "running" not in (told := elsewhere("status", gs.url("model")).stdout) or "train      running" not in told
         ):
