@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,12 +40,13 @@ def run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def written(text: str, folder: Path) -> str:
+def written(text: str, folder: Path, shown: Callable[[Path], None] = lambda path: None) -> str:
     """The page with what its commands print and write now.
 
     Args:
       text: of the page.
       folder: where they run; the repository's examples/ is in it.
+      shown: is called with each file that the page shows, once its text is taken.
     """
     (folder / "examples").symlink_to(ROOT / "examples")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "120"}
@@ -53,7 +54,9 @@ def written(text: str, folder: Path) -> str:
     def anew(found: re.Match[str]) -> str:
         head, path, body = found.groups()
         if path:
-            return f"```{head}\n{(folder / path).read_text()}```"
+            told = (folder / path).read_text()
+            shown(folder / path)
+            return f"```{head}\n{told}```"
         commands = [line for line in body.splitlines() if line.startswith("$ ")]
         told = "".join(f"{line}\n{run(line[2:], folder, environment)}" for line in commands)
         return f"```{head}\n{told}```"
