@@ -85,7 +85,10 @@ def test_each_step_in_parts_is_that_of_the_whole_batch(data, tmp_path, model, ta
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",
-    [{"name": "rmsprop", "learning_rate": 0.001, "clip_norm": 0.1}, {"name": "adam", "learning_rate": 0.003}],
+    [
+        {"name": "rmsprop", "learning_rate": 0.001, "clip_norm": 0.1},
+        pytest.param({"name": "adam", "learning_rate": 0.003}, marks=pytest.mark.long),
+    ],
     ids=["rmsprop", "adam"],
 )
 def test_calm_training_in_parts_ends_with_the_same_weights(data, tmp_path, optimizer):
