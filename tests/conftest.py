@@ -30,10 +30,7 @@ settings.load_profile("beamfeed")
 ROOT = Path(__file__).resolve().parent.parent
 
 # Files whose tests share what takes long to make: one process runs them all.
-PREDICTED = [f"tests/pipelines/test_{name}.py" for name in ("report", "score", "streaming", "predict")]
-TOGETHER = dict.fromkeys(PREDICTED, "predicted") | dict.fromkeys(
-    ["tests/packaging/test_wheel.py", "tests/packaging/test_names.py"], "built"
-)
+TOGETHER = [f"tests/pipelines/test_{name}.py" for name in ("report", "score", "streaming", "predict")]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -46,7 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Together(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return TOGETHER.get(file, file)
+            return TOGETHER[0] if file in TOGETHER else file
 
     return Together(config, log)
 
