@@ -188,20 +188,20 @@ def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working:
     with heavy_imports():
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
-        from beamfeed.transforms.predictions.job import job_of_files
+        from beamfeed.transforms.predictions.job import job_of_files, with_absent
         from beamfeed.transforms.predictions.steps import WORKING, FileLayout
         from beamfeed.transforms.scoring.compared import summarize
         from beamfeed.transforms.scoring.sides import FilesSide
         from beamfeed.transforms.sources import make_source
     check_prepared(job, manifest)
     raw = read_raw_values(manifest.data_layout(place).raw_values)
-    reading = job_of_files(job, args.files, manifest, raw)
+    reading = with_absent(job_of_files(job, args.files, manifest, raw))
     source, files = make_source(reading, reading.source.list_files())
-    source = source.keeping((), files)
+    source = source.reading_as(raw).keeping((), files)
     of = {field_name(name): getattr(section, "column", None) or name for name, section in reading.features.items()}
     clips = dict.fromkeys(manifest.features, job.prepare.scale.clip)
     clips |= {field_name(name): getattr(section, "clip", None) for name, section in reading.features.items()}
-    side = FilesSide(source, manifest, reference.side.stored, of, clips)
+    side = FilesSide(source, manifest, reference.side.stored, of, clips, job.prepare.missing.value)
     layout = FileLayout(working, WORKING)
     stack.enter_context(removed_after(working))
 

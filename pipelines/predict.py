@@ -130,7 +130,7 @@ def predict_files(
     files = reading.source.list_files()
     source, files = make_source(reading, files)
     names = [name for listed in args.keep for name in next(csv.reader([listed]))]  # in quotes with a comma
-    source = source.keeping(names, files)
+    source = source.reading_as(raw).keeping(names, files)
     model = Exported.at(RunLayout(job.train.workdir).saved_model)
     content: dict[str, Any] = {
         "to": "predictions", "name": job.name, "fingerprint": data_fingerprint(reading, files),

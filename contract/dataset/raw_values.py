@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.strict import Strict
 from beamfeed.contract.errors import UserError
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value into the name of a folder
+WHOLE_NUMBER = r"^(-?\d+)\.0+$"  # with zeros behind a point, which say nothing
 WHITE_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]"  # what counts for nothing around a value
 
 
@@ -26,6 +27,7 @@ class RawColumn(Strict):
     typed: bool = Field(
         default=False, description="The files hold floats or times as such: the text 7.0 is 7, and no year is too far."
     )
+    whole: bool = Field(default=False, description="The text 7.0 is 7, as everywhere in its files.")
     pattern: str = Field(default="", description="Of times: their parts by name, as Python's strptime has the letters.")
     aware: bool | None = Field(default=None, description="Whether times have a zone; null: they may.")
     of_path: bool = Field(default=False, description="Folders tell it, which have a word of their own for nothing.")

@@ -106,12 +106,13 @@ def test_two_datasets(fleet, tmp_path):
     assert found.loc["x9", "changes"].tolist() == ["only in the current data"]
 
 
-def test_clipped_series_are_as_their_files(fleet, tmp_path):
-    """What a dataset clipped is clipped in files, too: each asset's own values by its own scale."""
+def test_series_that_are_clipped_and_filled_are_as_their_files(fleet, tmp_path):
+    """What a dataset clipped is clipped in files, too, and constants are in scaled units, by each asset's."""
     clipped = Fleet(tmp_path / "clipped")
     for path in fleet.files.glob("*.parquet"):
         clipped.write(path.name, pq.read_table(path))
-    clipped.job["prepare"] = {**fleet.job["prepare"], "scale": {"how": "standard", "per": "asset", "clip": 1}}
+    scale = {"how": "standard", "per": "asset", "clip": 1}
+    clipped.job["prepare"] = {"scale": scale, "missing": {"fill": "constant", "value": 0.75}}
     del clipped.job["train"]
     assert clipped.preprocess() == 0
     found = compare(tmp_path, clipped.output, "--files", clipped.files, "--job", clipped.write_job())

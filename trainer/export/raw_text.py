@@ -9,7 +9,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.dataset.raw_values import NOTHING, WHITE_SPACE, RawColumn, RawValues
+from beamfeed.contract.dataset.raw_values import NOTHING, WHITE_SPACE, WHOLE_NUMBER, RawColumn, RawValues
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -64,6 +64,8 @@ class RawText:
         text = trimmed(text) if column.trims else text
         if column.typed:
             text = _as_whole(text)
+        if column.whole:
+            text = tf.strings.regex_replace(text, WHOLE_NUMBER, r"\1")
         text = self._without_nothing(text, column)
         return tf.strings.lower(text, encoding="utf-8") if column.bools else text
 

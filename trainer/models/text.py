@@ -56,6 +56,8 @@ def _read(ids: keras.KerasTensor, name: str, field: Input, section: TextModel) -
         return side_by_side(highest)
     mask = keras.ops.not_equal(ids, 0)
     if section.layer == "mean":
-        return keras.layers.GlobalAveragePooling1D()(words, mask=mask)
+        ones = keras.ops.expand_dims(keras.ops.cast(mask, words.dtype), -1)
+        count = keras.ops.maximum(keras.ops.sum(ones, axis=1), 1)  # 0 of a text without a word
+        return keras.ops.sum(words * ones, axis=1) / count
     cell = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[section.layer]
     return keras.layers.Bidirectional(cell(section.units))(words, mask=mask)

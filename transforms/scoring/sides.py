@@ -17,7 +17,7 @@ from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.scoring.spool import read_batches
-from beamfeed.transforms.scoring.stored import Stored, labels_of
+from beamfeed.transforms.scoring.stored import ABSENT, Scale, Stored, labels_of
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import read_again
@@ -226,7 +226,8 @@ class Unchanged:
         matrices = [part.reshape(len(part), -1) for part in parts if isinstance(part, np.ndarray)]
         matrix = np.concatenate(matrices, axis=1) if matrices else np.empty((0, 0), np.float32)
         if matrix.dtype == np.float32 and matrix.shape[1] == len(self._numbers):
-            moments = Moments.of(np.where(np.isfinite(matrix), matrix, np.float32(np.nan)))
+            present = np.isfinite(matrix) & (matrix != ABSENT)
+            moments = Moments.of(np.where(present, matrix, np.float32(np.nan)))
             self.raw = moments if self.raw is None else self.raw + moments
         return plain
 
@@ -244,20 +245,23 @@ class FilesSide:
       stored: how it stores its values.
       columns_of: of a table, by column of the dataset the column of files that it may be made of; else empty.
       clips: by column of the dataset, the largest size of its scaled values; None where they are not clipped.
+      constant: of series, what the dataset has, in scaled units, where the source says ABSENT.
     """
 
     def __init__(
         self, source: Source[Any, Any, Any, Any, Any], manifest: Manifest, stored: Stored,
-        columns_of: Mapping[str, str], clips: Mapping[str, float | None],
+        columns_of: Mapping[str, str], clips: Mapping[str, float | None], constant: float = 0.0,
     ):  # fmt: skip
         self._source, self._windows, self._keys = source, manifest.windows, KeyNames.of(manifest)
         inputs = tuple(field for field in stored.fields if field.role == "input" and field.per == "row")
-        clip = {
-            field.name: partial(stored.scales[field.name].clip, sizes=sizes)
+        as_stored = {
+            field.name: partial(
+                _as_stored, scale=stored.scales[field.name], sizes=_sizes(field, clips), constant=constant
+            )
             for field in inputs
-            if field.name in stored.scales and np.isfinite(sizes := _sizes(field, clips)).any()
+            if field.name in stored.scales
         }
-        self._fields = Fields(replace(stored, fields=inputs), "row", clip)
+        self._fields = Fields(replace(stored, fields=inputs), "row", as_stored)
         plain = self._fields.columns(by_asset=self._keys.asset is not None)
         self._columns_of, self._fill, self._ends = {}, np.empty(0, np.float32), np.empty((2, 0), np.float32)
         if columns_of:
@@ -308,6 +312,13 @@ class FilesSide:
         for at, name in enumerate(columns.numbers):
             numbers[:, at] = np.asarray(of[name])
         return np.clip(np.where(np.isfinite(numbers), numbers, self._fill), *self._ends), texts
+
+
+def _as_stored(
+    raw: np.ndarray, assets: pa.Array | None, scale: Scale, sizes: np.ndarray, constant: float
+) -> np.ndarray:
+    filled = scale.filled(raw.astype(np.float32), assets, constant)
+    return scale.clip(filled, assets, sizes) if np.isfinite(sizes).any() else filled
 
 
 def _sizes(field: Field, clips: Mapping[str, float | None]) -> np.ndarray:

@@ -23,6 +23,7 @@ from beamfeed.transforms.statistics.scaling import SCALE_FILE
 if TYPE_CHECKING:
     from beamfeed.transforms.scoring.graph import Graph
 
+ABSENT = np.float32(-3.25e38)  # in place of a constant in scaled units, where values are not scaled
 Missing = TypeVar("Missing", str, None)
 MOST_PARTS = 64  # numbers of a field that are compared one by one; of more, such as pixels, none are
 
@@ -61,6 +62,11 @@ class Scale:
         raw = values.astype(np.float32)
         raw[:, :width] = unlogged(raw[:, :width] * rows[1] + rows[0], self.logs)
         return raw
+
+    def filled(self, raw: np.ndarray, assets: pa.Array | None, value: float) -> np.ndarray:
+        """float32 `[n, columns]` as `undo` gives them where a dataset has a constant, `value`, for what is ABSENT."""
+        absent = raw == ABSENT
+        return np.where(absent, self.undo(np.full_like(raw, value), assets), raw) if absent.any() else raw
 
     def clip(self, raw: np.ndarray, assets: pa.Array | None, sizes: np.ndarray) -> np.ndarray:
         """float32 `[n, columns]` as `undo` gives them where a dataset clips scaled values.

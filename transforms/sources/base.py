@@ -107,6 +107,10 @@ class Source(ABC, Generic[P, A, R, V, W]):
         """
         return None
 
+    def reading_as(self, raw: RawValues | None) -> "Source[P, A, R, V, W]":
+        """The same, of a dataset that says how its files wrote their values; by default it makes no difference."""
+        return self
+
     @property
     def numbered_rows(self) -> int:
         """How many rows all files have, of a kind that numbers them through."""

@@ -61,6 +61,12 @@ def test_what_a_text_is_filled_up_with_makes_no_difference(section):
     np.testing.assert_allclose(*found, atol=1e-6)
 
 
+@pytest.mark.parametrize("section", TEXTS)
+def test_a_text_without_a_word_has_an_answer(section):
+    model = models.build(section, Signature({"note": TEXT}, {"fraud": CLASSES}), 1)
+    assert np.isfinite(model(tf.zeros([2, *TEXT.shape], tf.int64)).numpy()).all()
+
+
 def test_linear_is_a_sum():
     signature = Signature({"numbers": NUMBERS, "categories": CATEGORIES}, {"price": NUMBER})
     model = models.build(Linear(name="linear"), signature, 1)

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.dataset.raw_values import WHOLE_NUMBER
+
 NEAR_BYTES = 128 << 10  # of a matrix that is filled column by column; a core's own cache holds them
 LEAST_ROWS = 1024  # at once, or the calls of NumPy would take longer than what they do
 
@@ -79,4 +81,4 @@ def whole_numbers(texts: pa.StringArray) -> pa.StringArray:
     """Names, however a file writes those that are numbers: pandas makes 7.0 of 7 where others are missing."""
     if not pc.any(pc.match_substring(texts, ".0")).as_py():  # a quarter of the time
         return texts
-    return pc.replace_substring_regex(texts, r"^(-?\d+)\.0+$", r"\1")
+    return pc.replace_substring_regex(texts, WHOLE_NUMBER, r"\1")

@@ -46,6 +46,7 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
             null_words=name not in schema.prose and (bool(dialects) or name in schema.numbers),
             bools=name in schema.booleans,
             typed=name in typed,
+            whole=name in schema.categories,
             of_path=of_path,
             pattern=pattern_of(schema.times[name].text) if name in schema.times else "",
             aware=schema.times[name].aware if name in schema.times else None,

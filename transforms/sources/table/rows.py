@@ -128,6 +128,8 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
         read[name] = pa.array(_numbers(name, column(name), nothing, wrong))
     for name in schema.texts:
         read[name] = text(name, () if name in schema.prose else nothing)
+        if name in schema.categories:
+            read[name] = whole_numbers(read[name])
     for name, units in schema.times.items():
         if name in schema.dated:
             read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))

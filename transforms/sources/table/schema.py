@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from beamfeed.contract.config.features import Feature, Pass, Text
+from beamfeed.contract.config.features import Categorical, Cross, Feature, Own, Pass, Text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_values import RawValues
@@ -108,6 +108,15 @@ class TableSchema:
     def prose(self) -> frozenset[str]:
         """Columns of texts, in which no word stands for a missing value."""
         return frozenset(feature.columns[0] for feature in self.features if isinstance(feature.section, Text))
+
+    @property
+    def categories(self) -> frozenset[str]:
+        """Columns of text that nothing but categories is made of: there 7.0 is 7, which pandas writes so by chance."""
+        categories, others = (
+            {column for feature in self.features if isinstance(feature.section, kinds) for column in feature.columns}
+            for kinds in ((Categorical, Cross), (Pass, Own, Text))
+        )
+        return frozenset(self.texts) & (categories - others)
 
     def null_words(self, path: str) -> tuple[str, ...]:
         """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""

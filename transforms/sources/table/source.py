@@ -225,6 +225,13 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 starts, every = np.zeros(1, np.int64), np.array([rows.num_rows])
                 yield RecordBlock(work.unit.asset.name, starts, every, fields, pa.RecordBatch.from_pydict(place))
 
+    def reading_as(self, raw: RawValues | None) -> "Table":
+        """True and false in capitals are what they were in the dataset, whatever else is in these files' columns."""
+        schema = self._schema
+        bools = {name for name in schema.texts if raw is not None and name in raw.columns and raw.columns[name].bools}
+        booleans = schema.booleans.difference(() if raw is None else schema.texts) | bools
+        return Table(self.job, replace(schema, booleans=booleans), self._most)
+
     def notes_of(self, statistics: TableStatistics) -> list[str]:
         return notes_of(statistics, self._schema)
 
