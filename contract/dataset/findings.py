@@ -77,7 +77,8 @@ def _advice(split: str, result: TrainResult) -> str:
     """
     best, first, last = result.best_epoch, result.first_loss, result.last_loss
     fell = first is not None and last is not None and last < first
-    if split == "train" or result.best_split == "train" or best is None or 2 * best > result.epochs or not fell:
+    is_late = best is None or (2 * best > result.epochs and not result.stopped_early)
+    if split == "train" or result.best_split == "train" or is_late or not fell:
         return "try more epochs, or a larger model"
     when = f"in epoch {best} of {result.epochs}" if best else f"before the first of {result.epochs} epochs"
     return f"it was best {when}: try a smaller model, more dropout, or further inputs"

@@ -192,7 +192,12 @@ def test_a_good_run_has_no_notes():
         ),
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
         ({}, {"eval": {"model": {"loss": 1.002}}}, "on eval, a simple model is as good or better"),
-        ({"best_epoch": 3}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs, or a larger model"),
+        (
+            {"best_epoch": 3, "stopped_early": False},
+            {"eval": {"model": {"loss": 2}}},
+            "is 1; try more epochs, or a larger model",
+        ),
+        ({"best_epoch": 3, "stopped_early": True}, {"eval": {"model": {"loss": 2}}}, "in epoch 3 of 5: try a smaller"),
         ({"best_epoch": None}, {"eval": {"model": {"loss": 2}}}, "is 1; try more epochs"),
         (
             {"best_epoch": 0},

@@ -45,7 +45,6 @@ def fit_baselines(
     if len(np.unique(truth)) < 2:
         return Guesses({}, [f"{linear_name}, {BOOSTING}: all training windows looked at have the same target"])
     training = TrainingRows(rows, truth, None if class_weights is None else np.array(class_weights)[truth])
-    skipped = [] if len(rows) >= of else [f"{linear_name}, {BOOSTING}: fitted to {len(rows):,} of {of:,} windows"]
     fits = {linear_name: _linear, BOOSTING: _boosted}
     unfit = {}
     if layout.weights * outputs > MOST_WEIGHTS:
@@ -61,7 +60,8 @@ def fit_baselines(
                 by_name[name] = _as_guess(layout, fit(layout, training, classes), truth, classes)
             except ValueError as error:  # as of values that are not finite; the model is reviewed without it
                 unfit[name] = f"cannot be fitted: {str(error).splitlines()[0]}"
-    return Guesses(by_name, [*skipped, *(f"{name}: {why}" for name, why in unfit.items())])
+    some = [f"{', '.join(by_name)}: fitted to {len(rows):,} of {of:,} that train"] if by_name and len(rows) < of else []
+    return Guesses(by_name, [*some, *(f"{name}: {why}" for name, why in unfit.items())])
 
 
 def _collect(layout: Layout, windows: TrainingWindows, most: int) -> tuple[Rows, np.ndarray]:

@@ -1,5 +1,6 @@
 """Which column of a table is to be learned: only where names, places and values agree; else some that may be it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ def choose_label(columns: Mapping[str, Column], options: Options) -> Choice:
     contested = score < 3 and best is not last and last is not None and last.distinct == 2
     if score >= _SURE and alone and not contested:
         place = ", and as the last column" if best is last else ", and as the first column" if best is first else ""
-        return Choice(best, f"by its name{place}")
+        return Choice(best, place.removeprefix(", and ") if re.fullmatch(r"f\d+", best.name) else f"by its name{place}")
     if score < _SURE and len(able) == 1 and _is_class_count(best) and any(column.prose for column in columns.values()):
         return Choice(best, "the only column beside a text")
     likely = [column for column in order if scores[column.name]]

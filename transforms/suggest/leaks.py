@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.transforms.sources.columns.labels import class_names
 from beamfeed.transforms.sources.columns.numbers import is_number, plain, to_float32
 from beamfeed.transforms.suggest.columns import Column
 from beamfeed.transforms.suggest.label import classifies
@@ -98,8 +99,9 @@ def numbers_of(tables: Sequence[pa.Table], name: str) -> list[np.ndarray]:
     ]
 
 
-def rarest_class(tables: Sequence[pa.Table], label: Column) -> float:
-    """The fraction of the rows with a label that are of its rarest class."""
-    classes = _codes(tables, label.name)
-    counts = np.bincount(classes[classes >= 0])
-    return float(counts.min() / counts.sum())
+def shares_of_classes(tables: Sequence[pa.Table], label: Column) -> dict[str, float]:
+    """By the names of the classes of a label, the fraction of the rows with one; the commonest first."""
+    columns = [class_names(plain(table.column(label.name).combine_chunks())) for table in tables]
+    counted = pc.value_counts(pa.chunked_array(columns).drop_null()).to_pylist()
+    total = sum(entry["counts"] for entry in counted)
+    return {entry["values"]: entry["counts"] / total for entry in sorted(counted, key=lambda entry: -entry["counts"])}

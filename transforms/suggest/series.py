@@ -22,12 +22,24 @@ from beamfeed.transforms.suggest.label import is_flag_of_label, label_keys, name
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.shared import Places, csv_keys, file_keys, left_out, output_key, single, train_key
+from beamfeed.transforms.suggest.shared import (
+    MOST_EPOCHS,
+    Places,
+    csv_keys,
+    file_keys,
+    left_out,
+    output_key,
+    schedule_of,
+    single,
+    train_key,
+)
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
 from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
 
+_ROWS_TRAINED = 20_000_000  # of labelled windows in all epochs together, some minutes
+_LEAST_EPOCHS = 20
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
 _SPARE_DIVISOR = 10  # times the default of min_divisor: an asset that was not looked at may vary less
@@ -354,7 +366,9 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
     elif series.learns and series.label is not None:
         model = {"name": "recurrent", "cell": "lstm", "units": [32]}
         learns = [Key("task", {"name": task_of(series.label)})]
-        schedule = Schedule(patience=3 if shape.split["eval"] else None)
+        rows = max(1.0, shape.windows * shape.length)
+        epochs = max(_LEAST_EPOCHS, min(MOST_EPOCHS, round(_ROWS_TRAINED / rows)))
+        schedule = schedule_of(shape.windows, held_back=bool(shape.split["eval"]), epochs=epochs)
     else:
         latent, explained = series.scaled.latent(shape.length)
         model = {"name": "dense_autoencoder", "latent": latent, "dropout": 0.1}

@@ -27,7 +27,7 @@ from beamfeed.transforms.suggest.label import (
     names_label,
     task_of,
 )
-from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
+from beamfeed.transforms.suggest.leaks import find_leaks, shares_of_classes
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import (
@@ -59,7 +59,7 @@ class Table:
       features: what becomes of the columns, by name.
       others: the columns that are left out, and why.
       choice: the column to learn, or some that may be it.
-      rarest: rows of the rarest class of the label in the sample, as a fraction; None where it has no classes.
+      shares: by the classes of the label the fraction of the sample's rows, the commonest first; none of numbers.
       times: columns of times, by name.
       key: the column whose rows belong together, as the user says.
       time: the column of times that divides the rows, as the user says.
@@ -70,7 +70,7 @@ class Table:
     features: dict[str, Any]
     others: dict[str, str]
     choice: Choice
-    rarest: float | None
+    shares: Mapping[str, float]
     times: dict[str, Time]
     key: str | None
     time: str | None
@@ -81,6 +81,11 @@ class Table:
     def label(self) -> Column | None:
         """The column to learn."""
         return self.choice.label
+
+    @property
+    def rare(self) -> str | None:
+        """Of two classes the one that few rows have: it is what is looked for, so that metrics had better be of it."""
+        return list(self.shares)[1] if len(self.shares) == 2 and min(self.shares.values()) < _UNEVEN else None
 
 
 def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], options: Options) -> Table:
@@ -119,7 +124,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
             unused[name] = why
         else:
             features[name] = feature
-    rarest = None
+    shares: dict[str, float] = {}
     if label is not None:
         inputs = {
             name: columns[name]
@@ -129,7 +134,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         for name, reason in find_leaks(tables, label, inputs).items():
             unused[name] = f"it tells {label.name} by itself: {reason}"
             del features[name]
-        rarest = rarest_class(tables, label) if classifies(label) else None
+        shares = shares_of_classes(tables, label) if classifies(label) else {}
     if not features and label is not None and options.label is None:
         alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
         return replace(alone, choice=Choice(candidates=(label,)), declined=False)
@@ -140,7 +145,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         unused.setdefault(key, "given by the folders")
     return Table(
         dict(starmap(_named, features.items())),
-        unused, choice, rarest,
+        unused, choice, shares,
         {name: time for name, time in dates.items() if name in features or name == options.time},
         options.asset, options.time, options.label == NO_LABEL, parted,
     )  # fmt: skip
@@ -244,7 +249,7 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
         return {"by": "column", "column": column, **values}, f"{column} says it{alone}", 0.8
     if table.key:
         return {"by": "key", **HELD_BACK}, f"all rows of a {table.key} are in one split", 0.8
-    if table.rarest is not None and table.rarest * rows < _FEW_OF_CLASS:
+    if table.shares and min(table.shares.values()) * rows < _FEW_OF_CLASS:
         return {"by": "row", **HELD_BACK, "stratify": True}, "each class has its share in each split", 0.8
     return {"by": "row", **HELD_BACK}, "each row by a hash of its place", 0.8
 
@@ -268,7 +273,11 @@ def _label(table: Table) -> list[Part]:
             )
         ]
     values = f"it has {label.distinct} values in the sample" if classifies(label) else "its values are numbers"
-    return [Key("label", label_keys(label), tail=f"{table.choice.why}; {values}")]
+    keys: dict[str, Any] = dict(label_keys(label))
+    if table.rare is not None and list(table.shares) != sorted(table.shares):
+        keys["classes"] = list(table.shares)
+        values = f"the second of two classes is the one to find, here {table.rare!r}"
+    return [Key("label", keys, tail=f"{table.choice.why}; {values}")]
 
 
 def _in_time(sample: Sample, table: Table, rows: int) -> list[Part]:
@@ -293,9 +302,9 @@ def _train(table: Table, rows: float, places: Places, *, held_back: bool) -> lis
     schedule = schedule_of(rows, held_back=held_back, epochs=10 if texts else None)
     task: dict[str, Any] = {"name": "classify" if table.label is None else task_of(table.label)}
     tail = "or regress" if table.label is None else ""
-    if table.label is not None and table.label.distinct == 2 and table.rarest is not None and table.rarest < _UNEVEN:
+    if table.rare is not None:
         task["metrics"] = ["roc_auc", "average_precision"]
-        tail = f"{table.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
+        tail = f"{table.shares[table.rare]:.1%} of the rows are {table.rare!r}, so accuracy says little"
     key = train_key(
         Key("model", model, tail="" if texts else "begins as a linear model"),
         [Key("task", task, tail=tail)],

@@ -131,7 +131,7 @@ def test_linear_models_of_very_many_categories_are_left_out():
         ({"x": Input((3000,), "float32")}, np.arange(2), "windows of 3,000 numbers, more than 2,048"),
         ({"numbers": NUMBERS}, np.ones(20), "all training windows looked at have the same target"),
         ({"numbers": NUMBERS}, np.ones((20, 2)) * [[1, 2]], "is of one number, the target has 2"),
-        ({"numbers": NUMBERS}, np.arange(20), "fitted to 20 of 50 windows"),
+        ({"numbers": NUMBERS}, np.arange(20), "fitted to 20 of 50 that train"),
     ],
 )
 def test_what_cannot_be_fitted_is_told(inputs, truth, line):

@@ -378,6 +378,15 @@ def test_the_example_of_training_has_dropout_and_ends_early(folder):
 def test_of_few_positives_more_than_accuracy_is_measured(folder):
     write(folder / "a.csv", x=amounts(), z=amounts(), fraud=(np.arange(ROWS) % 10 == 0).astype(int))
     assert job("a.csv")["train"]["task"]["metrics"] == ["roc_auc", "average_precision"]
+    assert job("a.csv")["label"]["classes"] == "auto"  # in order, 1 is the second
+
+
+def test_the_rarer_of_two_classes_is_the_second(folder):
+    loans = np.where(np.arange(ROWS) % 10 == 0, "bad", "good")
+    write(folder / "a.csv", x=amounts(), z=amounts(), loan_class=loans)
+    found = job("a.csv", label="loan_class")
+    assert found["label"]["classes"] == ["good", "bad"]
+    assert found["train"]["task"]["metrics"] == ["roc_auc", "average_precision"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
