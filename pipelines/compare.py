@@ -188,10 +188,11 @@ def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working:
     with heavy_imports():
         from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
-        from beamfeed.transforms.predictions.job import job_of_files, with_absent
+        from beamfeed.transforms.predictions.job import job_of_files
         from beamfeed.transforms.predictions.steps import WORKING, FileLayout
         from beamfeed.transforms.scoring.compared import summarize
         from beamfeed.transforms.scoring.sides import FilesSide
+        from beamfeed.transforms.scoring.stored import with_absent
         from beamfeed.transforms.sources import make_source
     check_prepared(job, manifest)
     raw = read_raw_values(manifest.data_layout(place).raw_values)

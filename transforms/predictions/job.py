@@ -8,7 +8,6 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import RawValues
-from beamfeed.transforms.scoring.stored import ABSENT
 
 GLOB = frozenset("*?[")
 
@@ -57,10 +56,3 @@ def _without_globs(sections: dict[str, Section], raw: RawValues) -> dict[str, Se
         reads = [column for column in matched if section.reads != "number" or raw.columns[column].reads == "number"]
         features |= dict.fromkeys(reads, section)
     return features
-
-
-def with_absent(job: Job) -> Job:
-    """The job that tells the constant for missing values from values, where these are not scaled as it is."""
-    prepare = job.prepare
-    missing = prepare.missing.model_copy(update={"value": float(ABSENT)})
-    return job.model_copy(update={"prepare": prepare.model_copy(update={"missing": missing})})

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest
@@ -214,3 +215,10 @@ def labels_of(numbers: np.ndarray, values: Sequence[str | None]) -> pa.Array:
     """Strings `[n]` of numbers that stand for them; what stands for nothing is missing."""
     outside = (numbers < 0) | (numbers >= len(values))
     return pa.array(values, pa.string()).take(pa.array(np.where(outside, 0, numbers), pa.int64(), mask=outside))
+
+
+def with_absent(job: Job) -> Job:
+    """The job that tells the constant for missing values from values, where these are not scaled as it is."""
+    prepare = job.prepare
+    missing = prepare.missing.model_copy(update={"value": float(ABSENT)})
+    return job.model_copy(update={"prepare": prepare.model_copy(update={"missing": missing})})

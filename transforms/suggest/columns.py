@@ -1,7 +1,7 @@
 """What the values of each column look like, and what its name says."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ _MANY = 20  # values, from which on they may name rows
 _NOTHING = pa.array([word for word in NULL_WORDS if word.lower() != "none"])  # `none` may well be a category
 MOSTLY_MISSING = 0.5  # of a column's values, from which on they are missing for good
 OTHERS = {"nothing": "no values", "other": "of a type that no model reads"}  # why columns are left out, by their kind
+_OFTEN = 0.01  # of a column's values that are one which may stand for a missing one
+_NAMED = 6  # columns in a line
 _PROSE = 4  # words of a value, on average, from which on it is a text
 
 
@@ -37,6 +39,8 @@ class Column:
       rises: whether they never fall from row to row of a file.
       words: of a value, on average.
       example: the first value.
+      filler: a number such as -200 or 9999 that may stand for a missing value: it is often there, and at one end.
+      is_far: whether it is further from the others than these are from each other.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Column:
     rises: bool = False
     words: float = 0.0
     example: Any = None
+    filler: float | None = None
+    is_far: bool = False
 
     @property
     def constant(self) -> bool:
@@ -132,6 +138,7 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
             counts=all(len(step) > 0 and bool((step == 1).all()) for step in steps),
             rises=all(len(step) > 0 and bool((step >= 0).all()) for step in steps),
             example=_first(filled),
+            **_filler(fine),
         )
     if not all(is_text(part.type) for part in filled):
         return Column(name, "other", rows, missing, 2)
@@ -148,6 +155,32 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
         words=float(np.mean([length for length in words if length is not None] or [0])),
         example=_first(texts),
     )
+
+
+def _filler(values: np.ndarray) -> dict[str, Any]:
+    """`filler` and `is_far` of numbers, float64 [n]."""
+    for is_odd, end in ((lambda value: value < 0, np.min), (lambda value: set(f"{value:.0f}") == {"9"}, np.max)):
+        value = float(end(values)) if len(values) else np.nan
+        others = values[values != value]
+        if not is_odd(value) or len(others) > (1 - _OFTEN) * len(values) or len(np.unique(others[:1000])) < _MANY:
+            continue
+        if (others >= 0).all() and value != 9:
+            return {"filler": value, "is_far": bool(np.abs(others - value).min() > np.ptp(others))}
+    return {}
+
+
+def why_fillers(columns: Iterable[Column]) -> tuple[str, ...]:
+    """What is said of numbers that may stand for missing values, a line each."""
+    columns = list(columns)
+    lines = []
+    for value in sorted({column.filler for column in columns if column.filler is not None and column.is_far}):
+        names = [column.name for column in columns if column.filler == value]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        lines.append(
+            f"CHECK THIS: {value:.12g} may stand for a missing value in {', '.join(names[:_NAMED])}{more}. "
+            f"Of a CSV, the section csv: {{null_words: ['{value:.12g}']}} says that it does."
+        )
+    return tuple(lines)
 
 
 def _numbers(part: pa.Array) -> np.ndarray:

@@ -13,7 +13,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import counted
 from beamfeed.transforms.suggest.array_groups import SUFFIXES
 from beamfeed.transforms.suggest.arrays import ArrayFolder, draft_arrays, find_arrays
-from beamfeed.transforms.suggest.columns import Column, describe
+from beamfeed.transforms.suggest.columns import Column, describe, why_fillers
 from beamfeed.transforms.suggest.draft import Key, comment, printable, render
 from beamfeed.transforms.suggest.images import draft_images, find_images
 from beamfeed.transforms.suggest.options import Options
@@ -146,6 +146,7 @@ def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
     if lines:
         sample = with_footer(sample, lines)
         columns, times, series = _rows_of(sample, options)
+    sample = replace(sample, remarks=(*sample.remarks, *why_fillers(columns.values())))
     return sample, find_table(sample, columns, times, options) if series is None else series
 
 

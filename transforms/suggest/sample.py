@@ -78,7 +78,7 @@ def take_sample(folder: str) -> Sample:
     looks, text = look_at_files(folder, files, csv)
     check_alike(folder, looks)
     types = types_of(list(looks.values()))
-    if twice := sorted(names_of_several(list(looks.values()))):
+    if twice := sorted(filter(None, names_of_several(list(looks.values())))):
         remarks.append(f"Left out: {', '.join(map(repr, twice))}, as several columns of a file have that name.")
     small = sum(file.size for file in files if file.path in looks) <= _SMALL
     chosen = list(looks) if small else spread(list(looks), FILES)

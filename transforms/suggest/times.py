@@ -32,8 +32,10 @@ _UNITS = {
 _EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _COMPACT = {14: "%Y%m%d%H%M%S", 12: "%Y%m%d%H%M", 8: "%Y%m%d"}  # by their digits
 _CLOCK = re.compile(r"\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?\s*([AaPp][Mm])?\s*")
+_DOTTED_CLOCK = re.compile(r"\s*\d{1,2}\.\d\d\.\d\d\s*")  # or a date: the name of the column tells
+_CLOCK_NAMES = frozenset(("time", "hour", "clock", "uhrzeit", "zeit", "hora", "heure", "ora", "tid"))
 _OPEN = re.compile(
-    r"\s*\d{1,2}([-/.])\d{1,2}\1(\d{4}|\d\d)(?:[ T]+\d{1,2}:\d\d(:\d\d)?(?:[.,]\d+)?( ?[AaPp][Mm])?)?\s*"
+    r"\s*\d{1,2}([-/.])\d{1,2}\1(\d{4}|\d\d)(?:[ T]+\d{1,2}[:.]\d\d([:.]\d\d)?(?:[.,]\d+)?( ?[AaPp][Mm])?)?\s*"
 )
 _FAR_DATE = r"\d{4}-\d\d(-\d\d)?"
 _WRONG = 20  # values of a column that may be no times
@@ -127,7 +129,7 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
     dates, clocks = [], []
     for name, column in columns.items():
         type_ = sample.types[name]
-        if pa.types.is_time(type_) or (column.kind == "text" and _CLOCK.fullmatch(str(column.example))):
+        if pa.types.is_time(type_) or (column.kind == "text" and _is_clock(column)):
             clocks.append(name)
         elif column.kind == "time" or pa.types.is_temporal(type_) or column.kind == "text":
             dates.append(name)
@@ -154,6 +156,13 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
             text += f", and a line below the names says {unit_texts[column.name]!r}"
         section = {"column": column.name} | ({"unit": unit} if unit else {})
         yield section, text, False
+
+
+def _is_clock(column: Column) -> bool:
+    """Whether a column of text holds times of the day."""
+    text = str(column.example)
+    by_name = bool(_CLOCK_NAMES.intersection(tokens(column.name))) and bool(_DOTTED_CLOCK.fullmatch(text))
+    return by_name or bool(_CLOCK.fullmatch(text))
 
 
 def _parts(columns: Mapping[str, Column]) -> list[str]:

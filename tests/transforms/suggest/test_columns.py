@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from beamfeed.transforms.suggest.columns import describe, tokens
+from beamfeed.transforms.suggest.columns import describe, tokens, why_fillers
 
 
 def column(values, name="x", **more):
@@ -52,3 +52,23 @@ def test_what_names_rows(values, name, identity):
 def test_texts_and_categories():
     assert column([f"this is message number {i}" for i in range(10)]).prose
     assert not column(["State gov", "Private"] * 10).prose
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([-200, *range(90)], True),
+        ([9999, *range(90)], True),
+        ([-1, *range(90)], False),  # next to the others
+        ([0, *range(1000, 1090)], False),
+        ([-200, *range(-90, 0)], False),  # others are negative, too
+        ([-200, *[0, 1] * 45], False),
+        ([-200, *range(900)], False),  # too seldom, and near to what is there
+    ],
+)
+def test_numbers_that_may_stand_for_missing_values(values, expected):
+    columns = describe([pa.table({"a": values, "b": values, "c": list(range(len(values)))})])
+    lines = why_fillers(columns.values())
+    assert bool(lines) is expected
+    if expected:
+        assert f"{values[0]} may stand for a missing value in a, b. " in lines[0]

@@ -387,3 +387,11 @@ def test_a_name_of_two_columns_is_left_out_and_told(folder):
     written = suggest("a.csv", name="my job.yaml")
     assert "# Left out: 'x', as several columns of a file have that name." in written.text
     assert written.command == "beamfeed run 'my job.yaml'"
+
+
+def test_a_clock_with_dots_stands_beside_its_date(folder):
+    rows = "".join(f"{13 + at // 24:02d}/03/2004;{at % 24:02d}.00.00;{at / 7:.3f};{at % 5}\n" for at in range(200))
+    (folder / "a.csv").write_text("Date;Time;CO;NO\n" + rows)
+    found = job("a.csv")
+    assert found.source.kind == "timeseries"
+    assert found.source.time.column == ["Date", "Time"]
