@@ -43,6 +43,14 @@ def check_trained(job: TrainingJob, manifest: Manifest) -> None:
         )
 
 
+def listed_names(text: str) -> list[str]:
+    """Names with a comma between; one that holds commas in quotes."""
+    try:
+        return next(csv.reader([text]), []) or [text]
+    except csv.Error:  # of a line break
+        return [text]
+
+
 def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     """Predicts.
 
@@ -129,7 +137,7 @@ def predict_files(
     reading: Job = job_of_files(job, args.files, manifest, raw)
     files = reading.source.list_files()
     source, files = make_source(reading, files)
-    names = [name for listed in args.keep for name in next(csv.reader([listed]))]  # in quotes with a comma
+    names = [name for listed in args.keep for name in listed_names(listed)]
     source = source.reading_as(raw).keeping(names, files)
     model = Exported.at(RunLayout(job.train.workdir).saved_model)
     content: dict[str, Any] = {

@@ -337,7 +337,7 @@ def say_verdict(judged: dict[str, Any]) -> None:
     if judged["unseen"]:
         unseen = counted(len(judged["unseen"]), "asset")
         note(f"known events of {unseen} are not in the predictions, such as of {judged['unseen'][0]!r}", sys.stdout)
-    if judged["without_rows"]:
+    if judged.get("without_rows"):
         note(f"{counted(judged['without_rows'], 'known event')} without a scored row: not judged", sys.stdout)
     if not judged["events"]:
         note("no row is in a known event", sys.stdout)

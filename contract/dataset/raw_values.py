@@ -4,6 +4,8 @@ Preprocessing finds it out of the files and reads them by it; the exported model
 All patterns are of RE2, which Arrow and TensorFlow share.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field, ValidationError
@@ -15,6 +17,11 @@ from beamfeed.contract.errors import UserError
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value into the name of a folder
 WHOLE_NUMBER = r"^(-?\d+)\.0+$"  # with zeros behind a point, which say nothing
 WHITE_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]"  # what counts for nothing around a value
+
+
+def whole_words(words: Iterable[str]) -> list[str]:
+    """The words, and those that they are where 7.0 is 7."""
+    return list(dict.fromkeys(form for word in words for form in (word, re.sub(WHOLE_NUMBER, r"\1", word))))
 
 
 class RawColumn(Strict):

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.dataset.raw_values import NOTHING, WHITE_SPACE, WHOLE_NUMBER, RawColumn, RawValues
+from beamfeed.contract.dataset.raw_values import NOTHING, WHITE_SPACE, WHOLE_NUMBER, RawColumn, RawValues, whole_words
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -71,6 +71,7 @@ class RawText:
 
     def _without_nothing(self, text: tf.Tensor, column: RawColumn) -> tf.Tensor:
         words = [*(self._raw.null_words if column.null_words else ()), *([NOTHING] if column.of_path else ())]
+        words = whole_words(words) if column.whole else words
         return tf.where(_among(text, words), "", text) if words else text
 
     def _numbers(self, text: tf.Tensor, column: RawColumn) -> tuple[tf.Tensor, tf.Tensor, str]:

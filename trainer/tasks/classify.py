@@ -146,7 +146,9 @@ class Classify(Task):
             counts = np.bincount(np.concatenate([truth for _, truth in windows()]), minlength=len(self.classes))
         shares = counts * np.array(of_classes)
         logits = tf.constant(np.log(np.maximum(shares / shares.sum(), LEAST_SHARE)), tf.float32)
-        name = f"always {self.classes[int(logits.numpy().argmax())]!r}"
+        by_number = isinstance(self.goal.threshold, float)  # as `compared` has it
+        said = self._decided(self.scored(logits[None]))[0] if by_number else tf.argmax(logits)
+        name = f"always {self.classes[int(said)]!r}"
         return Guesses({name: lambda _, truth: tf.tile(logits[None], [tf.shape(truth)[0], 1])}, [])
 
     def baselines(self, windows: TrainingWindows) -> Guesses:

@@ -65,6 +65,7 @@ class Table:
       time: the column of times that divides the rows, as the user says.
       declined: whether the user wants no label.
       parted: the column that says which split a row is in, and its values by split.
+      is_whole: whether all rows of all files were looked at.
     """
 
     features: dict[str, Any]
@@ -76,6 +77,7 @@ class Table:
     time: str | None
     declined: bool
     parted: tuple[str, dict[str, list[str]]] | None = None
+    is_whole: bool = False
 
     @property
     def label(self) -> Column | None:
@@ -147,7 +149,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         dict(starmap(_named, features.items())),
         unused, choice, shares,
         {name: time for name, time in dates.items() if name in features or name == options.time},
-        options.asset, options.time, options.label == NO_LABEL, parted,
+        options.asset, options.time, options.label == NO_LABEL, parted, sample.whole,
     )  # fmt: skip
 
 
@@ -275,8 +277,10 @@ def _label(table: Table) -> list[Part]:
     values = f"it has {label.distinct} values in the sample" if classifies(label) else "its values are numbers"
     keys: dict[str, Any] = dict(label_keys(label))
     if table.rare is not None and list(table.shares) != sorted(table.shares):
-        keys["classes"] = list(table.shares)
-        values = f"the second of two classes is the one to find, here {table.rare!r}"
+        values = f"metrics are of the second of two classes, so give classes: {flow(list(table.shares))}"
+        if table.is_whole:  # else there may be a third one
+            keys["classes"] = list(table.shares)
+            values = f"metrics are of the second of two classes, here {table.rare!r}"
     return [Key("label", keys, tail=f"{table.choice.why}; {values}")]
 
 

@@ -381,6 +381,17 @@ def test_outputs_are_in_the_order_of_their_names(manifest):
     assert one.names() == two.names()
 
 
+@pytest.mark.parametrize(("threshold", "place"), [(0.1, 1), (0.9, 0), ("best_f1", 0)])
+def test_what_a_constant_guess_says_is_decided_by_the_threshold(manifest, threshold, place):
+    train = manifest.splits["train"]
+    target = train.targets["hot"].model_copy(update={"counts": [4, 1]})
+    train = train.model_copy(update={"targets": {**train.targets, "hot": target}})
+    counted = manifest.model_copy(update={"splits": {**manifest.splits, "train": train}})
+    (task,) = objective(counted, **HOT, threshold=threshold).tasks.values()
+    (said,) = task.guesses(lambda: iter([]), None).by_name
+    assert said == f"always {task.classes[place]!r}"
+
+
 @pytest.mark.parametrize("counts", [(972, 979, 1887), (972, 1887, 979), (1, 3, 7), (49, 10, 31)])
 def test_the_commonest_class_is_the_one_that_the_guess_says(manifest, counts):
     train = manifest.splits["train"]

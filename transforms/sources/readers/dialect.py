@@ -41,6 +41,7 @@ class Dialect:
       newline: at the end of a line; before it a carriage return may stand.
       first_line: of the rows, counted from 0.
       header_line: that holds the names; None where none does.
+      header_end: the line behind these, one of which may go over several.
       skip_last: lines at the end that are no rows.
       comment: what a line begins with that is no row.
       null_words: for missing values.
@@ -60,6 +61,7 @@ class Dialect:
     newline: str = "\n"
     first_line: int = 1
     header_line: int | None = 0
+    header_end: int = 1
     skip_last: int = 0
     comment: str | None = None
     null_words: tuple[str, ...] = NULL_WORDS
@@ -71,11 +73,6 @@ class Dialect:
     def by_lines(self) -> bool:
         """Whether the byte of a line feed and nothing else ends a line, so that whole lines can be read alone."""
         return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
-
-    @property
-    def header_end(self) -> int:
-        """The line behind the names, one of which may go over several; 0 where there are none."""
-        return 0 if self.header_line is None else self.header_line + 1 + sum(name.count("\n") for name in self.names)
 
     @cached_property
     def quotes(self) -> Quotes | None:

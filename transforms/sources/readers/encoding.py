@@ -121,8 +121,19 @@ def has_marks(block: bytes, encoding: str) -> bool:
     return encoding not in ("utf-8", "ascii") and _MARK.encode() in block
 
 
+def has_nuls(block: bytes, encoding: str) -> bool:
+    """Whether there are zero bytes in a text where they are no part of characters: of what was never written."""
+    return b"\0" in block and not encoding.startswith(("utf-16", "utf-32"))
+
+
 def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
-    """By their rows the values in which a byte was none of the encoding, and what is wrong with them."""
+    """By their rows the values in which a byte was none of the encoding, or zero, and what is wrong with them."""
+    wrong = pc.fill_null(pc.match_substring(column, "\0"), False)
+    zeros = dict.fromkeys(np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist(), "is not text: byte 0x00")
+    return zeros | _marked(column, encoding)
+
+
+def _marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
     if not (has := pc.fill_null(pc.match_substring(column, _MARK), False)).true_count:
         return {}
     rows = np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist()

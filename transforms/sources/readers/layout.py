@@ -56,6 +56,7 @@ class Layout:
     Attributes:
       names: one for each value of a row, "" where it has none.
       header_line: that holds the names, from 0; None if none does.
+      header_end: behind these, which may go over several lines.
       first_line: of the rows.
       data: the rows among those that were looked at.
       kinds: of the columns.
@@ -64,6 +65,7 @@ class Layout:
 
     names: tuple[str, ...]
     header_line: int | None
+    header_end: int
     first_line: int
     data: list[list[str]]
     kinds: tuple[Kind, ...]
@@ -106,7 +108,8 @@ def lay_out(table: Table, keys: Csv, columns: Collection[str]) -> Layout:
     padded = table.delimiter != " " and any(
         cell.strip("\n") != cell.strip() for cells in (raw, *data[:20]) for cell in cells
     )
-    return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)
+    end = 0 if header is None else _end_of(header)
+    return Layout(tuple(names), None if header is None else header[0], end, first, data, kinds, padded)
 
 
 def column_kinds(table: Table, null_words: Sequence[str]) -> tuple[Kind, ...]:
@@ -196,11 +199,11 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
         while first and _is_unmeasured(rows[first - 1][1], table.width, kinds, keys.null_words, all):
             first -= 1
         return rows[first][0]
-    line = rows[header][0]
+    end = _end_of(rows[header])
     if isinstance(keys.skip_after_header, int):
-        return line + 1 + keys.skip_after_header
+        return end + keys.skip_after_header
     if not any(kind in ("number", "time") for kind in kinds):  # then nothing tells units from rows
-        return line + 1
+        return end
     for i in range(header + 1, min(header + 2 + _AFTER_NAMES, len(rows))):
         cells = rows[i][1]
         # Also one of too many values, or of too few, is a row; and one that is so as a quote in it is open.
@@ -208,7 +211,13 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
         missing = _is_unmeasured(cells, table.width, kinds, keys.null_words, any)
         if broken or missing or _fits(cells, kinds, keys.null_words)[0]:
             return rows[i][0]
-    return line + 1
+    return end
+
+
+def _end_of(row: tuple[int, Sequence[str]]) -> int:
+    """The line behind a row, of which a value may go over several."""
+    line, cells = row
+    return line + 1 + sum(cell.count("\n") for cell in cells)
 
 
 def _is_unmeasured(

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, marked, with_marks
+from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, has_nuls, marked, with_marks
 from beamfeed.transforms.sources.readers.quotes import describe_open, is_marked
 from beamfeed.transforms.sources.readers.values import convert_all, without_rows
 
@@ -50,7 +50,7 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block or block.isspace():
         return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
-    if dialect.thousands is None and not has_marks(block, dialect.encoding):
+    if dialect.thousands is None and not has_marks(block, dialect.encoding) and not has_nuls(block, dialect.encoding):
         try:
             typed = _typed(block, dialect, types)
             return typed.append_column(BAD, pa.nulls(typed.num_rows, pa.string()))

@@ -68,6 +68,7 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
         newline=newline,
         first_line=layout.first_line,
         header_line=layout.header_line,
+        header_end=layout.header_end,
         skip_last=keys.skip_last,
         comment=table.comment,
         null_words=(*NULL_WORDS, *keys.null_words),

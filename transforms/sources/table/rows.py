@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.dataset.raw_values import NOTHING
+from beamfeed.contract.dataset.raw_values import NOTHING, whole_words
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import (
     LabelColumn,
@@ -124,12 +124,15 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
         return lowered(without(to_text(column(name), name, wrong), missing), is_bool=name in schema.booleans)
 
+    def category(name: str) -> pa.StringArray:
+        texts = whole_numbers(to_text(column(name), name, wrong))
+        return lowered(without(texts, whole_words(nothing)), is_bool=name in schema.booleans)
+
     for name in schema.numbers:
         read[name] = pa.array(_numbers(name, column(name), nothing, wrong))
     for name in schema.texts:
-        read[name] = text(name, () if name in schema.prose else nothing)
-        if name in schema.categories:
-            read[name] = whole_numbers(read[name])
+        whole = name in schema.categories
+        read[name] = category(name) if whole else text(name, () if name in schema.prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
             read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))

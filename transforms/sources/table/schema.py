@@ -59,6 +59,7 @@ class TableSchema:
       partitions: the columns of output.partition_by.
       stratify: whether splits are stratified by the first label.
       booleans: columns that hold true and false in some file.
+      whole: columns of categories where 7.0 is 7, as a dataset has them; None: all of them.
       of_path: the columns that paths tell, and files do not have.
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
@@ -78,6 +79,7 @@ class TableSchema:
     time: str | None = None
     partitions: tuple[str, ...] = ()
     booleans: frozenset[str] = frozenset()
+    whole: frozenset[str] | None = None
     stratify: bool = field(default=False, kw_only=True)
     of_path: frozenset[str] = frozenset()
     text: TextOptions = field(default=TextOptions(), kw_only=True)
@@ -116,7 +118,7 @@ class TableSchema:
             {column for feature in self.features if isinstance(feature.section, kinds) for column in feature.columns}
             for kinds in ((Categorical, Cross), (Pass, Own, Text))
         )
-        return frozenset(self.texts) & (categories - others)
+        return frozenset(self.texts) & (categories - others if self.whole is None else self.whole)
 
     def null_words(self, path: str) -> tuple[str, ...]:
         """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""

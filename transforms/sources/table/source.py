@@ -228,9 +228,12 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
     def reading_as(self, raw: RawValues | None) -> "Table":
         """True and false in capitals are what they were in the dataset, whatever else is in these files' columns."""
         schema = self._schema
-        bools = {name for name in schema.texts if raw is not None and name in raw.columns and raw.columns[name].bools}
-        booleans = schema.booleans.difference(() if raw is None else schema.texts) | bools
-        return Table(self.job, replace(schema, booleans=booleans), self._most)
+        if raw is None:
+            return self
+        texts = {name: raw.columns[name] for name in schema.texts if name in raw.columns}
+        booleans = schema.booleans.difference(texts) | {name for name, column in texts.items() if column.bools}
+        whole = frozenset(name for name, column in texts.items() if column.whole)
+        return Table(self.job, replace(schema, booleans=booleans, whole=whole), self._most)
 
     def notes_of(self, statistics: TableStatistics) -> list[str]:
         return notes_of(statistics, self._schema)

@@ -139,7 +139,7 @@ def test_a_line_of_delimiters_in_a_value_is_text_and_else_no_row(tmp_path, end):
     assert read_rows(tmp_path / "a.csv", FEATURES) == ([(1, 1.5, note), (2, 2.5, "n")], {})
 
 
-@pytest.mark.parametrize("damage", ["\0" * 40, "\0" * 2000, "50,1.5,a\x1cb"])
+@pytest.mark.parametrize("damage", ["\0" * 40, "\0" * 2000, "50,1.5,\0\0\0", "50,1.5,a\x1cb"])
 def test_bytes_that_no_text_has_cost_their_row(tmp_path, damage):
     rows = [f"{i},{i}.5,note {i}" for i in range(300)]
     (tmp_path / "a.csv").write_text("\n".join(["id,x,note", *rows[:50], damage, *rows[51:]]) + "\n")
@@ -148,7 +148,16 @@ def test_bytes_that_no_text_has_cost_their_row(tmp_path, damage):
     assert [row for at, row in enumerate(found) if at != 50] == [
         (i, i + 0.5, f"note {i}") for i in range(300) if i != 50
     ]
+    assert wrong.get(50, ("line 52", ""))[0].startswith("line 52")
     assert list(wrong) == ([50] if "\0" in damage else [])
+
+
+def test_names_of_two_lines_are_no_row_where_no_column_is_a_number(tmp_path):
+    (tmp_path / "a.csv").write_text('"comment\ntext",label\nfoo,yes\nbar,no\n')
+    found, wrong = read_rows(tmp_path / "a.csv", {"label": "categorical"})
+    assert (found, wrong) == ([("yes",), ("no",)], {})
+    found, wrong = read_rows(tmp_path / "a.csv", {"b": "categorical"}, csv={"names": ["a", "b"], "header": True})
+    assert (found, wrong) == ([("yes",), ("no",)], {})
 
 
 def test_a_name_of_two_lines_is_that_of_its_column(tmp_path):
