@@ -60,11 +60,12 @@ class Saving:
         """
         variables = variables_of(self._model, self._optimizer)
         restored, damaged = restore_newest(self._names.checkpoints, variables, step)
-        state = restored or self._begin()
-        if not self._cluster.all_same(state.step % 2**24):
+        # Before who finds none makes first weights, which takes exchanges of its own.
+        if not self._cluster.all_same(0 if restored is None else (restored.step + 1) % 2**24):
             raise UserError(
                 f"{self._names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
+        state = restored or self._begin()
         if (lanes := self._train.feed.lanes) not in (None, state.lanes):
             raise UserError(
                 f"train.feed.lanes: is {lanes}, and the training run in {self._names.workdir} began with "
