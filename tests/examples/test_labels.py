@@ -31,7 +31,7 @@ def test_faults_of_pumps(tmp_path):
     assert result["watched"] == "auc"
     assert result["best"] > 0.95
     assert result["test_metrics"]["auc"] > 0.9
-    assert re.search(r"^best eval loss \(epoch \d+\) +\S+, accuracy \S+, auc \S+$", told, re.MULTILINE)
+    assert re.search(r"^best eval auc \(epoch \d+\) +\S+\neval loss +\S+, accuracy \S+, auc \S+$", told, re.MULTILINE)
     manifest = json.loads((tmp_path / "out/fleet_faults/data/manifest.json").read_text())
     (label,) = (field for field in manifest["fields"] if field["role"] == "target")
     assert label["classes"] == ["false", "true"]
