@@ -75,6 +75,11 @@ class Dialect:
         return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
 
     @cached_property
+    def places(self) -> dict[str, int]:
+        """By name the place of a column, of those whose name is there once."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    @cached_property
     def quotes(self) -> Quotes | None:
         """What may stand around values that hold ends of lines."""
         if self.quote is None:

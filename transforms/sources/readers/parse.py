@@ -22,8 +22,7 @@ SMALL_BLOCK = 1024 * 1024  # bytes
 
 def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Columns as Arrow's own reader takes them."""
-    at = {name: place for place, name in enumerate(dialect.names)}
-    places = {at[name]: type_ for name, type_ in types.items()}
+    places = {dialect.places[name]: type_ for name, type_ in types.items()}
     # Without threads, Arrow has another one read the block and waits: of a small one, for most of the time. With them,
     # it does not tell which row is wrong.
     table = _read(block, dialect, places, threads=len(block) < SMALL_BLOCK)
@@ -57,8 +56,7 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
         except pa.ArrowInvalid:
             pass  # which line or value it is, or whether it is one at all, is found out by way of text
     block = with_marks(block)
-    at = {name: place for place, name in enumerate(dialect.names)}
-    table, ragged = _read_rows(block, dialect, dict.fromkeys((at[name] for name in types), pa.string()))
+    table, ragged = _read_rows(block, dialect, dict.fromkeys((dialect.places[name] for name in types), pa.string()))
     wrong = {row: ("", reason) for row, reason in ragged.items()}
     total = table.num_rows + len(ragged)
     rows = np.delete(np.arange(total), list(ragged))  # of the file, by rows of the table

@@ -37,16 +37,16 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
         if all_typed and column_types and all(map(_has_spellings, column_types))
     }
     required = {feature.columns[0] for feature in schema.features if feature.required}
-    columns = {}
+    columns, categories, prose = {}, schema.categories, schema.prose
     for name in dict.fromkeys(column for feature in schema.features for column in feature.columns):
         of_path = name in schema.of_path
         columns[name] = RawColumn(
             reads="number" if name in schema.numbers else "time" if name in schema.times else "text",
             trims=name in schema.numbers or (not of_path and any(dialect.padded for dialect in dialects)),
-            null_words=name not in schema.prose and (bool(dialects) or name in schema.numbers),
+            null_words=name not in prose and (bool(dialects) or name in schema.numbers),
             bools=name in schema.booleans,
             typed=name in typed,
-            whole=name in schema.categories,
+            whole=name in categories,
             of_path=of_path,
             pattern=pattern_of(schema.times[name].text) if name in schema.times else "",
             aware=schema.times[name].aware if name in schema.times else None,

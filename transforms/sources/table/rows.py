@@ -130,9 +130,9 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
 
     for name in schema.numbers:
         read[name] = pa.array(_numbers(name, column(name), nothing, wrong))
+    categories, prose = schema.categories, schema.prose  # once: each goes through all features
     for name in schema.texts:
-        whole = name in schema.categories
-        read[name] = category(name) if whole else text(name, () if name in schema.prose else nothing)
+        read[name] = category(name) if name in categories else text(name, () if name in prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
             read[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))

@@ -154,14 +154,14 @@ def test_bytes_that_no_text_has_cost_their_row(tmp_path, damage):
 
 def test_names_of_two_lines_are_no_row_where_no_column_is_a_number(tmp_path):
     (tmp_path / "a.csv").write_text('"comment\ntext",label\nfoo,yes\nbar,no\n')
-    found, wrong = read_rows(tmp_path / "a.csv", {"label": "categorical"})
-    assert (found, wrong) == ([("yes",), ("no",)], {})
-    found, wrong = read_rows(tmp_path / "a.csv", {"b": "categorical"}, csv={"names": ["a", "b"], "header": True})
-    assert (found, wrong) == ([("yes",), ("no",)], {})
+    rows, wrong = read_rows(tmp_path / "a.csv", {"label": "categorical"})
+    assert (rows, wrong) == ([("yes",), ("no",)], {})
+    rows, wrong = read_rows(tmp_path / "a.csv", {"b": "categorical"}, csv={"names": ["a", "b"], "header": True})
+    assert (rows, wrong) == ([("yes",), ("no",)], {})
 
 
 def test_a_name_of_two_lines_is_that_of_its_column(tmp_path):
     (tmp_path / "a.csv").write_text('id,"x\n(m)",x(m),note\n1,2.5,3.5,a\n2,4.5,5.5,b\n')
-    found, wrong = read_rows(tmp_path / "a.csv", {"x\n(m)": "numeric"})
+    rows, wrong = read_rows(tmp_path / "a.csv", {"x\n(m)": "numeric"})
     assert not wrong
-    assert found == [(2.5,), (4.5,)]
+    assert rows == [(2.5,), (4.5,)]

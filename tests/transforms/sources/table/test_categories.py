@@ -12,15 +12,15 @@ TEXT = "code,zip,flag\n7,7.0,True\n7.0,010,False\n1.10,1.0,true\n-3.00,x,\n"
 
 def test_whole_numbers_are_one_category_and_passed_on_as_they_are(tmp_path):
     (tmp_path / "a.csv").write_text(TEXT)
-    found, wrong = read_rows(tmp_path / "a.csv", {"code": "categorical", "zip": {"type": "pass", "as": "text"}})
+    rows, wrong = read_rows(tmp_path / "a.csv", {"code": "categorical", "zip": {"type": "pass", "as": "text"}})
     assert not wrong
-    assert found == [("7", "7.0"), ("7", "010"), ("1.10", "1.0"), ("-3", "x")]
+    assert rows == [("7", "7.0"), ("7", "010"), ("1.10", "1.0"), ("-3", "x")]
 
 
 def test_words_for_nothing_are_whole_numbers_too(tmp_path):
     (tmp_path / "a.csv").write_text("code,x\n-999.0,1\n-999,2\n-1,3\n-1.0,4\n7.0,5\n")
-    found, _ = read_rows(tmp_path / "a.csv", {"code": "categorical"}, csv={"null_words": ["-999", "-1.0"]})
-    assert found == [(None,), (None,), (None,), (None,), ("7",)]
+    rows, _ = read_rows(tmp_path / "a.csv", {"code": "categorical"}, csv={"null_words": ["-999", "-1.0"]})
+    assert rows == [(None,), (None,), (None,), (None,), ("7",)]
 
 
 @pytest.mark.parametrize("first", ["True", "maybe"])
