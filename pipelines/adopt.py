@@ -91,11 +91,7 @@ def adopt(
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
         return complete, False
-    with (
-        lock.hold(lock_path(request.out), ending.end, ADOPTING) as lease,
-        ending.undoing(lease.give_back),
-        opened(options, ending, log) as pipeline,
-    ):
+    with lock.hold(lock_path(request.out), ending, ADOPTING), opened(options, ending, log) as pipeline:
         shards = pipeline | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
         scans = shards | "Scan" >> beam.Map(scan_or_reject, request.watched)
 

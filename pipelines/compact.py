@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     job = load_job(args.job, args.set)
     output = job.output.path
     check_grown(job)
-    with lock.hold(lock_path(output), ending.end, COMPACTING) as lease, ending.undoing(lease.give_back):
+    with lock.hold(lock_path(output), ending, COMPACTING):
         before = check_grown(job)
         lines = compact(job, before, args.beam_options, ending, log)
     after = read_manifest(output)

@@ -47,7 +47,7 @@ def write_once(
     """
     _check(out)
     use = lock.Use("--out", f"{doing} to")
-    with lock.hold(storage.join(out, LOCK), ending.end, use) as lease, ending.undoing(lease.give_back):
+    with lock.hold(storage.join(out, LOCK), ending, use):
         if (description := _find(out, content)) is not None:
             note(f"{out} is complete: the same {things}. Nothing to do.")
             return description

@@ -111,11 +111,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
                 check_owner(job, find_replaceable(job.output.path)[0])
 
         check_whose()  # before a lock is made there
-        with (
-            lock.hold(lock_path(job.output.path), ending.end) as lease,
-            ending.undoing(lease.give_back),
-            ending.undoing(tracing.close),
-        ):
+        with lock.hold(lock_path(job.output.path), ending), ending.undoing(tracing.close):
             fingerprint = fingerprint if refit else fingerprint_of(job, files)  # after a run that has just ended
             complete = read_complete(job.output.path, fingerprint)
             if complete is not None:

@@ -12,16 +12,16 @@ import socket
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from beamfeed.contract import storage
+from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JOB_FAILED, JobFailed, Unanswered, UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
-from beamfeed.contract.streams import write_line
 
 RENEWED_SECONDS = 15
 LASTS_SECONDS = 60  # without being renewed; clocks of machines may differ by less than that
@@ -51,31 +51,42 @@ class Busy(UserError):
     """Somebody else holds the lock."""
 
 
-class Held(Protocol):
-    """A lock that is held."""
+class Lock(Protocol):
+    """A lock that can be taken once."""
+
+    def take(self) -> None:
+        """Takes it, unless it was given back.
+
+        Raises:
+          Busy: if somebody else holds it.
+          UserError: if it cannot be made there.
+        """
 
     def give_back(self) -> None:
         """Lets the next one have it. May be called again, and from any thread."""
 
 
 @contextmanager
-def hold(path: str, stop: Callable[[int, str], None] | None = None, use: Use = PREPROCESSING) -> Iterator[Held]:
+def hold(path: str, ending: Ending | None = None, use: Use = PREPROCESSING) -> Iterator[Lock]:
     """Holds the lock of this name, on a disk or gs://, while the body runs.
 
     Args:
       path: of the lock.
-      stop: ends the process with a code and a line, should another run take a lock in a bucket; left out, at once.
+      ending: of the process: gives it back, and is asked to end it should another run take a lock in a bucket.
       use: what the folder is for.
 
     Raises:
       Busy: if somebody else holds it.
       UserError: if it cannot be made there.
     """
-    lock = _take_lease(path, stop or _stop, use) if storage.is_remote(path) else _FileLock(path, use)
-    try:
-        yield lock
-    finally:
-        lock.give_back()
+    ending = ending or Ending()
+    lock = _Lease(path, ending, use) if storage.is_remote(path) else _FileLock(path, use)
+    with ending.undoing(lock.give_back):  # before it is taken: an end may come just then
+        try:
+            lock.take()
+            yield lock
+        finally:
+            lock.give_back()
 
 
 def _me() -> dict[str, Any]:
@@ -101,24 +112,34 @@ class _FileLock:
     """A locked file, and the folder that was made for it."""
 
     def __init__(self, path: str, use: Use):
-        self._path, self._folder = path, os.path.dirname(path) or "."
+        self._path, self._use, self._folder = path, use, os.path.dirname(path) or "."
         self._new = not os.path.isdir(self._folder)
-        self._once = threading.Lock()
-        try:
-            os.makedirs(self._folder, exist_ok=True)
-            self._file = _lock(path, use)
-        except OSError as error:
-            raise _trouble(self._folder, use, error) from None
+        self._changing = threading.Lock()
+        self._over = False
+        self._file = -1
+
+    def take(self) -> None:
+        with self._changing:
+            if self._over:
+                return
+            try:
+                os.makedirs(self._folder, exist_ok=True)
+                self._file = _lock(self._path, self._use)
+            except OSError as error:
+                raise _trouble(self._folder, self._use, error) from None
 
     def give_back(self) -> None:
-        if not self._once.acquire(blocking=False):
-            return
-        with suppress(OSError):  # gone with its folder, or no longer ours to remove: without our lock it means nothing
-            os.unlink(self._path)
-        os.close(self._file)
-        if self._new:
-            with suppress(OSError):  # it holds something now
-                os.rmdir(self._folder)
+        with self._changing:
+            if self._over:
+                return
+            self._over = True
+            if self._file >= 0:
+                with suppress(OSError):  # gone with its folder, or no longer ours: without our lock it means nothing
+                    os.unlink(self._path)
+                os.close(self._file)
+            if self._new:
+                with suppress(OSError):  # it holds something, or was never made
+                    os.rmdir(self._folder)
 
 
 def _trouble(folder: str, use: Use, error: OSError) -> UserError | JobFailed:
@@ -156,15 +177,6 @@ def _parse(data: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) and {"host", "pid"} <= content.keys() else {}
 
 
-def _take_lease(path: str, stop: Callable[[int, str], None], use: Use) -> "_Lease":
-    require_credentials()
-    with _naming(path):
-        lease = _Lease(path, stop, use)
-        lease.take()
-    lease.renew()
-    return lease
-
-
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Raises UserError or Unanswered, in one line, for what Cloud Storage says of the path."""
@@ -183,19 +195,16 @@ def _naming(path: str) -> Iterator[None]:
         raise Unanswered(f"{path}: Cloud Storage does not answer: {first_line(error)}") from None
 
 
-def _stop(code: int, why: str) -> None:
-    """Ends the process, from whatever thread."""
-    write_line(why)
-    os._exit(code)
-
-
 class _Lease:
     """An object that is replaced only by who knows its generation."""
 
-    def __init__(self, path: str, stop: Callable[[int, str], None], use: Use):
+    def __init__(self, path: str, ending: Ending, use: Use):
         from google.cloud.storage import Client
 
-        self._path, self._me, self._stop, self._use = path, _me(), stop, use
+        require_credentials()
+        self._path, self._me, self._ending, self._use = path, _me(), ending, use
+        self._changing = threading.Lock()
+        self._is_held = False
         self._done = threading.Event()
         self._renewing = threading.Thread(target=self._keep, daemon=True)
         bucket, _, name = path.removeprefix(storage.GS).partition("/")
@@ -204,11 +213,15 @@ class _Lease:
         self._generation = 0
 
     def take(self) -> None:
-        """Takes the lease.
+        with self._changing:
+            if self._done.is_set():
+                return
+            with _naming(self._path):
+                self._take()
+            self._is_held = True
+            self._renewing.start()
 
-        Raises:
-          UserError: if somebody else has it.
-        """
+    def _take(self) -> None:
         from google.api_core.exceptions import PreconditionFailed
 
         try:
@@ -267,11 +280,8 @@ class _Lease:
         blob.upload_from_string(json.dumps(self._me), "application/json", if_generation_match=self._generation)
         self._generation = blob.generation
 
-    def renew(self) -> None:
-        """Renews it from here on; ends the process if another run has taken it, which may be removing our files."""
-        self._renewing.start()
-
     def _keep(self) -> None:
+        """Renews it; ends the process if another run has taken it, which may be removing our files."""
         from google.api_core.exceptions import PreconditionFailed
 
         while not self._done.wait(RENEWED_SECONDS):
@@ -281,14 +291,18 @@ class _Lease:
                 except PreconditionFailed:
                     if not self._is_mine():
                         message = f"{self._path}: another run has taken the lock, because this one had not renewed it"
-                        self._stop(JOB_FAILED, message)
+                        self._done.set()  # there is nothing to give back
+                        self._ending.end(JOB_FAILED, message)
             except Exception as error:  # the next time it may be reached
                 print(f"{self._path}: the lock could not be renewed: {first_line(error)}", file=sys.stderr)
 
     def give_back(self) -> None:
-        if self._done.is_set():
-            return
-        self._done.set()
+        with self._changing:
+            if self._done.is_set():
+                return
+            self._done.set()
+            if not self._is_held:
+                return
         self._renewing.join(LAST_SECONDS)
         with suppress(Exception):  # what is not given back is void after a minute
             from google.cloud.storage.retry import DEFAULT_RETRY

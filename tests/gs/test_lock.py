@@ -106,7 +106,7 @@ from beamfeed.contract.ending import Ending
 from beamfeed.contract.storage import lock
 ending = Ending()
 ending.watch_signals()
-with lock.hold(sys.argv[1], ending.end) as held, ending.undoing(held.give_back):
+with lock.hold(sys.argv[1], ending):
     print("held", flush=True)
     time.sleep(600)
 """

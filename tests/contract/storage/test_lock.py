@@ -101,6 +101,30 @@ def test_it_may_be_given_back_before_its_end_and_twice(tmp_path):
             assert path.exists()
 
 
+@pytest.mark.parametrize("moment", ["fcntl.flock", "os.makedirs"])
+def test_a_signal_just_as_it_is_taken_leaves_no_lock(root, tmp_path, moment):
+    """The process is told to end between the making of the file, or of its folder, and the next line."""
+    code = f"""
+import fcntl, os, signal, sys, time
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.storage import lock
+
+def interrupted(*args, **options):
+    do(*args, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+
+ending = Ending()
+ending.watch_signals()
+do, {moment} = {moment}, interrupted
+with lock.hold(sys.argv[1], ending):
+    time.sleep(600)
+"""
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out" / "lock.json")], cwd=root, timeout=60)
+    assert run.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_goes_away_is_no_trouble(tmp_path):
     folder = tmp_path / "out"
     with lock.hold(str(folder / "lock.json")):
