@@ -1,8 +1,10 @@
 """How a program ends at a signal: within seconds, whatever its threads are busy with, and nothing held is kept."""
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +53,27 @@ class Ending:
             yield
         finally:
             self._undo.remove(undo)
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Temporary files of this process and of what it starts meanwhile lie in a folder that goes with the block."""
+        before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
+        folder = tempfile.mkdtemp(prefix="beamfeed-")
+
+        def remove() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+        with self.undoing(remove):
+            try:
+                tempfile.tempdir = os.environ["TMPDIR"] = folder
+                yield
+            finally:
+                tempfile.tempdir = before
+                if variable is None:
+                    del os.environ["TMPDIR"]
+                else:
+                    os.environ["TMPDIR"] = variable
+                remove()
 
     def end(self, code: int, line: str = "") -> None:
         """Ends the process, from whatever thread: undoes the last first, tells the line, if any."""

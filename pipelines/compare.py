@@ -88,7 +88,10 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> int:
         out = args.out or os.path.join(scratch, "compared.parquet")
         reference = _named(args.reference, "reference")
         working = f"{args.out}-working-{uuid4().hex[:8]}" if args.out else os.path.join(scratch, "working")
-        current = _files(args, job, reference, working, stack) if job is not None else _named(args.current, "current")
+        if job is None:
+            current = _named(args.current, "current")
+        else:
+            current = _files(job, args, reference, working, stack, ending)
         alone = _alone(reference, current, lists_them=not args.files)
         storage.remove_file(out)  # of an earlier comparison, which must not be taken for this one
         with opened(args.beam_options, ending, log) as pipeline:
@@ -177,7 +180,9 @@ def _predictions(place: str, argument: str) -> ComparedSide:
     return ComparedSide(place, side, partial(summarize_parts, label=argument, parts=predictions.files(), side=side))
 
 
-def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working: str, stack: ExitStack) -> ComparedSide:
+def _files(
+    job: Job, args: argparse.Namespace, reference: ComparedSide, working: str, stack: ExitStack, ending: Ending
+) -> ComparedSide:
     """New files, that are read as those of the reference were."""
     place = args.reference.rstrip("/")
     manifest = find_manifest(place)
@@ -204,7 +209,7 @@ def _files(args: argparse.Namespace, job: Job, reference: ComparedSide, working:
     clips |= {field_name(name): getattr(section, "clip", None) for name, section in reading.features.items()}
     side = FilesSide(source, manifest, reference.side.stored, of, clips, job.prepare.missing.value)
     layout = FileLayout(working, WORKING)
-    stack.enter_context(removed_after(working))
+    stack.enter_context(removed_after(working, ending))
 
     def add_steps(pipeline: Any) -> tuple[Any, Any]:
         listed = source.listed(files, layout.scratch)

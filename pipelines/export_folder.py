@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,11 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) 
 
 
 @contextmanager
-def removed_after(folder: str) -> Iterator[None]:
-    """A folder of what is needed on the way goes before and after, also where this fails."""
+def removed_after(folder: str, ending: Ending) -> Iterator[None]:
+    """A folder of what is needed on the way goes before and after, also where this fails or is ended."""
     storage.remove_tree(folder)
-    try:
-        yield
-    finally:
-        storage.remove_tree(folder)
+    with ending.undoing(partial(storage.remove_tree, folder)):
+        try:
+            yield
+        finally:
+            storage.remove_tree(folder)

@@ -36,7 +36,7 @@ def check_trained(job: TrainingJob, manifest: Manifest) -> None:
     workdir = job.train.workdir
     if read_result(workdir) is None:
         raise UserError(f"train.workdir: {workdir} holds no trained model; train first")
-    if read_run(workdir).get("data") != manifest.fingerprint:
+    if read_run(workdir).get("data") not in manifest.fingerprints:
         raise UserError(
             f"train.workdir: the model in {workdir} was trained on another dataset than is at {job.output.path}; "
             "train again with --restart"
@@ -149,7 +149,7 @@ def predict_files(
 
     def write() -> None:
         layout, progress = predictions.layout, Progress(None)
-        with removed_after(layout.root), opened(args.beam_options, ending, log) as pipeline:
+        with removed_after(layout.root, ending), opened(args.beam_options, ending, log) as pipeline:
             listed = source.listed(files, layout.scratch)
             write_listing(layout, listed)
             job_steps = PreprocessPipeline(source, layout, content["fingerprint"], len(files), progress)

@@ -323,7 +323,8 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     if PREPROCESS.shows_help(arguments):
         return 0
     try:
-        run(arguments, ending, log)
+        with ending.scratch():
+            run(arguments, ending, log)
     except Exception as error:
         ending.let_end()
         return complain(error, log)
@@ -343,7 +344,8 @@ def main_of(program: Program, work: Callable[[argparse.Namespace, Ending, Failur
 
         def run(args: argparse.Namespace) -> int | None:
             try:
-                return work(args, at_end, log)
+                with at_end.scratch():
+                    return work(args, at_end, log)
             except Exception:
                 at_end.let_end()
                 raise

@@ -93,14 +93,18 @@ def run_of(job: TrainingJob, manifest: Manifest, args: argparse.Namespace) -> tu
     again = named(args)
     if result is None:
         return None, f"{layout.workdir} holds no trained model: beamfeed train {again}"
-    if read_run(layout.workdir).get("data") != manifest.fingerprint:
+    data = read_run(layout.workdir).get("data")
+    if data not in manifest.fingerprints:
         return None, f"The model in {layout.workdir} was trained on another dataset: beamfeed train {again} --restart"
     review = read_review(layout.workdir, result.fingerprint)
     floor = read_result(layout.floor) if job.train.floor else None
     lines = []
     with suppress(OSError, ValueError):
         lines = [json.loads(line) for line in storage.read_text(layout.metrics).splitlines() if line]
-    return Run(layout.workdir, result, lines, review, floor, findings(result, review, again)), ""
+    sentences = findings(result, review, again)
+    if data != manifest.fingerprint:
+        sentences.append("it was trained on the dataset as it was before its last runs, and its errors are of that one")
+    return Run(layout.workdir, result, lines, review, floor, sentences), ""
 
 
 def named(args: argparse.Namespace) -> str:

@@ -55,9 +55,10 @@ def make_predicted_fleet(folder: Path) -> Fleet:
     return fleet
 
 
-def make_trained_lake(folder: Path) -> Lake:
+def make_trained_lake(folder: Path, *, grow: bool = False) -> Lake:
     """A classifier of rows of a table, and its dataset."""
     lake = Lake(folder)
+    lake.job["output"]["grow"] = grow
     for day in range(3):
         lake.write(f"day={day}/rows.parquet", make_table(150, day))
     del lake.job["features"]["note"]  # which this model takes none of

@@ -218,6 +218,12 @@ class Manifest(Strict):
         return self.adopted is None and any(shard.file for info in self.splits.values() for shard in info.shards)
 
     @property
+    def fingerprints(self) -> list[str]:
+        """Its own, and before it those of what it has grown from by adding: with these it shares its statistics."""
+        before = (increment.fingerprint for increment in self.increments)
+        return [*dict.fromkeys([*before, self.fingerprint])]
+
+    @property
     def folders(self) -> list[str]:
         """The data folders that hold something of it."""
         files = (shard.file for info in self.splits.values() for shard in info.shards if self.adopted is None)

@@ -134,8 +134,9 @@ class _FileLock:
                 return
             self._over = True
             if self._file >= 0:
-                with suppress(OSError):  # gone with its folder, or no longer ours: without our lock it means nothing
-                    os.unlink(self._path)
+                with suppress(OSError):  # gone with its folder, or no longer ours to remove
+                    if os.path.samestat(os.fstat(self._file), os.stat(self._path)):
+                        os.unlink(self._path)
                 os.close(self._file)
             if self._new:
                 with suppress(OSError):  # it holds something, or was never made
@@ -151,7 +152,7 @@ def _trouble(folder: str, use: Use, error: OSError) -> UserError | JobFailed:
 def _lock(path: str, use: Use) -> int:
     """The open file, once it is locked and still has its name."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from beamfeed.launcher.job import job_model
 
 PAGE = "job_file"
-MARKER = "*`make docs` lists the keys here.*"
+MARKER = "*`beamfeed schema` lists them; `make docs` puts them here.*"
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
 
 

@@ -68,6 +68,40 @@ def test_what_cannot_be_undone_is_not_waited_for(root, tmp_path, undo):
     assert (tmp_path / "undone").exists() is (undo == "1 / 0")
 
 
+SCRATCH = """
+import os, subprocess, sys, tempfile
+from beamfeed.contract.ending import Ending
+
+ending = Ending()
+ending.watch_signals()
+with ending.scratch():
+    with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
+        child = "import tempfile; print(tempfile.mkdtemp())"
+        print(file.name, folder, subprocess.check_output([sys.executable, "-c", child], text=True).strip(), flush=True)
+        if sys.argv[1:]:
+            sys.stdin.read()
+print(tempfile.gettempdir(), os.environ["TMPDIR"])
+"""
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_temporary_files_go_with_it(root, tmp_path, ended):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRATCH, *["wait"] * ended], env={"PYTHONPATH": str(root), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        for path in process.stdout.readline().split():
+            assert path.startswith(f"{tmp_path}/beamfeed-")
+        if ended:
+            assert len(list(tmp_path.rglob("*"))) == 4
+            process.terminate()
+        assert process.wait(20) == (143 if ended else 0)
+        rest = process.stdout.read()
+    assert rest == ("" if ended else f"{tmp_path} {tmp_path}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 TRACES = """
 import tensorflow as tf
 from beamfeed.contract.ending import leave

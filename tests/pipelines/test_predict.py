@@ -12,11 +12,13 @@ import pytest
 import tensorflow as tf
 
 from beamfeed.pipelines.predict import main
+from beamfeed.pipelines.preprocess import main as preprocess
+from beamfeed.pipelines.report import main as report
 from beamfeed.transforms.predictions import model
 from tests.albums import Album
 from tests.arrays import Pile
 from tests.fleets import Fleet, make_table
-from tests.predicted import EPOCH, trained
+from tests.predicted import EPOCH, make_trained_lake, trained
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
 
@@ -217,6 +219,26 @@ def test_tables(lake, tmp_path):
         for path, name in zip(of_files["file"], of_files["row"], strict=True)
     ]
     check_same(of_files.drop(columns=["file", "row_", "amount", "customer", "note"]), of_dataset.drop(columns="label"))
+
+
+def test_a_model_of_before_the_dataset_grew(tmp_path, capsys):
+    """It has its statistics, so it answers for what was added, and is shown beside it."""
+    lake = make_trained_lake(tmp_path, grow=True)
+    lake.write("day=3/rows.parquet", make_rows(150, 3))
+    assert lake.preprocess() == 0
+    of_dataset = sorted_by(predict(tmp_path, tmp_path / "dataset"), "row")
+    of_files = sorted_by(predict(tmp_path, tmp_path / "files", "--files", tmp_path / "lake" / "day=3"), "row")
+    added = of_dataset[of_dataset["row"].str.startswith("3-")].reset_index(drop=True)
+    assert len(added) == 150
+    check_same(of_files.drop(columns=["file", "row_"]), added.drop(columns="label"))
+    job = str(tmp_path / "job.yaml")
+    assert report([str(tmp_path / "data"), "--job", job, "--out", str(tmp_path / "report.html")]) == 0
+    assert "trained on the dataset as it was before its last runs" in (tmp_path / "report.html").read_text()
+    lake.write("day=0/rows.parquet", make_rows(150, 7))  # now with other statistics
+    assert preprocess(["--job", job, "--refit"]) == 0
+    capsys.readouterr()
+    assert main(["--job", job, "--out", str(tmp_path / "dataset"), "--force"]) == 2
+    assert "was trained on another dataset than is at" in capsys.readouterr().err
 
 
 def signatures(folder: Path):

@@ -39,7 +39,7 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
-        if run.get("data") in {increment.fingerprint for increment in manifest.increments} - {manifest.fingerprint}:
+        if run.get("data") in manifest.fingerprints and run["data"] != manifest.fingerprint:
             raise UserError(
                 f"{names.workdir}: holds a training run on the dataset as it was before; go on from its weights "
                 f"with --set train.init.from={names.workdir} and another train.workdir, or start again with --restart"

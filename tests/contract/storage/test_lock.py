@@ -126,9 +126,25 @@ with lock.hold(sys.argv[1], ending):
 
 
 def test_a_folder_that_goes_away_is_no_trouble(tmp_path):
-    folder = tmp_path / "out"
-    with lock.hold(str(folder / "lock.json")):
-        shutil.rmtree(folder)
+    path = tmp_path / "out" / "lock.json"
+    with lock.hold(str(path)):
+        shutil.rmtree(path.parent)
+    with lock.hold(str(path)) as first:
+        shutil.rmtree(path.parent)
+        with lock.hold(str(path)):
+            first.give_back()
+            with pytest.raises(UserError, match="right now"), lock.hold(str(path)):
+                pass
+
+
+def test_no_link_is_followed(tmp_path):
+    """A folder that somebody sent may hold one to a file of ours."""
+    ours, path = tmp_path / "ours", tmp_path / "lock.json"
+    ours.write_text("kept")
+    path.symlink_to(ours)
+    with pytest.raises(UserError, match=f"{tmp_path} cannot be written: "), lock.hold(str(path)):
+        pass
+    assert ours.read_text() == "kept"
 
 
 @pytest.mark.parametrize("place", ["/proc/none", "/dev/null/out", "/" + "long" * 100])
