@@ -10,12 +10,34 @@ from beamfeed.contract.imports import heavy_imports
 
 LEAN = """
 import sys
-from beamfeed.contract.imports import UNUSED, heavy_imports
+from beamfeed.contract.imports import LATE, UNUSED, heavy_imports
 
 with heavy_imports():
     import {framework}
 print(*sorted(UNUSED & set(sys.modules)))
-import googleapiclient.discovery, matplotlib.pyplot, pandas, scipy.stats, sklearn.base
+print(*(name for name in LATE if hasattr(sys.modules[name], "__file__")))
+import bson.json_util, googleapiclient.discovery, matplotlib.pyplot, pandas, pymongo, scipy.stats, sklearn.base
+"""
+LATE = """
+import inspect, sys
+from concurrent.futures import ThreadPoolExecutor
+from beamfeed.contract.imports import LATE, heavy_imports
+
+def loaded():
+    return [name for name in LATE if hasattr(sys.modules[name], "__file__")]
+
+with heavy_imports():
+    import tensorflow as tf, requests, google.cloud.bigquery_storage_v1 as storage
+    from google.cloud import bigquery, dataflow, pubsub
+inspect.getmodule(compile("", "a file of nobody's", "exec"))
+assert loaded() == []
+with ThreadPoolExecutor(8) as threads:
+    assert {*threads.map(lambda _: requests.get.__module__, range(64))} == {"requests.api"}
+from requests.adapters import HTTPAdapter
+print(requests.__version__, requests.adapters.HTTPAdapter is HTTPAdapter)
+print(bigquery.Table, dataflow.JobsV1Beta3Client, pubsub.PublisherClient, storage.BigQueryReadClient)
+print(tf.lite.TFLiteConverter, tf.compat.v1.lite.Interpreter)
+assert loaded()[:5] == [*LATE[:5]]
 """
 INSIDE = """
 from beamfeed.contract.imports import heavy_imports
@@ -45,7 +67,11 @@ def run(code: str) -> str:
 
 
 def test_a_framework_loads_nothing_that_is_not_used():
-    assert run(LEAN.format(framework="tensorflow, apache_beam")) == "\n"
+    assert run(LEAN.format(framework="tensorflow, apache_beam")) == "\nrequests\n"  # which Google's libraries use
+
+
+def test_what_is_loaded_late_works():
+    assert run(LATE).count("class") == 6
 
 
 def test_sklearn_loads_no_pandas_and_works_with_it():
