@@ -17,7 +17,7 @@ from beamfeed.contract.errors import PARTS, UserError, not_installed
 # Frameworks load these if they are installed, for functions that nothing here calls: half of TensorFlow's time, 160 MB.
 # What a user's own code imports is there; Keras's wrappers for scikit-learn alone say that it is not.
 UNUSED = frozenset(("bson", "googleapiclient", "matplotlib", "pandas", "pymongo", "scipy", "sklearn"))
-# These they name as they are imported, and ask for something of in few programs: a fifth of Beam's time, 20 MB of either.
+# These they name as they are imported, and few programs ask for something of: a fifth of Beam's time, 20 MB of either.
 LATE = (
     "google.cloud.bigquery",
     "google.cloud.bigquery_storage_v1",
