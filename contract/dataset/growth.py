@@ -58,15 +58,14 @@ def find_grown(job: Job) -> Manifest | None:
 
 
 def data_layout(job: Job, fingerprint: str) -> DataLayout:
-    """The names of the data folder that a run writes: where a dataset grows, one that nobody reads.
+    """The names of the data folder that a run writes: one that the published manifest does not name.
 
-    The same files may come again after others went, and shards of a dataset that is there may be missing.
+    Shards of the dataset that is there may be missing, and the same job or files may come again after others. Who reads
+    those folders goes on, and if this run dies, they are as they were.
     """
     layout = DataLayout.of(job.output.path, fingerprint)
-    published, _ = find_replaceable(job.output.path)
-    taken: set[str | None] = set()
-    if published is not None and published.increments:
-        taken = {*published.folders, published.previous, *published.older}
+    published, data = find_replaceable(job.output.path)
+    taken = {data} if published is None else {*published.folders, published.previous, *published.older}
     folder, number = layout.folder, 1
     while folder in taken:
         number += 1

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fleets import Fleet, make_table, split_of
+from fleets import Fleet, files_of, make_table, split_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SPLITS = ("train", "eval", "test")
@@ -120,6 +120,12 @@ def test_rejected_assets_leave_no_trace_in_the_others(new_fleet):
     assert clean.shard_bytes() == dirty.shard_bytes()
 
 
+def files_in(output: Path, data: str) -> dict[str, bytes]:
+    """What `files_of` gives of one data folder."""
+    every = files_of(output).items()
+    return {name.removeprefix(f"{data}/"): content for name, content in every if name.startswith(f"{data}/")}
+
+
 def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
@@ -139,10 +145,15 @@ def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
     folders = {path.name for path in fleet.output.iterdir() if path.is_dir()}
     assert folders == {second.data, fleet.manifest.data}
 
-    shard = Path(fleet.manifest.shard_paths(str(fleet.output), "train")[0])
+    third = fleet.manifest
+    whole = files_in(fleet.output, third.data)
+    shard = Path(third.shard_paths(str(fleet.output), "train")[0])
     shard.unlink()  # a dataset with a hole is not complete
+    left = files_in(fleet.output, third.data)
     assert fleet.preprocess("windows.stride=8") == 0
-    assert shard.exists()
+    assert files_in(fleet.output, fleet.manifest.data) == whole  # its transform graph, too
+    assert fleet.manifest.previous == third.data
+    assert files_in(fleet.output, third.data) == left  # as it would be if the repair had died
 
 
 def test_a_dataset_of_an_earlier_version_is_replaced_and_kept_for_who_reads_it(fleet, capfd):
