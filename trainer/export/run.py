@@ -1,6 +1,7 @@
 """Writes what a training run leaves behind: the Keras model, a SavedModel, the review, and the result last."""
 
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 import keras
 import tensorflow as tf
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
@@ -105,10 +107,27 @@ def save(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> Saved:
     objective.fit(lambda: training_windows(job, manifest, objective, most), latent_size(model, objective))
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused, raw = key_columns(job.features), read_raw_values(layout.raw_values)
-    module = save_serving(
-        model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
-    )
+    with replacing(names.saved_model) as folder:
+        module = save_serving(
+            model, objective, manifest, layout.transform_fn, job.prepare.missing, folder, ranges, unused, raw
+        )
     return objective, model, module
+
+
+@contextmanager
+def replacing(folder: str) -> Iterator[str]:
+    """A folder to write, which takes the place of this one once it is whole: nobody reads a mixture of two models.
+
+    In a bucket, where folders cannot be renamed, it is this one.
+    """
+    if storage.is_remote(folder):
+        yield folder
+        return
+    new = f"{folder}.new"
+    storage.remove_tree(new)  # of an export that was cut off
+    yield new
+    storage.remove_tree(folder)
+    os.rename(new, folder)
 
 
 def review(

@@ -18,7 +18,7 @@ from beamfeed.trainer.loop.optimizer import keep_averages
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.loop.warm_start import warm_start
-from beamfeed.trainer.loop.workdir import note_done, remove_files
+from beamfeed.trainer.loop.workdir import note_done
 
 
 class Saving:
@@ -52,8 +52,7 @@ class Saving:
     def restore(self, step: int | None = None, once: str = "") -> TrainingState:
         """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
 
-        What is newer is set aside: it would be taken for what comes after, and best weights for the best. A run that
-        was finished and goes back to a step is not finished any more.
+        What is newer is set aside: it would be taken for what comes after, and best weights for the best.
 
         Raises:
           UserError: if the workers find different ones, or none can be read.
@@ -74,8 +73,6 @@ class Saving:
         if self._cluster.worker.is_chief:
             for error in damaged:
                 print(f"{error}; going on from step {state.step}", file=sys.stderr)
-            if step is not None:
-                remove_files([self._names.complete])
             for folder in (self._names.checkpoints, self._names.best):
                 set_aside(folder, state.step)
             if step is not None:

@@ -113,7 +113,8 @@ def claim(
 ) -> list[str]:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
-    For the chief alone, while the other workers wait. `once` names a start with `restart`; `watched` is what decides
+    From here on it is not finished, though it was one of fewer epochs. For the chief alone, while the other workers
+    wait. `once` names a start with `restart`; `watched` is what decides
     which weights are best, its `metric` and `mode`, for who compares runs.
 
     Returns:
@@ -121,6 +122,7 @@ def claim(
     """
     names = RunLayout(job.train.workdir)
     done = restart or was_done(names.workdir, once)
+    remove_files([names.complete])  # first: else what is cut off here would count as finished
     if restart:
         remove_run(names)
     changes = changes_of(job)
@@ -166,12 +168,12 @@ def _shown(value: Any) -> str:
 
 
 def remove_run(names: RunLayout) -> None:
-    """Removes what a training run wrote, its name last; logs stay."""
+    """Removes what a training run wrote beside its result, its name last; logs stay."""
     import tensorflow as tf
 
     folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]
-    files = [names.complete, names.review, names.assets, names.report, names.metrics, names.metrics_csv, names.mlflow]
-    files += [names.model, names.run]
+    files = [names.review, names.assets, names.report, names.metrics, names.metrics_csv, names.mlflow, names.model]
+    files.append(names.run)
     for path in folders:
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 
 import keras
@@ -25,7 +26,7 @@ from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.trainer import models
-from beamfeed.trainer.export.run import export_run
+from beamfeed.trainer.export.run import export_run, replacing
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import TrainedModel
 from beamfeed.trainer.tasks.objective import Objective
@@ -420,6 +421,19 @@ def test_what_was_trained_on_a_gpu_runs_without_one(served, tmp_path, monkeypatc
     save_serving(model, objective, served.fleet.manifest, served.transform, Missing(), str(tmp_path))
     outputs = tf.saved_model.load(str(tmp_path)).signatures["preprocessed"](windows=tf.ones((2, LENGTH, 3)))
     assert np.isfinite(outputs["reconstruction"]).all()
+
+
+def test_an_export_replaces_the_one_before_only_when_it_is_whole(tmp_path):
+    folder = tmp_path / "saved_model"
+    for name, is_whole in (("old", True), ("half", False), ("new", True)):
+        with suppress(KeyboardInterrupt), replacing(str(folder)) as written:
+            os.mkdir(written)
+            open(os.path.join(written, name), "w").close()
+            assert os.path.isdir(folder) == (name != "old")
+            if not is_whole:
+                raise KeyboardInterrupt
+        assert os.listdir(folder) == [name if is_whole else "old"]
+    assert os.listdir(tmp_path) == ["saved_model"]
 
 
 @pytest.mark.parametrize("served", ["fleet"], indirect=True)  # how values are scaled has no part in it

@@ -18,6 +18,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Increment, write_manifest
 from beamfeed.contract.dataset.result import write_result
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.storage import write_text
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
@@ -400,6 +401,23 @@ def test_what_a_start_has_done_is_known_as_long_as_it_is_started_again(job, writ
     note_done(workdir, "b")
     assert was_done(workdir, "b")
     assert not was_done(workdir, "")
+
+
+def test_a_finished_run_that_goes_on_or_begins_anew_is_not_finished(job, written, monkeypatch):
+    made = job()
+    names = RunLayout(made.train.workdir)
+    claim(made, written.manifest, restart=False)
+    write_text(names.complete, "{}")
+    claim(job(epochs=9), written.manifest, restart=False)
+    assert not os.path.exists(names.complete)
+
+    os.mkdir(names.saved_model)
+    write_text(names.complete, "{}")
+    monkeypatch.setattr(tf.io.gfile, "rmtree", lambda path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # as if it was killed there
+        claim(made, written.manifest, restart=True)
+    assert os.path.exists(names.run)
+    assert not os.path.exists(names.complete)
 
 
 @pytest.mark.slow
