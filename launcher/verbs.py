@@ -254,18 +254,9 @@ def cancel(run: Run) -> list[str]:
     """
     record = run.record
     if record.state() == "running":
-        storage.write_text(run.layout.cancel, f"{datetime.now(UTC).isoformat()}\n")
-        end = time.monotonic() + CANCEL_SECONDS
-        while time.monotonic() < end:
-            now = _now(run)
-            if now is not None and now.state() != "running":
-                break
-            time.sleep(LOOK_SECONDS)
-        else:
-            raise UserError(f"run {record.id}: {record.attempt.launcher} was asked to end it, and has not yet")
-        if now.state() not in ("left", "lost"):
-            return [f"run {record.id} is {now.state()}"]
-        record = now
+        record = _end_launcher(run)
+        if record.state() not in ("left", "lost"):
+            return [f"run {record.id} is {record.state()}"]
     work = find_work(Run(run.layout, record))
     if work is None:
         return []
@@ -274,6 +265,28 @@ def cancel(run: Run) -> list[str]:
     record.attempt.ended = record.attempt.ended or datetime.now(UTC)
     storage.write_text(run.layout.record, record.text())
     return [f"run {record.id} is cancelled"]
+
+
+def _end_launcher(run: Run) -> RunRecord:
+    """Asks the launcher of a run to end, and waits until it has; returns the record that it leaves.
+
+    Raises:
+      UserError: if it does not.
+    """
+    end = time.monotonic() + CANCEL_SECONDS
+    try:
+        while time.monotonic() < end:
+            if not storage.exists(run.layout.cancel):  # one that takes over removes what was asked of another
+                storage.write_text(run.layout.cancel, f"{datetime.now(UTC).isoformat()}\n")
+            time.sleep(LOOK_SECONDS)
+            now = _now(run)
+            if now is not None and now.state() != "running":
+                return now
+    finally:
+        with suppress(Unanswered):
+            storage.remove_file(run.layout.cancel)  # else who follows the run another day would end it
+    launcher = run.record.attempt.launcher
+    raise UserError(f"run {run.record.id}: {launcher} was asked to end it, and has not yet")
 
 
 def find_work(run: Run) -> tuple[StageRecord, Submission] | None:

@@ -288,8 +288,8 @@ class _Recorder(Recorder):
     def _keep(self) -> None:
         """Writes what is new, and looks whether the run is to be cancelled, until it has ended."""
         with suppress(Exception):
+            storage.remove_file(self._layout.cancel)  # it was for a launcher before this one
             if self._job is not None:
-                storage.remove_file(self._layout.cancel)
                 forget_old(self._layout.place)
         written = 0.0
         while True:

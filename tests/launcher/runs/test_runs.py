@@ -16,6 +16,7 @@ import pytest
 
 from beamfeed.contract import errors
 from beamfeed.contract.dataset.layout import RecordLayout
+from beamfeed.contract.errors import UserError
 from beamfeed.launcher import verbs
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.runs import recorder
@@ -192,10 +193,24 @@ def test_who_only_watches_leaves_it_alone(bench):
     assert second.returncode == 130  # as the launcher's
 
 
-def test_a_launcher_that_was_killed(bench):
+def test_a_launcher_that_does_not_answer_and_then_was_killed(bench, monkeypatch):
     bench.stage("train", GOES_ON)
     launcher = bench.start("run", "job.yaml")
     id_ = bench.until("it goes on")
+    launcher.send_signal(signal.SIGSTOP)
+    request, sleep = bench.folder / "model" / "runs" / f"{id_}.cancel", time.sleep
+
+    def take_over(_):
+        request.unlink()  # as another launcher does
+        sleep(0.06)
+
+    with contextlib.chdir(bench.folder), mock.patch.dict(os.environ, bench.env), monkeypatch.context() as patched:
+        (run,) = verbs.list_runs(None)
+        patched.setattr(verbs, "CANCEL_SECONDS", 0.1)
+        patched.setattr(verbs.time, "sleep", take_over)
+        with pytest.raises(UserError, match="was asked to end it, and has not yet"):
+            verbs.cancel(run)
+    assert not request.exists()
     launcher.kill()
     launcher.communicate()
     assert f"lost: its launcher, process {launcher.pid} on " in bench.call("status", id_)[1]
@@ -216,6 +231,8 @@ def test_what_nobody_follows_is_found_where_it_runs(bench):
     assert "running: job 7 is busy; nobody follows it" in bench.call("status", id_, where=Path("/"))[1]
     code, _, err = bench.call("resume", id_, "--set", "launch.train.backend=local")
     assert (code, "job 7 of Far still works on it" in err) == (2, True)
+    request = bench.folder / "model" / "runs" / f"{id_}.cancel"
+    request.touch()  # of a launcher before
     attached = bench.start("attach", id_, where=Path("/"))
     time.sleep(1)
     (bench.folder / "far-job").write_text("done")
@@ -223,6 +240,7 @@ def test_what_nobody_follows_is_found_where_it_runs(bench):
     assert attached.returncode == 0
     (run,) = bench.listed()
     assert (run["state"], len(run["attempts"]), run["stages"][1]["handle"]) == ("done", 2, "job 7 of Far")
+    assert not request.exists()
 
 
 def test_who_attaches_starts_nothing_whatever_the_job_file_says_by_now(bench):
