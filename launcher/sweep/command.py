@@ -4,7 +4,6 @@ import argparse
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,7 @@ def sweep(args: argparse.Namespace) -> int:
             for stage in plan.stages:
                 display.skipped(stage.name, stage.reason)
         with hold(storage.join(search.folder, LOCK), use=SWEEPING):
-            if args.restart:
+            if args.restart or is_half_forgotten(search.folder):
                 forget(search.folder)
             search = replace(search, data=read_manifest(search.job.output.path).fingerprint)
             study = open_study(search.folder, search.job, search.sweep, search.data)
@@ -232,10 +231,17 @@ def check_folder(folder: str) -> None:
 
 
 def forget(folder: str) -> None:
-    """Removes what an earlier sweep left; last what says that there was one."""
-    names = storage.list_folder(folder)
-    for name in filter(TRIAL.fullmatch, names):
+    """Removes what an earlier sweep left: first what says which trials are done, last that there was one."""
+    journal = storage.join(folder, JOURNAL)
+    if storage.exists(journal):
+        storage.write_text(journal, "")
+    for name in (LEADERBOARD, BEST, PICTURE, *filter(TRIAL.fullmatch, storage.list_folder(folder))):
         storage.remove_tree(storage.join(folder, name))
-    for name in (LEADERBOARD, BEST, PICTURE, f"{JOURNAL}.lock", JOURNAL):
-        with suppress(FileNotFoundError):
-            storage.remove_file(storage.join(folder, name))
+    for path in (f"{journal}.lock", journal):
+        storage.remove_file(path)
+
+
+def is_half_forgotten(folder: str) -> bool:
+    """Whether `forget` was cut off: there is an empty journal."""
+    journal = storage.join(folder, JOURNAL)
+    return storage.exists(journal) and storage.stat(journal).size == 0

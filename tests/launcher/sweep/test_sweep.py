@@ -13,10 +13,11 @@ import pytest
 import yaml
 from fleets import Fleet, make_table
 
+from beamfeed.contract import storage
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.launcher.cli import main
 from beamfeed.launcher.sweep import study as study_module
-from beamfeed.launcher.sweep.command import forget
+from beamfeed.launcher.sweep.command import check_folder, forget, is_half_forgotten
 
 ODD_WORKER = Path(__file__).parents[2] / "trainer" / "odd_worker.py"
 SPACE = {"train.feed.batch_size": [64, 100_000], "train.model.units": [[4], [6]]}
@@ -172,13 +173,21 @@ def test_a_folder_of_something_else_is_left_alone(job, tmp_path, capsys):
     assert (other / "best.yaml").read_text() == "mine"
 
 
-def test_a_restart_removes_what_a_sweep_writes_and_no_more(tmp_path):
+def test_a_restart_removes_what_a_sweep_writes_and_no_more(tmp_path, monkeypatch):
     for name in ("trial-0003", "trial-12345", "trial-run"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").touch()
     for name in ("journal.log", "best.yaml", "sweep.png", "leaderboard.parquet", "best.yaml.old", "journal.logbook"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text("of a sweep")
+    assert not is_half_forgotten(str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "remove_tree", lambda path: 1 / 0)
+        with pytest.raises(ZeroDivisionError):  # as if it was killed there
+            forget(str(tmp_path))
+    assert is_half_forgotten(str(tmp_path))  # so no trial counts as done, and the next command goes on with this
+    check_folder(str(tmp_path))
     forget(str(tmp_path))
+    assert not is_half_forgotten(str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["best.yaml.old", "journal.logbook", "trial-run"]
 
 
