@@ -24,7 +24,7 @@ Content = Mapping[str, Any]
 
 def write_once(
     out: str, content: Content, write: Callable[[], None], doing: str, ending: Ending, things: str, *, force: bool,
-    resumed: str | None = "",
+    resumed: str | None = "", added: Callable[[Content], Content] = lambda _: {},
 ) -> dict[str, Any]:  # fmt: skip
     """Writes a folder, unless it is there already; what did not end is written anew, but for what can be resumed.
 
@@ -38,6 +38,7 @@ def write_once(
       force: whether something else that was written so is replaced.
       resumed: a name in the folder, of what an attempt that did not end leaves to the next one of the same content;
         None if that is all.
+      added: gives of its description what this is to say beside, also where nothing is to be written.
 
     Returns:
       its description.
@@ -51,11 +52,14 @@ def write_once(
     with lock.hold(storage.join(out, LOCK), ending, use):
         if (description := _find(out, content)) is not None:
             note(f"{out} is complete: the same {things}. Nothing to do.")
-            return description
-        _make_room(out, content, force=force, resumed=resumed)
-        write()
-        if (description := _find(out, content)) is None:
-            raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
+        else:
+            _make_room(out, content, force=force, resumed=resumed)
+            write()
+            if (description := _find(out, content)) is None:
+                raise JobFailed(f"the job ended, but {out} does not hold what it writes; can the workers write there?")
+        if more := added(description):
+            description |= more
+            storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
         return description
 
 
@@ -112,6 +116,9 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) 
     if description is not None and counts and not same and not force:
         another = f"{description['to']} of {description.get('name')}"
         raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
+    if description is not None:
+        # First, as what is half emptied is not what it was; of another one, nothing is resumed.
+        _mark_incomplete(out, content if same else {key: description.get(key) for key in ("to", "name")})
     remaining = (LOCK, DESCRIPTION, resumed) if same else (LOCK, DESCRIPTION)
     if same and resumed is None:
         for path in () if storage.is_remote(out) else Path(out).rglob("*.tmp-*"):  # of a process that was killed
@@ -120,6 +127,11 @@ def _make_room(out: str, content: Content, *, force: bool, resumed: str | None) 
         for name in names:
             if name not in remaining:
                 storage.remove_tree(storage.join(out, name))
+    _mark_incomplete(out, content)
+
+
+def _mark_incomplete(out: str, content: Content) -> None:
+    storage.remove_file(storage.join(out, SUCCESS))
     storage.write_text(storage.join(out, DESCRIPTION), json.dumps({**content, "complete": False}) + "\n")
 
 

@@ -8,7 +8,6 @@ Exit codes: 0 done, 1 failed, 2 a mistake of the user's.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,14 +23,14 @@ import pyarrow.csv
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.layout import DESCRIPTION, RunLayout
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.options import SCORE
 from beamfeed.contract.text import counted
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.export_folder import read_predictions, write_once
+from beamfeed.pipelines.export_folder import Content, read_predictions, write_once
 from beamfeed.pipelines.preprocess import main_of, run_program
 from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
@@ -161,10 +160,12 @@ def run(args: argparse.Namespace, ending: Ending, _: object) -> None:
     def write() -> None:
         score(scoring, usual, target, out, content, schema)
 
-    description = write_once(out, content, write, "scoring", ending, "scores", force=args.force)
-    if events is not None:
-        description["judged"] = judge(out, description["files"], Judge(events, job.windows.length))
-        storage.write_text(storage.join(out, DESCRIPTION), json.dumps(description, indent=1) + "\n")
+    def judged(description: Content) -> Content:
+        if events is None:
+            return {}
+        return {"judged": judge(out, description["files"], Judge(events, job.windows.length))}
+
+    description = write_once(out, content, write, "scoring", ending, "scores", force=args.force, added=judged)
     if args.json:
         emit_event("score", path=out, **description)
         return

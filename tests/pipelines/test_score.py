@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.dataset as ds
 import pytest
 
-from beamfeed.pipelines.score import main
+from beamfeed.pipelines.score import judge, main
 from tests.fleets import Fleet
 
 
@@ -64,7 +64,12 @@ def test_options(fleet, tmp_path):
     assert smooth.iloc[0]["end"] > by_default.iloc[0]["end"]  # the mean of rows before falls later
 
 
-def test_known_events(fleet, tmp_path, capsys):
+def test_known_events(fleet, tmp_path, capsys, monkeypatch):
+    def judged(out, *args):
+        assert Path(out, "_lock.json").exists()  # nobody else writes there meanwhile
+        return judge(out, *args)
+
+    monkeypatch.setattr("beamfeed.pipelines.score.judge", judged)
     events = tmp_path / "events.csv"
     events.write_text("asset,begin,end\nm9,2024-03-01 03:20:00,2024-03-01 03:59:00\nm77,2024-03-01,2024-03-02\n")
     new = fleet.folder / "predicted"
