@@ -6,7 +6,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -139,7 +139,8 @@ def _begin(plan: Plan, display: Display) -> "_Recorder | None":
     # The folder is to belong to the user of the pods, who writes most of what is in it.
     waits = not storage.is_remote(place) and not os.path.isdir(place) and any(map(_has_other_user, plan.stages))
     log = RunLog(layout.log, record.log_dropped, place if waits else None)
-    before = None if newest is None else newest.text()
+    kept = () if newest is None else filter(storage.exists, (layout.job, layout.record))
+    before = {path: storage.read_text(path) for path in kept}
     recorder = _Recorder(layout, record, log, display, job_text(values, redact_secrets=True), before)
     remember(layout)
     return recorder
@@ -199,7 +200,7 @@ class _Recorder(Recorder):
         log: RunLog,
         display: Display,
         job: str | None = None,
-        before: str | None = None,
+        before: Mapping[str, str] | None = None,
     ):
         self._logged = Logged(display, log)
         super().__init__(self._logged)
@@ -211,7 +212,7 @@ class _Recorder(Recorder):
         self._news = threading.Event()
         self._done = False
         self._is_kept = False  # what was refused before it began is no run, and no attempt at one
-        self._as_before = before
+        self._as_before = before or {}  # the files of the run that it would have gone on with
         self._runs_in = threading.get_ident()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._news.set()
@@ -300,8 +301,9 @@ class _Recorder(Recorder):
                 written = time.monotonic()
                 self._write()
             with suppress(Exception):
-                if done and not self._is_kept and self._as_before is not None:
-                    storage.write_text(self._layout.record, self._as_before)
+                if done and not self._is_kept and self._as_before:
+                    for path, text in self._as_before.items():
+                        storage.write_text(path, text)
                 elif done and not self._is_kept:
                     forget(self._layout)
                 elif done:

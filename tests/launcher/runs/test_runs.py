@@ -376,10 +376,12 @@ def test_what_is_refused_is_no_run(bench):
     launcher.send_signal(signal.SIGINT)
     launcher.communicate(timeout=60)
     (id_,) = [run["id"] for run in bench.listed("data")]
-    for more in ([], ["--set", "windows.stride=3"]):  # it would go on with that run, or be another
-        code, _, err = bench.call(*far, *more)
+    kept = (bench.folder / "data" / "runs" / f"{id_}.yaml").read_text()
+    for more in ("limits.max_rejected_assets=3", "windows.stride=3"):  # it would go on with that run, or be another
+        code, _, err = bench.call(*far, "--set", more)
         assert (code, "another job is there" in err) == (2, True)
         assert [(run["id"], run["state"], len(run["attempts"])) for run in bench.listed()] == [(id_, "left", 1)]
+        assert (bench.folder / "data" / "runs" / f"{id_}.yaml").read_text() == kept
 
 
 def test_a_later_stage_that_is_refused_loses_none_that_was_taken_on(bench):
