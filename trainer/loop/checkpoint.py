@@ -29,6 +29,7 @@ from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
 _ASIDE = re.compile(r"step-(\d{9,})\.json\.aside")
+_PART = re.compile(r"(step-\d{9,})\.(?:index|data-00000-of-00001|json)(\.tempstate\d+|\.tmp-\w+)?")
 FILES = (".index", ".data-00000-of-00001", ".json")  # of a checkpoint
 # What TensorFlow's reader says of files that are cut off or changed; it has no error of its own for each.
 _DAMAGE = re.compile(r"checksum|corrupt|truncated|sstable|less bytes|out of range", re.I)
@@ -121,6 +122,15 @@ def set_aside(folder: str, step: int) -> None:
     for later, prefix in reversed(find_checkpoints(folder).items()):  # so that what is left is never the newest
         if later > step:
             tf.io.gfile.rename(prefix + ".json", prefix + ".json.aside", overwrite=True)
+
+
+def remove_unfinished(folder: str) -> None:
+    """Removes files of checkpoints that a process did not finish as it ended; no other one may be writing there."""
+    names = set(storage.list_folder(folder))
+    for name in names:
+        match = _PART.fullmatch(name)
+        if match and (match[2] or names.isdisjoint({f"{match[1]}.json", f"{match[1]}.json.aside"})):
+            storage.remove_file(storage.join(folder, name))
 
 
 class Checkpoints:

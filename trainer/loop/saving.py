@@ -13,7 +13,15 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.strategy import Together
 from beamfeed.trainer.feed.sharding import lanes_of
-from beamfeed.trainer.loop.checkpoint import Checkpoints, Damaged, restore, restore_newest, set_aside, variables_of
+from beamfeed.trainer.loop.checkpoint import (
+    Checkpoints,
+    Damaged,
+    remove_unfinished,
+    restore,
+    restore_newest,
+    set_aside,
+    variables_of,
+)
 from beamfeed.trainer.loop.optimizer import keep_averages
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.state import TrainingState
@@ -74,6 +82,7 @@ class Saving:
             for error in damaged:
                 print(f"{error}; going on from step {state.step}", file=sys.stderr)
             for folder in (self._names.checkpoints, self._names.best):
+                remove_unfinished(folder)
                 set_aside(folder, state.step)
             if step is not None:
                 note_done(self._train.workdir, once)

@@ -1,6 +1,7 @@
 """What a checkpoint keeps comes back as it was."""
 
 import json
+import os
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
     Damaged,
+    remove_unfinished,
     restore,
     restore_newest,
     set_aside,
@@ -104,6 +106,20 @@ def test_where_all_are_damaged_nothing_begins_anew_in_silence(three):
         path.write_bytes(b"")
     with pytest.raises(UserError, match=r"is damaged .* and there is none before it; start again with --restart"):
         restore_newest(str(folder), variables)
+
+
+def test_what_a_killed_process_did_not_finish_goes_and_no_more(three):
+    folder, _ = three
+    set_aside(str(folder), 10)
+    stays = sorted(os.listdir(folder))
+    assert [name for name in stays if ".json" in name] == ["step-000000010.json", "step-000000020.json.aside"]
+    stays += ["notes.json", "step-30.index", "step-000000030.txt"]
+    ends = ["data-00000-of-00001", "index", "data-00000-of-00001.tempstate17", "json.tmp-0f"]
+    for name in [*stays[-3:], *(f"step-000000030.{end}" for end in ends), "step-000000010.index.tempstate4"]:
+        (folder / name).touch()
+    remove_unfinished(str(folder))
+    assert sorted(os.listdir(folder)) == sorted(stays)
+    remove_unfinished(str(folder / "nothing"))
 
 
 def test_a_step_can_be_asked_for(three):
