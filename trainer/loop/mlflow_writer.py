@@ -50,7 +50,7 @@ class MLflow(Writer):
 
         self._path, self._job, self._metric, self._param = names.mlflow, job, Metric, Param
         self._client = _client()
-        self._run = ""
+        self._run, self._has_parameters = "", False
         self._begins = step
         self._sent: set[int] = set()  # the steps of evaluations that the server has
         self._lines: list[dict[str, Any]] = []  # all evaluations so far
@@ -62,6 +62,7 @@ class MLflow(Writer):
                 self._create()
         else:
             self._try("evaluations", lambda: self._go_on(run_id))
+        self._try("parameters", self._log_parameters)
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
         if time.monotonic() < self._next or not self._run:
@@ -82,6 +83,7 @@ class MLflow(Writer):
                     self._sent.add(line["step"])
 
         self._try("evaluations", send)
+        self._try("parameters", self._log_parameters)
 
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         def send() -> None:
@@ -107,12 +109,8 @@ class MLflow(Writer):
         workdir = self._job.train.workdir
         name = workdir.rstrip("/").rsplit("/", 1)[-1]
         run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id
-        settings = flat(self._job.train.model_dump(mode="json"))
-        params = [self._param(key, value[:500]) for key, value in settings.items()]
-        for at in range(0, len(params), AT_A_TIME["params"]):
-            self._client.log_batch(run, params=params[at : at + AT_A_TIME["params"]])
-        storage.write_text(self._path, json.dumps({"run_id": run}) + "\n")
-        self._run = run
+        storage.write_text(self._path, json.dumps({"run_id": run}) + "\n")  # at once, or the next start makes another
+        self._run, self._has_parameters = run, False
 
     def _go_on(self, run_id: str) -> None:
         """With the run of an earlier start; with a new one if that was removed."""
@@ -131,6 +129,17 @@ class MLflow(Writer):
         logged = {metric.step for metric in self._client.get_metric_history(run_id, "epoch")}
         self._sent = {step for step in logged if step <= self._begins}  # it may have gone back to a step before others
         self._run = run_id
+
+    def _log_parameters(self) -> None:
+        """Sends those that the server does not have: none can be changed."""
+        if not self._run or self._has_parameters:
+            return
+        known = self._client.get_run(self._run).data.params
+        settings = flat(self._job.train.model_dump(mode="json"))
+        params = [self._param(key, value[:500]) for key, value in settings.items() if key not in known]
+        for at in range(0, len(params), AT_A_TIME["params"]):
+            self._client.log_batch(self._run, params=params[at : at + AT_A_TIME["params"]])
+        self._has_parameters = True
 
     def _log(self, values: Mapping[str, float], step: int) -> None:
         milliseconds = int(time.time() * 1000)

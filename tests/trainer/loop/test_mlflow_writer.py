@@ -178,6 +178,24 @@ def test_a_run_does_not_end_with_the_server_and_catches_up(job, client, server, 
 
 
 @pytest.mark.slow
+def test_a_run_whose_parameters_do_not_go_through_stays_the_one(job, client, capsys, monkeypatch):
+    made = job().model_copy(update={"name": "parameters"})
+    names = RunLayout(made.train.workdir)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(client), "log_batch", lambda *_, **__: 1 / 0)
+        MLflow(names, made, 0)  # and is killed
+    assert "mlflow: parameters: division by zero; going on, it is tried again later" in capsys.readouterr().err
+    again = MLflow(names, made, 0)
+    (run,) = runs_of(client, made)
+    assert run.data.params["model.name"] == "dense_autoencoder"
+    again.close(finished=True)
+    other = job(optimizer={"learning_rate": 0.5}).model_copy(update={"name": "parameters"})
+    MLflow(names, other, 0).close(finished=True)
+    assert runs_of(client, made)[0].data.params == run.data.params
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
 def test_an_address_where_nothing_answers_is_a_mistake_at_the_first_start(job, monkeypatch, free_ports):
     monkeypatch.setenv(ADDRESS, f"http://someone:sec/ret@127.0.0.1:{free_ports(1)[0]}")
     made = job()
