@@ -346,9 +346,8 @@ def say_verdict(judged: dict[str, Any]) -> None:
     delay = f", {judged['delay_rows']:g} rows late (median)" if judged["found"] else ""
     alarms = counted(judged["alarms"], "interval")
     note(f"{judged['found']} of {counted(judged['events'], 'event')} found{delay}; {alarms} elsewhere", sys.stdout)
-    for name in ("event_f1", "f1"):
-        noun = "events" if name == "event_f1" else "rows"
-        note(f"F1 of {noun}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
+    for name, title in (("composite_f1", "composite F1 (recall of events, precision of rows)"), ("f1", "F1 of rows")):
+        note(f"{title}: {judged[name]:.3f}; at the best threshold {judged[f'best_{name}']:.3f}", sys.stdout)
     areas = f"VUS-PR {judged['vus_pr']:.3f}, AUC-PR {judged['auc_pr']:.3f}, AUC-ROC {judged['auc_roc']:.3f}"
     note(f"{areas}; {judged['unusual']:.1%} of rows are in events", sys.stdout)
     shuffled = f"(of shuffled scores {judged['random_adjusted_f1']:.3f})"

@@ -91,7 +91,7 @@ def test_known_events(fleet, tmp_path, capsys, monkeypatch):
         again = ["--predictions", new, "--events", tmp_path / "out" / name]
         score(fleet, tmp_path / f"again-{name}", *again)
         judged = json.loads((tmp_path / f"again-{name}" / "_export.json").read_text())["judged"]
-        assert (judged["event_f1"], judged["f1"], judged["delay_rows"], judged["unseen"]) == (1, 1, 0, [])
+        assert (judged["composite_f1"], judged["f1"], judged["delay_rows"], judged["unseen"]) == (1, 1, 0, [])
 
 
 @pytest.mark.parametrize(

@@ -15,44 +15,28 @@ MOST_BUFFER = 100  # rows, the largest of VUS-PR
 
 
 class Counts:
-    """How many rows, events and runs of rows have a score, int64 `[BINS]`: summed up, how many are at or over it.
+    """How many rows and events have a score, int64 `[BINS]`: summed up, how many are at or over it.
 
     Attributes:
       inside, outside: rows of events, and others.
       adjusted: rows of events, each with the highest score of its event.
       events: each at its highest score.
-      alarms: runs of rows that touch no event; the scores at which there is one more, less those with one fewer.
     """
 
     def __init__(self) -> None:
-        self.inside, self.outside, self.adjusted, self.events, self.alarms = np.zeros((5, BINS), np.int64)
+        self.inside, self.outside, self.adjusted, self.events = np.zeros((4, BINS), np.int64)
 
     def add(self, scores: np.ndarray, unusual: np.ndarray) -> np.ndarray:
-        """Rows that follow each other, `[n]`: their scores and which are of events; returns the places in counts."""
+        """Some rows, `[n]`: their scores and which are of events; returns the places in counts."""
         bins = np.clip(scores / STEP, 0, BINS - 1).astype(np.int64)
-        _add(self.inside, bins[unusual])
-        _add(self.outside, bins[~unusual])
-        # A run begins where a row is over a threshold and that before is not.
-        before = np.concatenate([[-1], bins[:-1]])
-        for first, end in intervals(~unusual, 1, 0).tolist():
-            gap = bins[first:end]
-            rises = gap > before[first:end]
-            _add(self.alarms, gap[rises])
-            _add(self.alarms, before[first:end][rises], -1)
-            if end < len(bins):  # the run that goes on into the next event, unless it came out of one, is none
-                _add(self.alarms, np.minimum(gap[-1:], bins[end]), -1)
-                _add(self.alarms, np.minimum(gap.min(keepdims=True), np.minimum(before[first], bins[end])))
+        np.add.at(self.inside, bins[unusual], 1)
+        np.add.at(self.outside, bins[~unusual], 1)
         return bins
 
     def add_event(self, highest: int, rows: int) -> None:
         """An event of so many rows, and the place of its highest score."""
         self.events[highest] += 1
         self.adjusted[highest] += rows
-
-
-def _add(counts: np.ndarray, bins: np.ndarray, count: int = 1) -> None:
-    """`count` more at each of some scores; -1 is under all of them."""
-    np.add.at(counts, bins[bins >= 0], count)
 
 
 def at_or_over(counts: np.ndarray) -> np.ndarray:
@@ -121,9 +105,9 @@ class Judge:
         `events` are those with scored rows, `without_rows` how many others the assets have that were seen.
         `unusual` is the share of rows that are in events: `auc_pr` of scores that know nothing. `vus_pr` is the mean
         over series with events, by their rows; `auc_pr` is the average precision of all rows, `auc_roc` the area under
-        their ROC curve. `f1` is of rows, `event_f1` of events and of flagged intervals that touch one; at the threshold
-        that was used, and (`best_...`) at the one that suits best. `best_adjusted_f1` takes all rows of an event as
-        found if one is; `random_adjusted_f1` is the same of the same scores in random order.
+        their ROC curve. `f1` is of rows, `composite_f1` of the recall of events and the precision of rows; at the
+        threshold that was used, and (`best_...`) at the one that suits best. `best_adjusted_f1` takes all rows of an
+        event as found if one is; `random_adjusted_f1` is the same of the same scores in random order.
         """
         for event in self._by_event.values():
             self._counts.add_event(event.highest, event.rows)
@@ -150,8 +134,8 @@ class Judge:
             "auc_roc": float(np.trapezoid(np.append(recall, 0)[::-1], np.append(false_rate, 0)[::-1])),
             "f1": _f1(hits, rows, hits + misses),
             "best_f1": _f1(of["inside"], rows, of["inside"] + of["outside"]),
-            "event_f1": _f1(detected, events, detected + alarms),
-            "best_event_f1": _f1(of["events"], events, of["events"] + of["alarms"]),
+            "composite_f1": _composite_f1(detected / events, hits, hits + misses),
+            "best_composite_f1": _composite_f1(of["events"] / events, of["inside"], of["inside"] + of["outside"]),
             "best_adjusted_f1": _f1(of["adjusted"], rows, of["adjusted"] + of["outside"]),
             "random_adjusted_f1": _f1(of_random["adjusted"], rows, of_random["adjusted"] + of_random["outside"]),
         }
@@ -160,3 +144,13 @@ class Judge:
 def _f1(hits: np.ndarray | int, positives: int, predicted: np.ndarray | int) -> float:
     """The harmonic mean of hits / predicted and hits / positives; of several thresholds, the highest."""
     return float(np.max(2 * np.asarray(hits) / (positives + np.asarray(predicted))))
+
+
+def _composite_f1(recall: np.ndarray | float, hits: np.ndarray | int, flagged: np.ndarray | int) -> float:
+    """The harmonic mean of the recall of events and the precision of rows; of several thresholds, the highest.
+
+    Of intervals, precision would be perfect where all rows are one interval (Garg et al. 2021, "An Evaluation of
+    Anomaly Detection and Diagnosis in Multivariate Time Series").
+    """
+    precision = hits / np.maximum(1, flagged)
+    return float(np.max(2 * recall * precision / np.maximum(1e-12, recall + precision)))

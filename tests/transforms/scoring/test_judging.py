@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
 from beamfeed.transforms.scoring.judging import STEP, Counts, Judge, at_or_over
 
@@ -34,7 +34,6 @@ def test_counts_at_every_threshold(rows):
             "outside": sum(said and not flag for flag, said in zip(unusual, over, strict=True)),
             "adjusted": sum(len(event) for event in events if any(over[row] for row in event)),
             "events": sum(any(over[row] for row in event) for event in events),
-            "alarms": sum(not any(unusual[row] for row in run) for run in runs(over)),
         }
         assert {name: at_or_over(value)[cut] for name, value in vars(counts).items()} == expected
 
@@ -58,6 +57,10 @@ def test_areas_are_those_of_scikit_learn():
     assert verdict["auc_pr"] == pytest.approx(average_precision_score(np.concatenate(truth), np.concatenate(said)))
     assert verdict["auc_roc"] == pytest.approx(roc_auc_score(np.concatenate(truth), np.concatenate(said)))
     assert verdict["events"] == 3
+    events = [said[at][first:end] for at, first, end in ((0, 20, 40), (0, 200, 230), (1, 5, 10))]
+    precision, _, cuts = precision_recall_curve(np.concatenate(truth), np.concatenate(said))
+    recall = np.mean([event.max() >= cuts for event in events], axis=0)
+    assert verdict["best_composite_f1"] == pytest.approx((2 / (1 / precision[:-1] + 1 / recall)).max())
 
 
 def test_the_threshold_that_was_used():
@@ -68,7 +71,7 @@ def test_the_threshold_that_was_used():
     verdict = judge.verdict()
     assert (verdict["events"], verdict["found"], verdict["alarms"], verdict["delay_rows"]) == (2, 1, 1, 2)
     assert verdict["f1"] == pytest.approx(2 * 3 / (20 + 5))
-    assert verdict["event_f1"] == pytest.approx(0.5)
+    assert verdict["composite_f1"] == pytest.approx(2 / (5 / 3 + 2))
     assert verdict["best_adjusted_f1"] == pytest.approx(2 * 10 / (20 + 12))
 
 
@@ -91,12 +94,15 @@ def test_events_without_a_scored_row_are_counted_by_themselves():
 
 
 def test_what_adjusting_hides():
-    """Scores that know nothing do well if one row of an event is enough."""
+    """Scores that know nothing do well if one row of an event is enough; all rows flagged are no composite F1."""
     rng = np.random.default_rng(0)
     judge = Judge({"m": np.array([[1000.0, 1999.0], [5000.0, 5999.0]])}, 10)
     scores = rng.exponential(size=10_000)
-    judge.add("m", np.arange(float(len(scores))), scores, scores > 5)
+    judge.add("m", np.arange(float(len(scores))), scores, scores >= 0)
     verdict = judge.verdict()
+    assert (verdict["found"], verdict["alarms"]) == (2, 0)
+    assert verdict["composite_f1"] == pytest.approx(2 / (10_000 / 2000 + 1))
+    assert verdict["best_composite_f1"] < 0.6
     assert verdict["best_f1"] < 0.35
     assert verdict["best_adjusted_f1"] > 0.8
     assert verdict["random_adjusted_f1"] == pytest.approx(verdict["best_adjusted_f1"], abs=0.1)
@@ -109,4 +115,4 @@ def test_nothing_is_known_or_found():
     judge = Judge({"m": np.array([[1.0, 2.0]])}, 10)
     judge.add("m", np.arange(4.0), np.array([np.nan, 0, 0, 9]), np.zeros(4, bool))
     verdict = judge.verdict()
-    assert (verdict["found"], verdict["delay_rows"], verdict["event_f1"]) == (0, None, 0)
+    assert (verdict["found"], verdict["delay_rows"], verdict["composite_f1"]) == (0, None, 0)
