@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from beamfeed.transforms.scoring.alarms import intervals
+from beamfeed.transforms.scoring.tails import MOST_RARE
 from beamfeed.transforms.scoring.vus import vus_pr
 
-STEP = 1e-3  # scores that differ by less are one threshold
-BINS = 60_000  # thresholds, the last one stands for all above
+STEP = 1e-3  # scores that differ by less are one threshold; beyond LINEAR, those that do by a thousandth of them
+LINEAR = 50.0
+BINS = 60_000  # thresholds up to MOST_RARE, the last one stands for all above
 MOST_BUFFER = 100  # rows, the largest of VUS-PR
 
 
@@ -28,7 +30,7 @@ class Counts:
 
     def add(self, scores: np.ndarray, unusual: np.ndarray) -> np.ndarray:
         """Some rows, `[n]`: their scores and which are of events; returns the places in counts."""
-        bins = np.clip(scores / STEP, 0, BINS - 1).astype(np.int64)
+        bins = bins_of(scores)
         np.add.at(self.inside, bins[unusual], 1)
         np.add.at(self.outside, bins[~unusual], 1)
         return bins
@@ -37,6 +39,13 @@ class Counts:
         """An event of so many rows, and the place of its highest score."""
         self.events[highest] += 1
         self.adjusted[highest] += rows
+
+
+def bins_of(scores: np.ndarray) -> np.ndarray:
+    """The last threshold that each score `[n]` reaches, int64; the higher, the higher."""
+    linear, places = np.clip(scores, 0, LINEAR) / STEP, BINS - LINEAR / STEP
+    beyond = places * np.log(np.maximum(scores, LINEAR) / LINEAR) / np.log(MOST_RARE / LINEAR)
+    return np.minimum(linear + beyond, BINS - 1).astype(np.int64)
 
 
 def at_or_over(counts: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
-from beamfeed.transforms.scoring.judging import STEP, Counts, Judge, at_or_over
+from beamfeed.transforms.scoring.judging import BINS, LINEAR, STEP, Counts, Judge, at_or_over, bins_of
+from beamfeed.transforms.scoring.tails import MOST_RARE
 
 
 def runs(flags: list[bool]) -> list[list[int]]:
@@ -61,6 +62,23 @@ def test_areas_are_those_of_scikit_learn():
     precision, _, cuts = precision_recall_curve(np.concatenate(truth), np.concatenate(said))
     recall = np.mean([event.max() >= cuts for event in events], axis=0)
     assert verdict["best_composite_f1"] == pytest.approx((2 / (1 / precision[:-1] + 1 / recall)).max())
+
+
+def test_scores_of_any_size_are_told_apart():
+    """Up to the rarest there is, by a thousandth of them."""
+    scores = np.geomspace(LINEAR / 2, MOST_RARE, 3000)
+    bins = bins_of(scores)
+    assert (np.diff(bins) > 0).all()
+    assert bins_of(np.array([-1, 0, STEP / 2, 2.5 * STEP, LINEAR, MOST_RARE, np.inf])).tolist() == [
+        0, 0, 0, 2, LINEAR / STEP, BINS - 1, BINS - 1
+    ]  # fmt: skip
+    judge, unusual = Judge({"m": np.array([[1000.0, 1099.0]])}, 10), np.isin(np.arange(3000), np.arange(1000, 1100))
+    shuffled = np.random.default_rng(0).permutation(scores)
+    shuffled[~unusual] **= 0.9
+    judge.add("m", np.arange(3000.0), shuffled, unusual)
+    verdict = judge.verdict()
+    assert verdict["auc_pr"] == pytest.approx(average_precision_score(unusual, shuffled), rel=1e-3)
+    assert verdict["auc_roc"] == pytest.approx(roc_auc_score(unusual, shuffled), rel=1e-4)
 
 
 def test_the_threshold_that_was_used():
