@@ -264,7 +264,7 @@ SCORE = Program(
             choices=ROW_SCORES,
             default="mean",
             metavar="HOW",
-            help="a row gets the mean (the default) or max of its windows, or the last: that which ends with it",
+            help="a row gets the mean (the default) or max of its windows, or the last that has ended",
         ),
         option("--smooth", type=positive, default=1, metavar="N", help="a row gets the mean of N rows up to it (1)"),
         (

@@ -57,8 +57,8 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
       start: int64 `[n]`, rising, the rows that windows begin at; no more than `length` apart.
       length: rows of a window.
       values: float64 `[n, parts]`, of the windows; NaN counts as none in means.
-      how: mean or max of the windows that a row is in, or of the first in which it is the last row (of rows before
-        that, the first window), which is what is known at the time of the row.
+      how: mean or max of the windows that a row is in, or the last window that has ended at it, which is what is known
+        at the time of the row; rows before the end of the first window get that one.
 
     Returns:
       float64 `[rows, parts]`.
@@ -73,7 +73,7 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
         return _means(sums.cumsum(axis=0)[:-1], counts.cumsum(axis=0)[:-1])
     place = np.arange(rows)
     if how == "last":
-        return values[np.minimum(np.searchsorted(at + length - 1, place, side="left"), len(at) - 1)]
+        return values[np.maximum(np.searchsorted(at + length - 1, place, side="right") - 1, 0)]
     first = np.searchsorted(at + length, place, side="right")
     end = np.searchsorted(at, place, side="right")
     most = values[first].copy()
@@ -115,7 +115,7 @@ def score_rows(windows: Windows, tails: Sequence[Tail], length: int, how: How, s
     """The scores of an asset's rows, run by run.
 
     Each measure of a window becomes its rarity, `-log10` of how often training has one as large; the score is the
-    largest of these. A row has the mean (or max, or last) of the windows that it is in.
+    largest of these. A row has the mean or max of the windows that it is in, or the last that has ended.
 
     Args:
       windows: of the asset.

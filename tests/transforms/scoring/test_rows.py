@@ -22,9 +22,9 @@ def plain(start, length, values, how):
             )
         elif how == "max":
             rows.append(np.max(values[inside], axis=0))
-        else:
-            ended = [i for i, s in enumerate(start) if s + length - 1 >= row]
-            rows.append(values[ended[0]])
+        else:  # the latest window whose last row is no later than this one; as long as there is none, the first
+            ended = [i for i, s in enumerate(start) if s + length - 1 <= row]
+            rows.append(values[ended[-1] if ended else 0])
     return np.array(rows)
 
 
