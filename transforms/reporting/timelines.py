@@ -92,8 +92,8 @@ def timelines(scores: Scores) -> Chapter:
     section.parts.append(
         Words(
             f"{items['intervals']:,} intervals of {items['assets']:,} assets are over the threshold {threshold:.3g}; "
-            f"{items['rows']:,} rows were scored. A score of 3 is what one usual window in a thousand has. All: "
-            f"{storage.join(scores.folder, 'intervals.csv')}"
+            f"{items['rows']:,} rows were scored. At a score of 3, a measure is as large as in one usual window of a "
+            f"thousand. All: {storage.join(scores.folder, 'intervals.csv')}"
         )
     )
     if not len(table):
