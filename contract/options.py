@@ -275,7 +275,7 @@ SCORE = Program(
                 metavar="P",
                 help=f"flag a row of usual operation with this probability ({RISK:g})",
             ),
-            option("--threshold", type=float, metavar="X", help="flag rows from this score on"),
+            option("--threshold", type=float, metavar="X", help="flag rows over this score"),
         ),
         option("--least", type=positive, default=1, metavar="N", help="rows of a flagged interval, at least (1)"),
         option("--gap", type=from_zero, default=0, metavar="N", help="join intervals that N rows are between (0)"),

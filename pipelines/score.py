@@ -56,7 +56,7 @@ class Scoring:
       length: rows of a window.
       args: options.
       fleet: of each measure, its distribution in training.
-      threshold: from which on a row is flagged.
+      threshold: over which a row is flagged; what usual rows have in common may be just at it.
       flagged: the flagged intervals.
     """
 
@@ -83,11 +83,11 @@ class Scoring:
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
         """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
         flagged = np.zeros(len(rows.time), bool)
-        over = rows.scores[:, 0] >= self.threshold
+        over = rows.scores[:, 0] > self.threshold
         for first, end in intervals(over, self.args.least, self.args.gap).tolist():
             flagged[first:end] = True
             peak = first + int(rows.scores[first:end, 0].argmax())
-            by = [self.measures[at] for at in np.flatnonzero(rows.scores[peak, 1:] >= self.threshold)]
+            by = [self.measures[at] for at in np.flatnonzero(rows.scores[peak, 1:] > self.threshold)]
             self.flagged.append(
                 {
                     "asset": asset, "begin": rows.time[first], "end": rows.time[end - 1], "rows": end - first,
@@ -195,7 +195,7 @@ def score(
                 for part in scoring.rows_of(own, own)
             )
             some = sampled(usual_scores, total * max(1, scoring.length // 4))
-            scoring.threshold = peaks_over_threshold(some[:, 0], scoring.args.risk)
+            scoring.threshold = peaks_over_threshold(some[:, 0].astype(np.float64), scoring.args.risk)
         else:
             scoring.threshold = scoring.args.threshold
         kind, files, count = schema.field("time").type, [], 0
@@ -258,11 +258,11 @@ def row_batches(
                 "asset": pa.repeat(asset, count),
                 "row": pa.array(rows.first + np.arange(count)),
                 "time": times_of(rows.time, kind),
-                "score": pa.array(rows.scores[:, 0].astype(np.float32)),
+                "score": pa.array(rows.scores[:, 0]),
                 "flagged": pa.array(flagged),
             }
             of_measures = zip(scoring.measures, rows.scores[:, 1:].T, strict=True)
-            columns |= {f"rarity_{name}": pa.array(values.astype(np.float32)) for name, values in of_measures}
+            columns |= {f"rarity_{name}": pa.array(values) for name, values in of_measures}
             yield pa.RecordBatch.from_pydict(columns)
 
 

@@ -1,6 +1,7 @@
 """A planted fault is found, in the asset and the column that it is in; what is usual is not flagged."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,10 @@ import pandas as pd
 import pyarrow.dataset as ds
 import pytest
 
-from beamfeed.pipelines.score import judge, main
+from beamfeed.pipelines.score import Scoring, judge, main
+from beamfeed.transforms.scoring.alarms import peaks_over_threshold
+from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows
+from beamfeed.transforms.scoring.tails import Tail
 from tests.fleets import Fleet
 
 
@@ -48,6 +52,25 @@ def test_what_is_usual_is_flagged_as_often_as_it_may_be(fleet, tmp_path):
     score(fleet, tmp_path / "out", "--risk", "0.02")
     rows = ds.dataset(tmp_path / "out" / "rows").to_table().to_pandas()
     assert 0.002 < rows["flagged"].mean() < 0.06
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 1.0])
+def test_what_many_usual_rows_have_in_common_is_not_flagged(share):
+    """Such as of a sensor that stands still most of the time: the learned threshold is the score of all those rows."""
+    windows, length, rng = np.arange(5000), 20, np.random.default_rng(0)
+    times, still = windows.astype(float), windows // 200 % 10 < 10 * share
+    usual, other = (np.where(still, 2.0, rng.uniform(size=5000))[:, None] for _ in range(2))
+
+    def scored(measures: np.ndarray) -> ScoredRows:
+        (rows,) = score_rows(
+            Windows(windows, times, times + length - 1, measures), [Tail.of(usual[:, 0])], length, "mean", 1
+        )
+        return rows
+
+    threshold = peaks_over_threshold(scored(usual).scores[:, 0].astype(float), 0.001)
+    scoring = Scoring(["score"], length, Namespace(least=1, gap=0), threshold=threshold)
+    for measures in (usual, other):
+        assert scoring.flag("m", scored(measures)).mean() <= 0.002
 
 
 def test_options(fleet, tmp_path):

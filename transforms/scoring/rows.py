@@ -35,7 +35,7 @@ class ScoredRows:
     Attributes:
       first: the position of the first.
       time: float64 `[rows]`.
-      scores: float64 `[rows, 1 + parts]`: the score, and the rarity by each measure.
+      scores: float32 `[rows, 1 + parts]`: the score, and the rarity by each measure.
     """
 
     first: int
@@ -129,6 +129,7 @@ def score_rows(windows: Windows, tails: Sequence[Tail], length: int, how: How, s
         rarities = np.stack([tail.rarity(measures[:, part]) for part, tail in enumerate(tails)], axis=1)
         largest = np.nanmax(rarities, axis=1, keepdims=True)
         values = smoothed(rows_of_run(start, length, np.concatenate([largest, rarities], axis=1), how), smooth)
+        values = values.astype(np.float32)  # means of the same rarities differ in their last bits
         position = np.concatenate([start, start + length - 1])
         times = np.concatenate([windows.time[run], windows.until[run]])
         order = np.argsort(position, kind="stable")
