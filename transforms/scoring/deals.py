@@ -9,15 +9,19 @@ DEALS = 200
 LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
 RUNS = 40  # of a side, then
 _MOST_RUNS = 1 << 20  # of an asset
+_MOST_ROWS = 10**9 - 1  # that NumPy deals
 
 
 def deal_rows(counts: np.ndarray) -> np.ndarray:
     """Rows that each stand for themselves, dealt to two sides as large as they are, int64 `[DEALS, 2, bins]`.
 
+    Where there are more than NumPy deals, one stands for several; fewer rows differ more, so that noise is not too low.
+
     Args:
       counts: int64 `[2, bins]`, rows of both sides.
     """
     random = np.random.default_rng(0)
+    counts = counts // max(1, -(-int(counts.sum()) // _MOST_ROWS))
     total, first = counts.sum(axis=0), int(counts[0].sum())
     dealt = random.multivariate_hypergeometric(total, first, size=DEALS, method="marginals")
     return np.stack([dealt, total - dealt], axis=1)

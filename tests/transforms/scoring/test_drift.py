@@ -11,6 +11,7 @@ from scipy.stats import entropy, ks_2samp
 
 from beamfeed.contract.options import DRIFT as THRESHOLD
 from beamfeed.transforms.scoring.compared import changes
+from beamfeed.transforms.scoring.deals import deal_rows
 from beamfeed.transforms.scoring.drift import compare, edges_of, ks_distance, psi
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.statistics.quantiles import capacity
@@ -115,6 +116,14 @@ def test_halves_of_rows_do_not_alarm(rows: int, times: int) -> None:
         alarms += any(drift.over(0) for drift in found)
     assert alarms <= times / 33  # 1 in 100 is what is asked for
     assert over > times / 2 if rows == 60 else over == 0
+
+
+def test_noise_of_more_rows_than_numpy_deals() -> None:
+    """It is that of a billion: more than theirs, and next to nothing."""
+    counts = np.array([[300, 700], [620, 1380]])
+    few, many = (psi(deal_rows(counts * times)).mean() for times in (300_000, 10**9))
+    assert 0.5 * few < many < 1e-7
+    assert not deal_rows(np.zeros((2, 3), np.int64)).any()
 
 
 def test_halves_of_a_fleet_do_not_alarm() -> None:
