@@ -81,13 +81,14 @@ class Regress(Task):
         return self.counted(self.goal.target) or Target()
 
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
-        """The mean of the training windows' targets."""
+        """The mean of the training windows' targets, of several numbers that of each."""
         mean = self._target.mean
         if mean is None:
             return Guesses({}, ["no baseline: the manifest does not have the mean of the target"])
-        if self.takes_some:
-            mean = float(np.concatenate([truth for _, truth in windows()]).mean(dtype=np.float64))
-        return Guesses({"the mean": lambda _, truth: tf.fill(tf.shape(_wide(truth)), mean)}, [])
+        if self.takes_some or self._width is not None:  # the manifest has that of all numbers together
+            mean = np.concatenate([truth for _, truth in windows()]).mean(axis=0, dtype=np.float64)
+        level = tf.constant(mean, tf.float32)
+        return Guesses({"the mean": lambda _, truth: tf.broadcast_to(level, tf.shape(_wide(truth)))}, [])
 
     def baselines(self, windows: TrainingWindows) -> Guesses:
         """A linear model and gradient boosting."""

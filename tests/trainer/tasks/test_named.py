@@ -416,3 +416,12 @@ def test_a_guess_is_of_the_windows_that_are_trained_on(manifest, section, truth,
     guesses = task.guesses(lambda: iter([(None, truth[:2]), (None, truth[2:])]), None)
     assert list(guesses.by_name) == [name]
     np.testing.assert_allclose(guesses.by_name[name](None, tf.constant(truth)), [told] * len(truth), rtol=1e-6)
+
+
+def test_of_several_numbers_the_mean_is_that_of_each(manifest):
+    target = manifest.field(REGRESS["target"]).model_copy(update={"shape": (2,)})
+    fields = [target if field.name == target.name else field for field in manifest.fields]
+    (task,) = objective(manifest.model_copy(update={"fields": fields}), **REGRESS).tasks.values()
+    truth = np.array([[1, 100], [2, 200], [3, 600]], "f4")
+    guess = task.guesses(lambda: iter([(None, truth[:2]), (None, truth[2:])]), None).by_name["the mean"]
+    assert guess(None, tf.constant(truth[:2])).numpy().tolist() == [[2, 300]] * 2
