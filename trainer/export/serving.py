@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 
 from beamfeed.contract.dataset.transform_graph import check_graph
 from beamfeed.trainer.models.latent import with_latent
@@ -116,7 +117,7 @@ def load_transform(folder: str) -> Any:
     saved = saved_model_pb2.SavedModel()
     with tf.io.gfile.GFile(path, "rb") as file:
         saved.ParseFromString(file.read())
-    check_graph(path, saved)
+    check_graph(path, saved, op_def_registry.get)
     return tf.saved_model.load(folder)
 
 

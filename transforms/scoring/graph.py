@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.transform_graph import check_graph
@@ -27,7 +28,7 @@ class Graph:
     def __init__(self, folder: str):
         self._folder = folder
         self._model = saved_model_pb2.SavedModel.FromString(storage.read_bytes(folder + SAVED_MODEL))
-        check_graph(folder + SAVED_MODEL, self._model)
+        check_graph(folder + SAVED_MODEL, self._model, op_def_registry.get)
 
     @cached_property
     def constants(self) -> list[np.ndarray]:
