@@ -33,7 +33,8 @@ def fleet(tmp_path_factory) -> Fleet:
     fleet = Fleet(tmp_path_factory.mktemp("fleet"))
     for number in range(12):
         rows, states = make_table(300, seed=number), np.where(np.arange(300) % 50 < 20, "idle", "busy")
-        holes = np.where(np.arange(300) % 37 == 5, np.nan, rows["x1"].to_numpy() + 50 * number)
+        is_hole = (np.arange(300) % 37 == 5) & (number % 2 == 0)
+        holes = np.where(is_hole, np.nan, rows["x1"].to_numpy() + 50 * number)
         columns = {"x1": pa.array(holes.astype("f4")), "state": pa.array(states)}
         fleet.write(
             f"m{number}.parquet", pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **columns})
@@ -60,21 +61,32 @@ def test_a_dataset_is_as_its_files(fleet, tmp_path):
         for side in ("reference", "current"):
             assert row[f"{side}_mean"] == pytest.approx(files[name].mean(), rel=0.02)
             assert row[f"{side}_missing"] == pytest.approx(files[name].isna().mean(), abs=1e-3)
+    trained = [fleet.files / f"{name}.parquet" for name in fleet.windows("train")]
+    lacking = np.array([pd.read_parquet(path)["x1"].isna().sum() for path in trained])
+    share = lacking.mean() / 300
+    effect = lacking.var(ddof=1) / (300 * share * (1 - share))
+    (stats,) = (json.loads(path.read_text()) for path in fleet.output.glob("data-*/stats.json"))
+    assert effect > 4
+    assert stats["features"]["x1"]["missing_design_effect"] == pytest.approx(effect)
+    assert "missing_design_effect" not in stats["features"]["x0"]
 
 
 def test_machines_that_move(fleet, tmp_path, capsys):
-    """By one deviation in one column; and a sensor that fails more often."""
+    """By one deviation in one column; and a sensor that fails more often. One that fails in one machine is noise."""
     new = tmp_path / "new"
     new.mkdir()
     for path in fleet.files.glob("*.parquet"):
         table = pd.read_parquet(path).drop(columns="state")
         table["x0"] += 1
         table.loc[table.index % 3 == 1, "x2"] = np.nan
+        if path.stem == "m3":
+            table.loc[table.index % 3 > 0, "x1"] = np.nan
         table.to_parquet(new / path.name, index=False)
     (new / "broken.parquet").write_bytes(b"PAR1")
     found = compare(tmp_path, fleet.output, "--files", new, "--job", fleet.write_job(), code=3)
     assert found["drift"].to_dict() == {"x0": True, "x1": False, "x2": True}
     assert found.loc["x2", "current_missing"] == pytest.approx(1 / 3, abs=0.01)
+    assert found.loc["x1", "noise"] > found.loc["x1", "psi"] > 0.05
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"reference  {fleet.output}: 3,600 rows"
     assert lines[2] == "set aside  1 file; `beamfeed check` of these files tells why"

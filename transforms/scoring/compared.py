@@ -15,6 +15,7 @@ from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.scoring import sides
 from beamfeed.transforms.scoring.drift import Drift, RawCounts, Side, compare, with_missing
 from beamfeed.transforms.scoring.sides import Part, SideSummary, nothing
+from beamfeed.transforms.statistics.clumps import Clumps
 
 MOST_VALUES = 20  # of those that one side alone has
 _NEAR = 1e-5  # of a range: by so much an end of it may be off
@@ -63,10 +64,11 @@ def compare_sides(reference: SideSummary, current: SideSummary, raw: Sequence[Ma
     """
     drifts = []
     for before, now in _pairs(reference, current):
-        for drift in compare(before, now):
+        found = compare(before, now)
+        for drift in found:
             counts = [side.get(drift.name) for side in raw]
             if drift.name in before.columns.numbers and counts[0] is not None and counts[1] is not None:
-                drift = with_missing(drift, (counts[0], counts[1]))
+                drift = with_missing(drift, (counts[0], counts[1]), len(found))
             drifts.append(drift)
     return drifts
 
@@ -82,11 +84,11 @@ def _pairs(reference: SideSummary, current: SideSummary) -> Iterator[tuple[Any, 
 
 def raw_counts_of(summary: SideSummary) -> dict[str, RawCounts]:
     """By column the rows of new files, and how many lack a value; nothing of another side."""
-    moments = summary.raw
-    if moments is None:
+    if not summary.raw:
         return {}
-    names = summary.summaries[0].columns.numbers
-    return {name: (moments.rows, moments.rows - moments.count[at]) for at, name in enumerate(names)}
+    clumps = Clumps.of(np.stack(list(summary.raw.values())))
+    facts = zip(summary.summaries[0].columns.numbers, clumps.missing, clumps.design_effects(), strict=True)
+    return {name: RawCounts(clumps.rows, missing, effect) for name, missing, effect in facts}
 
 
 def changes(drift: Drift) -> list[str]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +23,25 @@ from beamfeed.contract.options import DRIFT as THRESHOLD
 from beamfeed.transforms.scoring.deals import AssetDeals, deal_rows
 from beamfeed.transforms.scoring.summary import OTHER, TOGETHER, Summary, codes_of
 
-RawCounts = tuple[int, int]  # of a column, rows as files had them, and of these those without a value
 BINS = 10
 ATOM = 0.05  # a value that so many rows have is a bin of its own
 FALSE_ALARMS = 0.01  # of a comparison without drift, over all columns
 MOST_VALUES = 50  # of a column of texts are bins; the others are one together
 _OF_SPREAD, _OF_VALUE = 1e-5, 1e-6  # parts that numbers may be apart and are the same
 _EMPTY = 0.5  # rows that are added to each bin, as one may have none
+
+
+class RawCounts(NamedTuple):
+    """Of a column, rows as files had them, and of these those without a value.
+
+    Attributes:
+      rows, missing: how many.
+      design_effect: how many rows count as one, as missing values come by asset; 1 where rows are independent.
+    """
+
+    rows: int
+    missing: int
+    design_effect: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +170,7 @@ def compare(reference: Summary, current: Summary) -> list[Drift]:
     return [drifts[name] for name in both]
 
 
-def with_missing(drift: Drift, raw: Sequence[RawCounts]) -> Drift:
+def with_missing(drift: Drift, raw: Sequence[RawCounts], columns: int = 1) -> Drift:
     """The drift of a column whose missing values were filled in, where it is known how many there were.
 
     It counts where they alone are more drift than the values.
@@ -165,19 +178,25 @@ def with_missing(drift: Drift, raw: Sequence[RawCounts]) -> Drift:
     Args:
       drift: of the values.
       raw: of both sides.
+      columns: how many are compared in all.
     """
-    counts = np.array([[missing, rows - missing] for rows, missing in raw], np.int64)
+    counts = np.array([[side.missing, side.rows - side.missing] for side in raw], np.int64)
     if not counts.sum(axis=1).all():
         return drift
     reference, current = (
-        replace(side, missing=missing / rows)
-        for side, (rows, missing) in zip((drift.reference, drift.current), raw, strict=True)
+        replace(side, missing=of_side.missing / of_side.rows)
+        for side, of_side in zip((drift.reference, drift.current), raw, strict=True)
     )
     result = replace(drift, reference=reference, current=current)
     alone = float(psi(counts))
     if math.isnan(drift.psi) or alone <= drift.psi:
         return result
-    return replace(result, psi=alone, noise=_quantile(psi(deal_rows(counts)), FALSE_ALARMS))
+    # Which assets lack values is not kept: in their place as many independent rows are dealt as tell no more.
+    rows = counts.sum(axis=1)
+    weights = rows * (counts / rows[:, None]).prod(axis=1)
+    together = float(np.average([side.design_effect for side in raw], weights=weights)) if weights.any() else 1.0
+    dealt = deal_rows(np.ceil(counts / together).astype(np.int64)) * together
+    return replace(result, psi=alone, noise=_quantile(psi(dealt), FALSE_ALARMS / max(1, columns)))
 
 
 def _compare_group(names: Sequence[str], reference: Summary, current: Summary, columns: int) -> Iterator[Drift]:

@@ -22,7 +22,6 @@ from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import read_again
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
-from beamfeed.transforms.statistics.moments import Moments
 
 MOST_DIMENSIONS = 1024  # of a list are compared, such as a latent vector
 PLACES = ("asset", "start", "time", "until", "file", "row", "row_", "path")  # columns that say whose predictions
@@ -35,16 +34,17 @@ class SideSummary:
 
     Attributes:
       summaries: of its rows; of a dataset of series also of its windows.
-      raw: of new files, the numbers of the first summary's columns before missing ones are filled in.
+      raw: of new files, by asset (all together where there are none) int64 `[1 + numbers]`: its rows, and how many of
+        them lack each number of the first summary before missing ones are filled in.
     """
 
     summaries: tuple[Summary, ...]
-    raw: Moments | None = None
+    raw: Mapping[str, np.ndarray] | None = None
 
     def __add__(self, other: "SideSummary") -> "SideSummary":
-        raw = self.raw if other.raw is None else other.raw
-        if self.raw is not None and other.raw is not None:
-            raw = self.raw + other.raw
+        raw = dict(self.raw or {})
+        for name, counts in (other.raw or {}).items():
+            raw[name] = raw[name] + counts if name in raw else counts
         return SideSummary(tuple(a + b for a, b in zip(self.summaries, other.summaries, strict=True)), raw)
 
 
@@ -218,7 +218,7 @@ class Unchanged:
     def __init__(self, inputs: Iterable[str], numbers: Sequence[str]):
         self.inputs = frozenset(inputs)
         self._numbers = numbers
-        self.raw: Moments | None = None
+        self.raw: np.ndarray | None = None
 
     def __call__(self, columns: Mapping[str, np.ndarray | pa.Array]) -> dict[str, Values]:
         plain: dict[str, Values] = {name: _unpacked(column) for name, column in columns.items()}
@@ -227,8 +227,8 @@ class Unchanged:
         matrix = np.concatenate(matrices, axis=1) if matrices else np.empty((0, 0), np.float32)
         if matrix.dtype == np.float32 and matrix.shape[1] == len(self._numbers):
             present = np.isfinite(matrix) & (matrix != ABSENT)
-            moments = Moments.of(np.where(present, matrix, np.float32(np.nan)))
-            self.raw = moments if self.raw is None else self.raw + moments
+            counts = np.array([len(matrix), *(~present).sum(axis=0)])
+            self.raw = counts if self.raw is None else self.raw + counts
         return plain
 
 
@@ -289,14 +289,18 @@ class FilesSide:
         (columns,) = self.columns
         summary = Summary.zero(columns)
         counted = [self._columns_of.get(name, name) for name in columns.numbers]
-        unchanged = Unchanged(self._columns_of.values(), counted)
+        raw: dict[str, np.ndarray] = {}
         for work in part.work:
+            unchanged = Unchanged(self._columns_of.values(), counted)
             places = Places("row", self._windows, self._keys, f"{work.unit.asset.name} {work.unit.index}")
             for block in read_again(work, self._source.read_with(work, unchanged)):
                 named, positions, once = places.of(block)
                 numbers, texts = self._take(block, named)
                 summary = summary.extend(numbers, texts, named, positions, once)
-        return SideSummary((summary,), unchanged.raw)
+            if unchanged.raw is not None:
+                asset = work.unit.asset.name if columns.by_asset else ""
+                raw[asset] = raw.get(asset, 0) + unchanged.raw
+        return SideSummary((summary,), raw)
 
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """The rows of a block, record after record, clipped as those of the dataset are."""

@@ -150,7 +150,7 @@ def read_stored(manifest: Manifest, output: str) -> Stored:
             else:
                 scales[field.name] = scale
     raw = {
-        name: (entry["count"] + entry["missing"], entry["missing"])
+        name: RawCounts(entry["count"] + entry["missing"], entry["missing"], entry.get("missing_design_effect", 1.0))
         for name, entry in features.items()
         if {"count", "missing"} <= entry.keys()
     }

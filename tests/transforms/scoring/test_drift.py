@@ -12,8 +12,9 @@ from scipy.stats import entropy, ks_2samp
 from beamfeed.contract.options import DRIFT as THRESHOLD
 from beamfeed.transforms.scoring.compared import changes
 from beamfeed.transforms.scoring.deals import deal_rows
-from beamfeed.transforms.scoring.drift import compare, edges_of, ks_distance, psi
+from beamfeed.transforms.scoring.drift import RawCounts, compare, edges_of, ks_distance, psi, with_missing
 from beamfeed.transforms.scoring.summary import Columns, Summary
+from beamfeed.transforms.statistics.clumps import Clumps
 from beamfeed.transforms.statistics.quantiles import capacity
 
 LINES = Columns(("a", "b"), ("kind",))
@@ -39,6 +40,12 @@ def series(machines: dict[str, np.ndarray]) -> Summary:
     for name, rows in machines.items():
         summary = summary.extend(rows, {}, pa.array([name] * len(rows)), np.arange(len(rows)))
     return summary
+
+
+def raw_counts(assets: np.ndarray) -> RawCounts:
+    """Of a column, of assets with so many rows and missing values each, int64 `[assets, 2]`."""
+    clumps = Clumps.of(assets)
+    return RawCounts(clumps.rows, clumps.missing[0], clumps.design_effects()[0])
 
 
 def same(one: Summary, other: Summary) -> bool:
@@ -168,6 +175,25 @@ def test_missing_values_alarm() -> None:
     found = compare(lines(numbers[:2000], kinds[:2000]), lines(now, lacking))
     assert [drift.over(THRESHOLD) for drift in found] == [False, True, True]
     assert [drift.current.missing for drift in found] == [0, pytest.approx(0.1), pytest.approx(0.1)]
+
+
+def test_missing_values_of_few_machines_do_not_alarm() -> None:
+    """Of 40 in two random halves some lack a third or more of a sensor's values; where all lose a fifth, it is told."""
+    random, over, alarms, seen = np.random.default_rng(11), 0, 0, 0
+    half = series({f"m{at}": rows for at, rows in enumerate(fleet(random, 8, 60))})
+    unmoved = compare(half, half)[0]
+    for _ in range(100):
+        few = np.where(random.random(40) < 0.1, random.uniform(1 / 3, 1, 40), 0)
+        counts = np.stack([np.full(40, 200), (200 * few).astype(int)], axis=1)
+        before, now = np.split(counts, 2)
+        less = np.maximum(now, [0, 40])
+        found, lost = (with_missing(unmoved, [raw_counts(before), raw_counts(side)], columns=3) for side in (now, less))
+        over += found.psi > THRESHOLD
+        alarms += found.over(0)
+        seen += lost.over(THRESHOLD)
+    assert over > 10
+    assert alarms <= 3
+    assert seen > 50
 
 
 def test_a_new_value_alarms() -> None:

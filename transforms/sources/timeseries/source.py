@@ -257,6 +257,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         features = moments.describe(self._spec.schema.features)
         for name, assets in zip(features, statistics.under_min[0], strict=False):
             features[name]["assets_under_min_divisor"] = assets
+        effects = [] if statistics.clumps is None else statistics.clumps.design_effects()
+        for name, effect in zip(features, effects, strict=False):
+            if features[name]["missing"]:
+                features[name]["missing_design_effect"] = effect
         return {"rows": moments.rows, "features": features}
 
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:

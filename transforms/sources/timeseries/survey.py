@@ -19,6 +19,7 @@ from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_o
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 from beamfeed.transforms.splits import split_of_value, wanted_splits
+from beamfeed.transforms.statistics.clumps import Clumps, add_clumps
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 from beamfeed.transforms.statistics.scaling import Scaling
@@ -40,6 +41,7 @@ class SeriesStatistics:
       under_min: with scale.per: asset, for each feature how many assets have a divisor under min_divisor; how many of
         these are not constant; and how many assets there are.
       scaling: of the fleet, once it is known.
+      clumps: how missing values of the same rows come together, of whole assets.
     """
 
     moments: Moments
@@ -47,6 +49,7 @@ class SeriesStatistics:
     sample: RowSample | None = None
     under_min: tuple[tuple[int, ...], ...] = ((), (), ())
     scaling: Scaling | None = None
+    clumps: Clumps | None = None
 
     @classmethod
     def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
@@ -55,7 +58,10 @@ class SeriesStatistics:
 
     def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
         return SeriesStatistics(
-            self.moments + other.moments, add_names(self.classes, other.classes), add_samples(self.sample, other.sample)
+            self.moments + other.moments,
+            add_names(self.classes, other.classes),
+            add_samples(self.sample, other.sample),
+            clumps=add_clumps(self.clumps, other.clumps),
         )
 
 

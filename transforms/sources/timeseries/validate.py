@@ -19,6 +19,7 @@ from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics, Survey, Totals
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
 from beamfeed.transforms.splits import cut_rows, wanted_splits
+from beamfeed.transforms.statistics.clumps import Clumps
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,10 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         classes = replace(classes, training=SeenClasses.zero(spec.schema.labels).training)
     statistics = sum((each.statistics for each in of_units), SeriesStatistics.zero(spec.schema))
     sample = of_units[0].sample if len(of_units) == 1 else statistics.sample  # a sum has nothing settled
-    statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
+    moments = statistics.moments
+    counts = np.array([[moments.rows, *(moments.rows - count for count in moments.count)]])
+    settled = settle(sample, asset, len(spec.schema.features), spec.job)
+    statistics = replace(statistics, sample=settled, clumps=Clumps.of(counts))
     return SeriesVerdict(
         asset, statistics, notes=tuple(notes), split_values=values, classes=classes, splits=windows, units=tuple(facts),
         row_rejects=wrong, rejected_rows=count,
