@@ -13,7 +13,7 @@ import pytest
 from fleets import Fleet
 from hypothesis import settings
 
-from tests.fast import keep_options, keep_signatures, skip_graph_optimizer
+from tests.fast import keep_all, skip_graph_optimizer
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # a machine without a GPU is no error
 # Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
@@ -55,8 +55,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup() -> None:
     if "apache_beam" in sys.modules:
-        keep_signatures()
-        keep_options()
+        keep_all()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,18 +1,23 @@
 """Makes many small jobs in one process cheaper, where frameworks work for longer than the rows do.
 
-Beam works out the signatures and options of each step again; they depend on classes alone and are kept. TensorFlow
-optimizes each graph, a quarter of the time of tests that read a dataset once; where tests run side by side it is told
-not to. Jobs in processes of their own, as slow tests and a share of the torture's fleets run them, know nothing of
-this.
+Beam works out the signatures and options of each step again; they depend on classes alone and are kept, as are packed
+steps and the graphs of equal columns. TensorFlow optimizes each graph, a quarter of the time of tests that read a
+dataset once; where tests run side by side it is told not to. Jobs in processes of their own, as slow tests and a share
+of the torture's fleets run them, know nothing of this.
 """
 
+import bz2
 import copy
+import pickle
 from collections.abc import Callable
-from types import MethodType
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import MethodType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.imports import Later, heavy_imports
 
 
 def skip_graph_optimizer() -> None:
@@ -27,8 +32,15 @@ def keep_what_beam_works_out() -> None:
     """Replaces functions of Beam by ones that remember; once a process."""
     with heavy_imports():  # what frameworks tell when they are loaded would be taken for what the first fleet is told
         import tensorflow_transform  # noqa: F401
+    keep_all()
+
+
+def keep_all() -> None:
+    """Of all that is here; where it is loaded already."""
     keep_signatures()
     keep_options()
+    keep_packed()
+    keep_graphs()
 
 
 def keep_signatures() -> None:
@@ -63,6 +75,47 @@ def keep_signatures() -> None:
 
     args_defaults.remembers = True  # type: ignore[attr-defined]
     core.get_function_args_defaults = args_defaults
+
+
+def keep_packed() -> None:
+    """Beam packs each step with bz2, whose time hardly hangs on the length, and unpacks it for each bundle."""
+    from apache_beam.internal import cloudpickle_pickler
+
+    if cloudpickle_pickler.bz2 is bz2:
+        cloudpickle_pickler.bz2 = SimpleNamespace(
+            compress=lru_cache(4096)(bz2.compress), decompress=lru_cache(4096)(bz2.decompress)
+        )
+
+
+def keep_graphs() -> None:
+    """A graph has marks in the place of what is learned, so it is the same for all that is of equal columns."""
+    from beamfeed.transforms.tracing import Tracing
+
+    trace = Tracing.trace
+    if getattr(trace, "remembers", False):
+        return
+    files: dict[bytes, dict[str, bytes]] = {}
+
+    def trace_once(self: Tracing, graph: Callable[[str], None], folder: str) -> None:
+        if self._process is not None or not isinstance(graph, Later) or "://" in folder:
+            trace(self, graph, folder)
+            return
+        schema, *rest = graph._first
+        if hasattr(schema, "typical"):
+            schema = replace(schema, typical=None)  # a file, which is in another place each time
+        key = pickle.dumps((graph._function, schema, *rest))
+        if key not in files:
+            trace(self, graph, folder)
+            paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+            files[key] = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+            return
+        for name, content in files[key].items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    trace_once.remembers = True  # type: ignore[attr-defined]
+    Tracing.trace = trace_once
 
 
 def keep_options() -> None:
