@@ -118,9 +118,11 @@ def save(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> Saved:
 def replacing(folder: str) -> Iterator[str]:
     """A folder to write, which takes the place of this one once it is whole: nobody reads a mixture of two models.
 
-    In a bucket, where folders cannot be renamed, it is this one.
+    In a bucket, where folders cannot be renamed, it is this one, and what was there goes first: half of a SavedModel is
+    none, as saved_model.pb is written after its variables.
     """
     if storage.is_remote(folder):
+        storage.remove_tree(folder)
         yield folder
         return
     new = f"{folder}.new"

@@ -423,7 +423,7 @@ def test_what_was_trained_on_a_gpu_runs_without_one(served, tmp_path, monkeypatc
     assert np.isfinite(outputs["reconstruction"]).all()
 
 
-def test_an_export_replaces_the_one_before_only_when_it_is_whole(tmp_path):
+def test_an_export_replaces_the_one_before_only_when_it_is_whole(tmp_path, monkeypatch):
     folder = tmp_path / "saved_model"
     for name, is_whole in (("old", True), ("half", False), ("new", True)):
         with suppress(KeyboardInterrupt), replacing(str(folder)) as written:
@@ -434,6 +434,9 @@ def test_an_export_replaces_the_one_before_only_when_it_is_whole(tmp_path):
                 raise KeyboardInterrupt
         assert os.listdir(folder) == [name if is_whole else "old"]
     assert os.listdir(tmp_path) == ["saved_model"]
+    monkeypatch.setattr("beamfeed.contract.storage.is_remote", lambda path: True)
+    with replacing(str(folder)) as written:  # in a bucket
+        assert (written, os.path.exists(folder)) == (str(folder), False)
 
 
 @pytest.mark.parametrize("served", ["fleet"], indirect=True)  # how values are scaled has no part in it
