@@ -87,6 +87,7 @@ class Training:
           Preempted: if a worker was asked to stop.
         """
         totals = self._sums_of(state)
+        state = state._replace(sums=_as_numbers(totals))  # it may be evaluated without another step
         if not self._spent:
             self._progress.phase("compiling")
             self.watchdog.long("the first step, which is compiled")
@@ -104,7 +105,7 @@ class Training:
             stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received)
             self._spent = time.perf_counter() - began
             self._full = self._spent if steps == self._at_a_time else 0.0
-            state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
+            state = state.train(steps, _as_numbers(totals), self._spent)
             self.watchdog.alive("training", self._spent)
             self._check_scale(state)
             for name, noun in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
@@ -231,6 +232,11 @@ class Training:
         self.together.close()
         self._profile.close()
         self.saving.close()
+
+
+def _as_numbers(totals: Sums) -> dict[str, Any]:
+    """Sums as a checkpoint has them."""
+    return {name: sums.numpy().tolist() for name, sums in totals.items()}
 
 
 def note_new_data(job: TrainingJob, manifest: Manifest, last_stat: FileStat | None) -> FileStat | None:

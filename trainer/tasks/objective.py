@@ -221,7 +221,7 @@ class Objective:
         scored = {name: task.scored(outputs[name]) for name, task in self.tasks.items() if task.measures}
         for metric, (name, measure) in self._measures.items():
             pair = self.tasks[name].compared(measure, examples.truth[name], scored[name])
-            sums.update(_keyed(metric, measure.sums(*pair, present)))
+            sums.update(_keyed(metric, measure, measure.sums(*pair, present)))
         return sums
 
     def settle(self, measured: Mapping[str, float | None]) -> None:
@@ -247,14 +247,14 @@ class Objective:
     def zero(self) -> Sums:
         """The sums over nothing: of losses, scalars, and of metrics; float64."""
         losses = {name: np.zeros([]) for name in (LOSS, *self._output_losses())}
-        sums = [_keyed(metric, measure.zero()) for metric, (_, measure) in self._measures.items()]
+        sums = [_keyed(metric, measure, measure.zero()) for metric, (_, measure) in self._measures.items()]
         return {**losses, **{name: zero for zeros in sums for name, zero in zeros.items()}}
 
     def values(self, sums: Mapping[str, Any], count: float) -> dict[str, float | None]:
         """The losses, per `count`, and the metrics; None where a metric is no number, as of no window at all."""
         losses = {name: float(sums[name]) / count for name in (LOSS, *self._output_losses())}
         metrics = {
-            name: measure.value([sums[key] for key in _keyed(name, measure.zero())])
+            name: measure.value([sums[key] for key in _keyed(name, measure, measure.zero())])
             for name, (_, measure) in self._measures.items()
         }
         return {name: value if np.isfinite(value) else None for name, value in {**losses, **metrics}.items()}
@@ -292,8 +292,10 @@ def _filled_up(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return tf.ensure_shape(dense, [None, None, *values.flat_values.shape[1:]])
 
 
-def _keyed(metric: str, sums: list[Any]) -> Sums:
-    return {f"{metric}/{number}": value for number, value in enumerate(sums)}
+def _keyed(metric: str, measure: Measure, sums: list[Any]) -> Sums:
+    """Sums by their names in checkpoints: those of a metric of the user's own are not those of another of this name."""
+    key = f"{metric}/{measure.label}" if measure.is_own else metric
+    return {f"{key}/{number}": value for number, value in enumerate(sums)}
 
 
 def find_watched(section: Watch, objective: Objective) -> Watched:

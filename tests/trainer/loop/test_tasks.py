@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import closing
 
 import keras
 import numpy as np
@@ -19,6 +20,9 @@ from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
+from beamfeed.trainer.loop.start import Start
+from beamfeed.trainer.loop.state import TrainingState
+from beamfeed.trainer.loop.training import Training
 from beamfeed.trainer.tasks.objective import Objective, find_watched
 
 OWN = """
@@ -61,7 +65,8 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "own_shared.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    sys.modules.pop("own_shared", None)
+    for name in ("own_shared", "own_other"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -168,6 +173,20 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
     assert line["eval_loss"] == pytest.approx(0.5 * line["eval_back_loss"] + line["eval_fault_loss"], rel=1e-6)
     assert pictures(whole) == {"back_reconstruction", "fault_confusion_matrix", "report"}
     assert result.best == max(one["eval_fault_auc"] for one in lines(whole))
+
+
+def test_metrics_of_ones_own_do_not_go_on_with_the_sums_of_others_of_their_name(data, job, tmp_path):
+    """Also where they come between the last step and its evaluation."""
+    (tmp_path / "own_other.py").write_text(OWN)
+    task = {"name": "classify", "target": "fault"}
+    of_other = Objective(job(task={**task, "metrics": ["own_other:Plain"]}).train.task, data.manifest)
+    made = job(task={**task, "metrics": ["own_shared:Plain", "accuracy"]}, max_steps=1)
+    with closing(Training(made, data.manifest, connect(WorkerInfo()), Watchdog(), Start())) as training:
+        mine = [name for name in training.objective.zero() if name.startswith("plain/")]
+        for names, plain in ((mine, 1.0), (of_other.zero(), 0.0)):
+            saved = TrainingState(step=1, done=1, since=1, sums={**dict.fromkeys(names, 3.0), "loss": 2.0})
+            state = training.run(None, saved, None)
+            assert training.objective.values(state.sums, 1) == {"loss": 2.0, "plain": plain, "accuracy": 0.0}
 
 
 @pytest.mark.long
