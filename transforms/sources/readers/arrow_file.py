@@ -8,7 +8,16 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, batch_rows
+from beamfeed.transforms.sources.readers.expected import (
+    WORDS_BYTES,
+    Cut,
+    Expected,
+    Group,
+    Look,
+    TextOptions,
+    batch_rows,
+    word_bytes,
+)
 from beamfeed.transforms.sources.readers.trouble import check_names
 
 _MAGIC = b"ARROW1"
@@ -110,6 +119,6 @@ def _as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _cut(group: Group, batch: pa.RecordBatch) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
-    rows = batch_rows(batch.num_columns)
+    rows = max(1, min(batch_rows(batch.num_columns), WORDS_BYTES // max(1, word_bytes(batch))))
     for at in range(0, batch.num_rows, rows):
         yield group, group.row + at, batch.slice(at, rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.rejects import BadInput
@@ -14,6 +15,7 @@ from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
+WORDS_BYTES = 128 << 20  # of a batch, if each row had the longest word of each dictionary: 2 KB of 65,536 rows
 
 
 @dataclass(frozen=True)
@@ -152,3 +154,21 @@ def require_columns(
 def batch_rows(columns: int) -> int:
     """How many rows of so many columns are read at a time, so that a batch's memory does not grow with its width."""
     return max(1, min(BATCH_ROWS, BATCH_BYTES // (4 * max(1, columns))))
+
+
+def word_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of the longest word of each dictionary in a batch together, which each of its rows may have.
+
+    A dictionary holds a word once, and a row says with a few bits that it has it: a file of a kilobyte could so have
+    batches of gigabytes. Texts that have no dictionary do not count.
+    """
+    total = 0
+    for type_, column in zip(batch.schema.types, batch.columns, strict=True):
+        if pa.types.is_dictionary(type_) and any(of(type_.value_type) for of in _TEXTS):
+            total += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+        elif pa.types.is_fixed_size_binary(type_):
+            total += type_.byte_width
+    return total
+
+
+_TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)

@@ -3,19 +3,32 @@
 import tempfile
 from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, batch_rows
+from beamfeed.transforms.sources.readers.expected import (
+    WORDS_BYTES,
+    Expected,
+    Group,
+    Look,
+    TextOptions,
+    batch_rows,
+    word_bytes,
+)
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 DECODE_BYTES = 256 << 20  # that the pages of a row group's columns may take while they are decoded
 _PAGES_BYTES = 2 << 20  # of one column at most: a page of values and one of its dictionary, as writers make them
 TEXT_BYTES = 64 << 20  # of the values of a batch, where they are long
+_FEW_ROWS = 4096  # of a row group whose footer is believed when it says that its texts are short
 _SLAB = 64  # columns that are decoded together where there are too many
+_TEXTS = (
+    pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view(),
+)  # fmt: skip
 
 
 @contextmanager
@@ -76,17 +89,22 @@ def iter_parquet(
         chosen = list(by_place.values() if groups is None else groups)
         if storage.is_remote(path) and any(_is_heavy(file, place, names) for place in by_place):
             file = opened.enter_context(open_parquet(path, ahead=False))
+        texts = [name for name in names if _is_text(file.schema_arrow.field(name).type)]
+        words = opened.enter_context(_encoded(path, file, texts)) if texts else None
         for group in chosen:
             if by_place.get(group.place) != group:
                 raise BadInput(path, "file", "has other row groups than when it was planned")
             row = group.row
             limit = group.rows if last_rows is None or group is not chosen[-1] else min(last_rows, group.rows)
-            for batch in _batches(file, group, names, limit):
+            for batch in _batches(file, words, group, names, texts, limit):
                 yield group, row, batch
                 row += batch.num_rows
 
 
-def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], limit: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: pq.ParquetFile, words: pq.ParquetFile | None, group: Group, names: Sequence[str], texts: Sequence[str],
+    limit: int,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The first `limit` rows of a row group; pages behind them are not decoded."""
     # Of each column a page is in memory at a time, and its dictionary.
     wide = (
@@ -96,7 +114,34 @@ def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], limit: in
     if rows * file.metadata.row_group(group.place).total_byte_size > TEXT_BYTES * group.rows:  # a look at all, first
         row_bytes = max(1, sum(_sizes(file, group.place, names)) // group.rows)  # but for values of a dictionary
         rows = min(rows, max(1, TEXT_BYTES // row_bytes))
+    if words is not None and (rows > _FEW_ROWS or rows * sum(_sizes(file, group.place, texts)) > WORDS_BYTES):
+        rows = max(1, min(rows, WORDS_BYTES // max(1, _word_bytes(words, group, texts))))
     yield from _spooled(file, group, names, rows, limit) if wide else _decoded(file, group, names, rows, limit)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    """Whether a column holds texts or bytes."""
+    value = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return pa.types.is_fixed_size_binary(value) or value in _TEXTS
+
+
+@contextmanager
+def _encoded(path: str, file: pq.ParquetFile, texts: Sequence[str]) -> Iterator[pq.ParquetFile]:
+    """The file once more, whose columns of text are read as indices of a dictionary."""
+    options = {"read_dictionary": texts, "page_checksum_verification": True}
+    options["buffer_size"] = (1 << 20) if storage.is_remote(path) else (256 << 10)  # a dictionary is about that long
+    with storage.open_input(path) as source, pq.ParquetFile(source, metadata=file.metadata, **options) as words:
+        yield words
+
+
+def _word_bytes(words: pq.ParquetFile, group: Group, texts: Sequence[str]) -> int:
+    """Bytes that a row may have of dictionaries, which are read with the first row of a group.
+
+    That takes about a hundredth of the time in which the texts are read.
+    """
+    slabs = (texts[at : at + _SLAB] for at in range(0, len(texts), _SLAB))
+    firsts = (words.iter_batches(1, [group.place], list(slab), use_threads=False) for slab in slabs)
+    return sum(word_bytes(batch) for first in firsts for batch in islice(first, 1))
 
 
 def _decoded(

@@ -1,5 +1,6 @@
 """Parquet with large groups of rows, as they are read from a bucket."""
 
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.readers import Columns, TextOptions, iter_batches, parquet
+from beamfeed.transforms.sources.readers import Columns, TextOptions, arrow_file, iter_batches, parquet
 
 ROWS, NAMES = 500_000, [f"x{column}" for column in range(8)]
 
@@ -30,3 +31,21 @@ def test_a_group_that_is_large_is_not_got_at_once(tmp_path, monkeypatch, most, i
         pa.set_memory_pool(usual)
     assert total == pytest.approx(table["x0"].to_numpy().sum())
     assert (pool.max_memory() > 24 << 20) is in_memory
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.string_view(), "dictionary", "arrow"])
+def test_a_long_word_that_all_rows_have_makes_batches_short(tmp_path, monkeypatch, kind):
+    """Of a dictionary: a file of some kilobytes would be gigabytes at once."""
+    for reader in (arrow_file, parquet):
+        monkeypatch.setattr(reader, "WORDS_BYTES", 8 << 20)
+    indices = pa.array([None] + [0] * 4200, "int32")
+    words = pa.DictionaryArray.from_arrays(indices, pa.array(["a" * 10_000]))
+    path = str(tmp_path / ("a.arrow" if kind == "arrow" else "a.parquet"))
+    if kind == "arrow":
+        with pa.ipc.new_file(path, pa.schema({"s": words.type})) as file:
+            file.write_table(pa.table({"s": words}))
+    else:
+        plain = words if kind == "dictionary" else words.dictionary_decode().cast(kind)
+        pq.write_table(pa.table({"s": plain}), path, compression="zstd")
+    batches = [batch for *_, batch in islice(iter_batches(path, Columns(["s"], {}, TextOptions()), ["s"]), 2)]
+    assert [batch.num_rows for batch in batches] == [838, 838]
