@@ -100,6 +100,7 @@ def _format(data: bytes) -> Format:
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a frame, which has the size
 _START_OF_SCAN, _END, _APP1 = 0xDA, 0xD9, 0xE1
 _MOST_SIDE = 65_500  # of libjpeg
+MOST_SCANS = 100  # each goes over all pixels, and may take no bytes; progressive ones have about 10
 _SIDES = struct.pack(">HH", 16, 16)
 # A marker with a segment behind it, or the end: no fill byte, and nothing that stands among the bits of pixels.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
@@ -134,6 +135,8 @@ def _jpeg(data: bytes) -> Header:
             before.append((marker, at))
         tagged |= marker == _APP1  # EXIF or XMP
         scans += marker == _START_OF_SCAN
+        if scans > MOST_SCANS:
+            raise BadImage("header", f"has more than {MOST_SCANS} scans, each over all its pixels")
         has_end = marker == _END
         if (
             marker == _START_OF_SCAN

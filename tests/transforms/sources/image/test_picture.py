@@ -14,7 +14,7 @@ from PIL import Image
 
 from beamfeed.contract.config.sources.image import Store
 from beamfeed.transforms.sources.image import picture as picture_module
-from beamfeed.transforms.sources.image.header import BadImage, Header, read_header
+from beamfeed.transforms.sources.image.header import MOST_SCANS, BadImage, Header, read_header
 from beamfeed.transforms.sources.image.picture import make_picture
 
 ORIGINAL = Store()
@@ -259,6 +259,16 @@ def second_size(format_: str) -> bytes:
 def test_a_second_size_does_not_get_past_the_most_pixels(format_, told):
     with pytest.raises(BadImage, match=told):
         make_picture(second_size(format_), ORIGINAL, 1000)
+
+
+def test_a_jpeg_of_more_scans_than_anybody_writes_is_refused():
+    """Each goes over all pixels: a file of a megabyte could keep a worker for hours."""
+    data = encoded(picture(), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    scans = data.count(b"\xff\xda")
+    assert make_picture(data[:-2] + data[last:-2] * (MOST_SCANS - scans) + data[-2:], ORIGINAL, MOST).is_original
+    with pytest.raises(BadImage, match="has more than 100 scans"):
+        make_picture(data[:-2] + data[last:-2] * (MOST_SCANS - scans + 1) + data[-2:], ORIGINAL, MOST)
 
 
 def test_a_chunk_before_that_of_the_size_is_refused():
