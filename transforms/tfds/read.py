@@ -21,10 +21,11 @@ FEATURES, INFO, LABELS = "features.json", "dataset_info.json", ".labels.txt"
 TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # where dataset_info.json names no other
 PARTS = {
     "{FILEFORMAT}": r"\w+",
-    "{SHARD_X_OF_Y}": r"\d{5,}-of-\d{5,}",
-    "{SHARD_INDEX}": r"\d{5,}",
-    "{NUM_SHARDS}": r"\d{5,}",
+    "{SHARD_X_OF_Y}": r"\d{5,}+-of-\d{5,}+",
+    "{SHARD_INDEX}": r"\d{5,}+",
+    "{NUM_SHARDS}": r"\d{5,}+",
 }
+MOST_CLASSES = 1_000_000  # that are named by their numbers: five times those of the library's largest dataset
 IMAGE = "image"
 Shape = tuple[int | None, ...]
 
@@ -101,8 +102,8 @@ def describe(folder: str) -> Described | None:
         hints = dict(_walk(features, "", (), lambda name: _labels(folder, name)))
         hints = _with_roles(hints, _supervised(info))
         splits = {split["name"]: sum(map(int, split.get("shardLengths", []))) for split in info.get("splits", [])}
-        templates = {split["name"]: split.get("filepathTemplate") or TEMPLATE for split in info.get("splits", [])}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        templates = {split["name"]: _template(split) for split in info.get("splits", [])}
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         path = storage.join(folder, FEATURES)
         raise UserError(f"{path}: is not as tensorflow-datasets writes it: {type(error).__name__}: {error}") from None
     return Described(str(info.get("name", "")), hints, splits, templates)
@@ -114,7 +115,7 @@ def _read_json(folder: str, name: str) -> dict[str, Any] | None:
         content = json.loads(storage.read_text(path))
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: is not JSON") from None
     return content if isinstance(content, dict) else None
 
@@ -131,6 +132,8 @@ def _walk(
         yield from _walk(feature["sequence"]["feature"], path, (*outer, None if length < 0 else length), labels)
     elif "classLabel" in feature:
         count = int(feature["classLabel"].get("numClasses", 0))
+        if count > MOST_CLASSES:
+            raise ValueError(f"{path} has {count:,} classes")
         yield path, Hint(_allowed(outer), labels(path) or tuple(map(str, range(count))))
     elif "image" in feature:
         yield path, Hint(_allowed(outer), content=IMAGE)
@@ -183,6 +186,14 @@ def _with_roles(hints: dict[str, Hint], pair: tuple[str, str] | None) -> dict[st
 
     roles: dict[str, Role] = {pair[0]: "input", pair[1]: "target"}
     return {name: replace(hint, role=roles.get(name.partition("/")[0], "key")) for name, hint in hints.items()}
+
+
+def _template(split: Mapping[str, Any]) -> str:
+    template = str(split.get("filepathTemplate") or TEMPLATE)
+    for part in PARTS:
+        if template.count(part) > 1:  # a name could be matched in more ways than can be tried
+            raise ValueError(f"filepathTemplate has {part} more than once")
+    return template
 
 
 def _regex(template: str, dataset: str, split: str) -> str:

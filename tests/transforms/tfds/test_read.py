@@ -109,3 +109,24 @@ def test_other_folders_and_other_files(tmp_path):
     (tmp_path / "features.json").write_text('{"featuresDict": 3}')
     with pytest.raises(UserError, match="is not as tensorflow-datasets writes it"):
         describe(str(tmp_path))
+
+
+def test_what_would_take_more_than_there_is_is_not_as_the_library_writes_it(folder):
+    refused = "is not as tensorflow-datasets writes it"
+    split = {"name": "train", "filepathTemplate": "{FILEFORMAT}" * 12}
+    (folder / "dataset_info.json").write_text(json.dumps({"splits": [split]}))
+    with pytest.raises(UserError, match=f"{refused}: ValueError: filepathTemplate has {{FILEFORMAT}} more than once"):
+        describe(str(folder))
+    split["filepathTemplate"] = "{FILEFORMAT}{SHARD_INDEX}{NUM_SHARDS}{SHARD_X_OF_Y}"
+    (folder / "dataset_info.json").write_text(json.dumps({"splits": [split]}))
+    assert describe(str(folder)).split_of("1" * 250) is None  # soon
+    for feature, fault in (
+        ('{"classLabel": {"numClasses": "1000000000000"}}', f"{refused}: ValueError: a has 1,000,000,000,000 classes"),
+        ('{"sequence": {"feature": ' * 400 + "1" + "}}" * 400, refused),
+    ):
+        (folder / "features.json").write_text(f'{{"featuresDict": {{"features": {{"a": {feature}}}}}}}')
+        with pytest.raises(UserError, match=fault):
+            describe(str(folder))
+    (folder / "features.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="is not JSON"):
+        describe(str(folder))
