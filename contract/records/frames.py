@@ -122,11 +122,12 @@ class _Raw(io.RawIOBase):
         return len(chunk)
 
 
-def read_frames(file: Readable) -> Iterator[list[bytes]]:
+def read_frames(file: Readable, most: int = MOST_BYTES) -> Iterator[list[bytes]]:
     """The records of a file, some at a time.
 
     Args:
       file: unpacked, at its beginning.
+      most: bytes of a record, where a file of somebody else might name more than is wanted in memory.
 
     Raises:
       Damaged: with the byte where a record is damaged or cut off, when the reading comes to it.
@@ -146,8 +147,9 @@ def read_frames(file: Readable) -> Iterator[list[bytes]]:
             length, crc = HEAD.unpack_from(data, at)
             if masked(data[at : at + LENGTH]) != crc:
                 raise _damage(count, before + at, "the checksum of its length is wrong")
-            if length > MOST_BYTES:
-                reason = f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most"
+            if length > most:
+                what = "an Example has" if most == MOST_BYTES else "of a packed file it must have"
+                reason = f"is of {length:,} bytes; {what} {most:,} at most"
                 raise _damage(count, before + at, reason)
             frame = head + length + TAIL.size
             if len(data) - at < frame:

@@ -10,7 +10,16 @@ import numpy as np
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.errors import JobFailed
-from beamfeed.contract.records.frames import GZIP, HEAD, Counted, Damaged, is_tfrecord, read_frames, unpacked
+from beamfeed.contract.records.frames import (
+    GZIP,
+    HEAD,
+    MOST_BYTES,
+    Counted,
+    Damaged,
+    is_tfrecord,
+    read_frames,
+    unpacked,
+)
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at, strings_of
 from beamfeed.transforms.records.blocks import cut_blocks
@@ -20,6 +29,7 @@ from beamfeed.transforms.sources.image.header import BadImage, read_header
 SINGLE = Windows(length=1)  # a record is a row, and a row is a window
 BEGIN_BYTES = 64 << 10  # that tell what a file is
 FIRST_RECORDS, FIRST_FILES = 100, 10  # that are looked at before all are read
+PACKED_BYTES = 256 << 20  # of a record in a packed file: as zeros they are packed into 256 KB
 FIRST_IMAGES = 16  # of a file, whose sizes are looked at
 
 
@@ -84,7 +94,7 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     with storage.open_input(file.path) as opened:
         raw = Counted(opened)
         try:
-            for batch in read_frames(unpacked(raw, compression)):
+            for batch in _frames(raw, compression):
                 features = _with(features, batch, records, file.path, watched)
                 sizes.append(np.fromiter(map(len, batch), np.int64, len(batch)))
                 records += len(batch)
@@ -95,6 +105,10 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     lengths = np.concatenate(sizes) if sizes else np.empty(0, np.int64)
     rows = (lengths > 0).astype(np.int64)
     return Scan(file, records, int(rows.sum()), raw.crc32c, compression, cut_blocks(lengths, rows, SINGLE), features)
+
+
+def _frames(file: Counted, compression: str) -> Iterator[list[bytes]]:
+    return read_frames(unpacked(file, compression), PACKED_BYTES if compression == "gzip" else MOST_BYTES)
 
 
 def _with(features: Features, batch: Sequence[bytes], before: int, path: str, watched: frozenset[str]) -> Features:
@@ -132,7 +146,7 @@ def first_records(paths: Sequence[str]) -> Iterator[list[bytes]]:
             continue
         try:
             with storage.open_input(path) as file:
-                batch = next(read_frames(unpacked(Counted(file), compression)), [])
+                batch = next(_frames(Counted(file), compression), [])
         except Damaged:
             continue
         yield batch[:FIRST_RECORDS]

@@ -103,6 +103,8 @@ def test_a_record_that_no_example_can_be_is_not_read():
     assert caught.value.place == "record 1, byte 19"
     with pytest.raises(Damaged, match="is of 18,446,744,073,709,551,615 bytes"):
         list(read_frames(Zeros((1 << 64) - 1)))
+    with pytest.raises(Damaged, match="is of 1,000 bytes; of a packed file it must have 999 at most"):
+        list(read_frames(Zeros(1000), most=999))
 
 
 def test_a_compressed_file_that_is_cut_off(tmp_path):

@@ -7,6 +7,7 @@ from foreign import example, sequence_example
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.transforms.adopt import scan
 from beamfeed.transforms.adopt.conclude import conclude, fingerprint_of
 from beamfeed.transforms.adopt.files import list_shards
 from beamfeed.transforms.adopt.request import Request
@@ -39,6 +40,16 @@ def test_splits_of_tensorflow_datasets(tmp_path):
         "split 'unsupervised' of tensorflow-datasets is none of train, eval, test: left out",
         "split 'validation': 2 records, dataset_info.json says 5",
     ]
+
+
+def test_a_packed_record_of_more_than_is_read_sets_its_file_aside(tmp_path, monkeypatch):
+    """A record of zeros that fills the memory is packed into a thousandth."""
+    monkeypatch.setattr(scan, "PACKED_BYTES", 1000)
+    for name, compression in (("packed", "GZIP"), ("plain", "")):
+        write(tmp_path, f"{name}.tfrecord", {"x": bytes(2000)}, compression=compression)
+    packed, plain = (scan_or_reject(stat, frozenset()) for stat in list_shards(str(tmp_path)).shards)
+    assert (packed.place, plain.records) == ("record 0, byte 0", 1)
+    assert "of a packed file it must have 1,000 at most" in packed.reason
 
 
 def test_targets_are_counted_by_split(tmp_path):

@@ -17,7 +17,9 @@ from beamfeed.transforms.sources.readers.expected import Cut, TextOptions
 from beamfeed.transforms.sources.readers.formats import is_named_lines, packed_by
 
 OBJECT_BYTES = 256 << 20  # of one object that holds all records
+MOST_VALUES = 20_000_000  # of one value that is read as a whole: Python takes about 100 bytes for each
 _SPACE = re.compile(r"[\s,]*")
+_AS_LINES = "save it as JSON lines, an object in each line"
 _DECODER = json.JSONDecoder()
 _SHORT = 1 << 12  # letters at the end of what was read in which a number or a word may be cut off
 
@@ -113,6 +115,8 @@ def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iter
         text, at = (text[at:] + (more or "")), 0
         if more is not None and len(text) < least:
             continue  # so that a value of many pieces is not looked at again with each of them
+        if len(text) > MOST_VALUES and sum(map(text.count, "[{,")) > MOST_VALUES:
+            raise BadInput(path, f"record {number}", f"is of more than {MOST_VALUES:,} values; {_AS_LINES}")
         while True:
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
             if at == len(text):
@@ -130,8 +134,7 @@ def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iter
                         path, f"record {number}", f"cannot be read as JSON: {getattr(error, 'msg', error)}"
                     ) from None
                 if len(text) - at > most:
-                    hint = "save it as JSON lines, an object in each line"
-                    reason = f"is more than {most >> 20} MB, or no JSON; {hint}"
+                    reason = f"is more than {most >> 20} MB, or no JSON; {_AS_LINES}"
                     raise BadInput(path, f"record {number}", reason) from None
                 least = 2 * (len(text) - at)
                 break

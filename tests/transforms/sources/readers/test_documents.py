@@ -254,3 +254,14 @@ def test_json_beside_data_is_no_data(tmp_path):
         == TableSource.stem("cars.csv.zip")
         == "cars"
     )
+
+
+@pytest.mark.parametrize("form", ['{"a": [%s]}', "[[%s]]"])
+def test_values_that_would_fill_the_memory_are_not_read(tmp_path, monkeypatch, form):
+    monkeypatch.setattr(json_documents, "MOST_VALUES", 1000)
+    path = tmp_path / "a.json"
+    path.write_text(form % ",".join(["[]"] * 1000))
+    with pytest.raises(BadInput, match="record 1: is of more than 1,000 values; save it as JSON lines"):
+        look_at(str(path))
+    path.write_text(json.dumps([{"x": row} for row in range(20)]))
+    assert look_at(str(path)).schema.names == ["x"]
