@@ -74,7 +74,7 @@ def _parsed(text: str, size: int) -> Head:
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         raise BadArray("has a header that cannot be read") from None
-    if not isinstance(shape, tuple) or not all(isinstance(axis, int) and axis >= 0 for axis in shape):
+    if not isinstance(shape, tuple) or not all(isinstance(axis, int) and 0 <= axis < 1 << 63 for axis in shape):
         raise BadArray(f"has the invalid shape {shape!r} in its header")
     if not isinstance(descr, str):
         raise BadArray("holds records of several values; give each its own array")

@@ -1,5 +1,6 @@
 """One array in one file: of .npy, .npz, HDF5 and Zarr where its values are, by the heads alone."""
 
+import lzma
 import math
 import os
 import re
@@ -21,6 +22,11 @@ NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
 ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
 SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
 MOST_MEMBERS = 200  # of a file of several arrays, all of which are looked at
+CHUNK_BYTES = 256 << 20  # of a chunk of HDF5 or Zarr, which is unpacked as a whole for any row of it
+# A file may say that it has more values than are stored: the others are a fill value, of which an array is made up
+# without a byte being read. Masks that are nearly empty are packed a thousandfold.
+MOST_PACKED = 10_000
+FREE_BYTES = 256 << 20  # of an array, however little is stored of it
 _LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
 
 
@@ -158,7 +164,7 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
             raise
         except (zipfile.BadZipFile, ValueError) as error:  # Arrow's own, for places that are not in the file
             raise BadArray(f"is no .npz file: {error}") from None
-        except (zlib.error, EOFError, NotImplementedError) as error:
+        except (zlib.error, lzma.LZMAError, EOFError, NotImplementedError) as error:
             raise BadArray(f"cannot be unpacked: {error}") from None
 
 
@@ -264,7 +270,11 @@ def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:
             f"has texts of any length, or other objects, in {chosen!r}; write texts of one length: astype('S')"
         )
     offset = dataset.id.get_offset() if dataset.chunks is None else None
-    return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+    stored = Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+    if offset is None:
+        # Several chunks may be said to lie at the same place.
+        _check_filled(stored, dataset.chunks or (), lambda _: min(dataset.id.get_storage_size(), file.size))
+    return stored
 
 
 def dataset_of(opened: Any, name: str) -> Any:
@@ -301,14 +311,55 @@ def open_zarr(path: str) -> Any:
 def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
     opened, chosen = open_zarr(file.path), ""
     if not hasattr(opened, "shape"):
-        arrays = {path: member_ for path, member_ in opened.members(max_depth=None) if hasattr(member_, "shape")}
+        try:
+            arrays = {path: member_ for path, member_ in opened.members(max_depth=None) if hasattr(member_, "shape")}
+        except (ValueError, KeyError, TypeError) as error:  # such as a name that leads out of the folder
+            raise BadArray(f"is no Zarr group: {first_line(error)}") from None
         chosen = _choose(sorted(arrays), name, None if member is None else member.strip("/"))
         opened = arrays[chosen]
     elif member is not None:
         raise BadArray("holds one array and no names of several; leave 'array' out")
     if opened.dtype.names:
         raise BadArray("has records of several values; give each its own array")
-    return Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
+    stored = Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
+    _check_filled(stored, opened.chunks, partial(_bytes_below, storage.join(file.path.rpartition("/")[0], chosen)))
+    return stored
+
+
+def _check_filled(stored: Stored, chunks: Sequence[int], stored_bytes: Callable[[int], int]) -> None:
+    """Raises BadArray if an array has chunks that are too large, or little more than its shape.
+
+    Args:
+      stored: the array.
+      chunks: the shape of one.
+      stored_bytes: of its values as they are packed; no more need be counted than its argument.
+    """
+    dtype_name(stored.descr)
+    if any(axis >= 1 << 63 for axis in (*stored.shape, *chunks)):
+        raise BadArray("has a shape that no array has")
+    chunk, size = math.prod(chunks) * item_bytes(stored.descr), math.prod(stored.shape) * item_bytes(stored.descr)
+    if chunk > CHUNK_BYTES:
+        raise BadArray(f"has chunks of {chunk:,} bytes, more than {CHUNK_BYTES:,}; write smaller ones")
+    if size > FREE_BYTES and (there := stored_bytes(-(-size // MOST_PACKED))) * MOST_PACKED < size:
+        raise BadArray(
+            f"is of {size:,} bytes by its shape {list(stored.shape)}, of which {there:,} are stored: "
+            "nearly all values are a fill value; write it without the rows that are not there"
+        )
+
+
+def _bytes_below(folder: str, enough: int) -> int:
+    """The sizes of the files below a folder together, as soon as they are enough."""
+    folders, total = [folder], 0
+    while folders and total < enough:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    total += entry.stat().st_size
+                if total >= enough:
+                    break
+    return total
 
 
 def _choose(names: Sequence[str], name: str, member: str | None) -> str:

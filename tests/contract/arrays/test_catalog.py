@@ -110,6 +110,22 @@ def write(folder):
         file.create_virtual_dataset("virtual", layout)
     with h5py.File(folder / "strings.h5", "w") as file:
         file["x"] = ["some", "texts"]
+    with h5py.File(folder / "hollow.h5", "w") as file:
+        file.create_dataset("chunked", (10**9, 10), "f4", chunks=(1000, 10), compression="gzip")[:1000] = 1
+        file.create_dataset("late", (10**9,), "f4")
+        file.create_dataset("small", (10**6, 10), "f4", chunks=(1000, 10))
+        file.create_dataset("thick", (10, 10**8), "f4", chunks=(1, 10**8))
+    (folder / "digits.npy").write_bytes(long_head("(" + "9" * 4000 + ", " + "9" * 4000 + ")"))
+    with zipfile.ZipFile(folder / "lzma.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("x.npy", whole * 100)
+    packed = bytearray((folder / "lzma.npz").read_bytes())
+    packed[45:50] = b"\xff" * 5  # behind the names
+    (folder / "lzma.npz").write_bytes(packed)
+
+
+def long_head(shape):
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x02\0" + len(head).to_bytes(4, "little") + head
 
 
 @pytest.mark.parametrize(
@@ -136,6 +152,21 @@ def write(folder):
         ({"x": "odd.npz"}, "odd.npz is not a NumPy array"),
         ({"x": "broken.h5"}, "broken.h5 is no HDF5 file"),
         ({"x": "strings.h5"}, "strings.h5 has texts of any length, or other objects, in 'x'"),
+        (
+            {"x": ("hollow.h5", "chunked")},
+            "hollow.h5 is of 40,000,000,000 bytes by its shape [1000000000, 10], of which",
+        ),
+        (
+            {"x": ("hollow.h5", "late")},
+            "are stored: nearly all values are a fill value; write it without the rows that",
+        ),
+        (
+            {"x": ("hollow.h5", "thick")},
+            "hollow.h5 has chunks of 400,000,000 bytes, more than 268,435,456; write smaller",
+        ),
+        ({"x": ("hollow.h5", "small"), "y": "three.npy"}, "same number of rows: source.inputs.x has 1,000,000"),
+        ({"x": "digits.npy"}, "digits.npy has the invalid shape"),
+        ({"x": "lzma.npz"}, "lzma.npz cannot be unpacked: "),
     ],
 )
 def test_what_cannot_be_used_is_one_line(find, tmp_path, wanted, message):

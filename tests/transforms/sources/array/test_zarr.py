@@ -1,6 +1,7 @@
 """Arrays in Zarr, where its library is installed; a line that says how to install it where it is not."""
 
 import importlib.util
+import json
 import shutil
 
 import numpy as np
@@ -65,3 +66,34 @@ def test_arrays_of_a_group_and_what_is_none(tmp_path):
     (tmp_path / "broken.zarr" / "zarr.json").write_text("{broken")
     with pytest.raises(UserError, match=r"broken.zarr/zarr.json is no Zarr array"):
         find(tmp_path, x="broken.zarr")
+
+
+@pytest.mark.skipif(not THERE, reason="zarr is not installed")
+def test_what_says_more_than_it_holds_is_refused_in_a_line(tmp_path):
+    import zarr
+
+    for name, rows, chunk in (("hollow", 10**9, 1000), ("small", 10**6, 1000), ("thick", 10**9, 10**9)):
+        made = zarr.create_array(str(tmp_path / f"{name}.zarr"), shape=(rows,), chunks=(chunk,), dtype="float32")
+        if name != "thick":
+            made[:1000] = 1
+    with pytest.raises(UserError, match=r"4,000,000,000 bytes by its shape \[1000000000\], of which .* are stored"):
+        find(tmp_path, x="hollow.zarr")
+    with pytest.raises(UserError, match=r"has chunks of 4,000,000,000 bytes, more than 268,435,456"):
+        find(tmp_path, x="thick.zarr")
+    (x,) = find(tmp_path, x="small.zarr")
+    assert x.rows == 10**6
+
+
+@pytest.mark.skipif(not THERE, reason="zarr is not installed")
+def test_a_name_that_leads_out_of_a_group_is_refused(tmp_path):
+    import zarr
+
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="w").create_array("x", shape=(4,), dtype="float32")
+    zarr.consolidate_metadata(str(tmp_path / "a.zarr"))
+    head = tmp_path / "a.zarr" / "zarr.json"
+    metadata = json.loads(head.read_text())
+    members = metadata["consolidated_metadata"]["metadata"]
+    members["..\\private"] = members.pop("x")
+    head.write_text(json.dumps(metadata))
+    with pytest.raises(UserError, match=r"a.zarr/zarr.json is no Zarr"):
+        find(tmp_path, x="a.zarr")
