@@ -44,10 +44,12 @@ def check_graph(path: str, model: Any, operation: Callable[[str], Any]) -> None:
         for asset in part.asset_file_def:
             if posixpath.basename(asset.filename) != asset.filename or asset.filename in ("", ".", ".."):
                 raise _refused(path, f"names the file {asset.filename!r}, which is none of its own")
-        functions = {function.signature.name: function for function in part.graph_def.library.function}
-        for name, nodes in [("", part.graph_def.node), *((name, each.node_def) for name, each in functions.items())]:
+        functions = [(function, function.node_def) for function in part.graph_def.library.function]
+        for function, nodes in [(None, part.graph_def.node), *functions]:
             for node in nodes:
-                if _reaches(node.op, operation) and not (modern and _is_own_file(part, functions, name, node)):
+                if _reaches(node.op, operation) and not (
+                    modern and function is not None and _is_own_file(part, function, node)
+                ):
                     raise _refused(path, f"holds the operation {node.op}, which reaches beyond its values")
 
 
@@ -64,19 +66,20 @@ def _reaches(name: str, operation: Callable[[str], Any]) -> bool:
     return _REACHING.search(name) is not None or (found.is_stateful and _IN_MEMORY.fullmatch(name) is None)
 
 
-def _is_own_file(part: Any, functions: dict[str, Any], name: str, node: Any) -> bool:
+def _is_own_file(part: Any, function: Any, node: Any) -> bool:
     """Whether a node of a function reads or writes only what a SavedModel does: its checkpoint, or a vocabulary."""
+    name = function.signature.name
     if node.op in _OF_SAVERS:  # called by nobody once the graph is loaded
         return (
             _SAVER.fullmatch(name) is not None
             and not _is_called(part, name)
             and name not in part.object_graph_def.concrete_functions
         )
-    if node.op != _TABLE_OF_FILE or not name or _is_called(part, name):
+    if node.op != _TABLE_OF_FILE or _is_called(part, name):
         return False
     # The name of the file is an argument that the loader gives: that of an asset, which lies in the graph's folder.
     graph = part.object_graph_def
-    arguments = [argument.name for argument in functions[name].signature.input_arg]
+    arguments = [argument.name for argument in function.signature.input_arg]
     bound = graph.concrete_functions[name].bound_inputs if name in graph.concrete_functions else ()
     given = dict(zip(arguments[-len(bound) :], bound, strict=False))
     place = given.get("".join(node.input[1:2]), -1)

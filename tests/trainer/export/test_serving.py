@@ -134,12 +134,18 @@ def saver_in_object_graph(part):
     part.object_graph_def.concrete_functions[saver.signature.name].bound_inputs.append(0)
 
 
+def another_of_a_name(part):
+    functions = part.graph_def.library.function
+    functions.add().CopyFrom(functions[0])
+    functions[0].node_def.add(op="WriteFile", name="hidden")
+
+
 def without_objects(part):
     part.ClearField("object_graph_def")
 
 
 @pytest.mark.parametrize(
-    "change", [other_asset, constant_for_asset, called_saver, saver_in_object_graph, without_objects]
+    "change", [other_asset, constant_for_asset, called_saver, saver_in_object_graph, another_of_a_name, without_objects]
 )
 def test_a_graph_that_reads_other_files_as_its_own_is_refused(vocabulary, change):
     path = vocabulary / "saved_model.pb"
