@@ -1,7 +1,7 @@
 """Parquet: the footer, and batches of rows from row groups, in memory that does not grow with the width."""
 
 import tempfile
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
@@ -26,6 +26,7 @@ _PAGES_BYTES = 2 << 20  # of one column at most: a page of values and one of its
 TEXT_BYTES = 64 << 20  # of the values of a batch, where they are long
 _FEW_ROWS = 4096  # of a row group whose footer is believed when it says that its texts are short
 _SLAB = 64  # columns that are decoded together where there are too many
+_WITH_WORDS = frozenset(("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"))  # that Arrow so reads
 _TEXTS = (
     pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view(),
 )  # fmt: skip
@@ -89,8 +90,8 @@ def iter_parquet(
         chosen = list(by_place.values() if groups is None else groups)
         if storage.is_remote(path) and any(_is_heavy(file, place, names) for place in by_place):
             file = opened.enter_context(open_parquet(path, ahead=False))
-        texts = [name for name in names if _is_text(file.schema_arrow.field(name).type)]
-        words = opened.enter_context(_encoded(path, file, texts)) if texts else None
+        texts = _texts_of(file, names)
+        words = opened.enter_context(_encoded(path, file, list(texts))) if texts else None
         for group in chosen:
             if by_place.get(group.place) != group:
                 raise BadInput(path, "file", "has other row groups than when it was planned")
@@ -102,7 +103,7 @@ def iter_parquet(
 
 
 def _batches(
-    file: pq.ParquetFile, words: pq.ParquetFile | None, group: Group, names: Sequence[str], texts: Sequence[str],
+    file: pq.ParquetFile, words: pq.ParquetFile | None, group: Group, names: Sequence[str], texts: Mapping[str, int],
     limit: int,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The first `limit` rows of a row group; pages behind them are not decoded."""
@@ -114,13 +115,19 @@ def _batches(
     if rows * file.metadata.row_group(group.place).total_byte_size > TEXT_BYTES * group.rows:  # a look at all, first
         row_bytes = max(1, sum(_sizes(file, group.place, names)) // group.rows)  # but for values of a dictionary
         rows = min(rows, max(1, TEXT_BYTES // row_bytes))
-    if words is not None and (rows > _FEW_ROWS or rows * sum(_sizes(file, group.place, texts)) > WORDS_BYTES):
-        rows = max(1, min(rows, WORDS_BYTES // max(1, _word_bytes(words, group, texts))))
+    if words is not None:
+        rows = _rows_of_words(words, group, texts, rows)
     yield from _spooled(file, group, names, rows, limit) if wide else _decoded(file, group, names, rows, limit)
 
 
+def _texts_of(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
+    """Which of the columns hold texts or bytes, with their numbers among the columns of values."""
+    texts = {name for name in names if _is_text(file.schema_arrow.field(name).type)}
+    paths = (file.schema.column(at).path for at in range(len(file.schema))) if texts else ()
+    return {path: at for at, path in enumerate(paths) if path in texts}
+
+
 def _is_text(type_: pa.DataType) -> bool:
-    """Whether a column holds texts or bytes."""
     value = type_.value_type if pa.types.is_dictionary(type_) else type_
     return pa.types.is_fixed_size_binary(value) or value in _TEXTS
 
@@ -134,14 +141,28 @@ def _encoded(path: str, file: pq.ParquetFile, texts: Sequence[str]) -> Iterator[
         yield words
 
 
-def _word_bytes(words: pq.ParquetFile, group: Group, texts: Sequence[str]) -> int:
-    """Bytes that a row may have of dictionaries, which are read with the first row of a group.
+def _rows_of_words(words: pq.ParquetFile, group: Group, texts: Mapping[str, int], rows: int) -> int:
+    """How many rows of texts may be decoded at a time, if each had the longest words of the dictionaries.
 
-    That takes about a hundredth of the time in which the texts are read.
+    These are read with the first row of a group: about 50 us for each, a hundredth of what a million texts take, and
+    5 ms for one of 50,000 words.
+
+    Args:
+      words: see `_encoded`.
+      group: of rows.
+      texts: numbers of the columns in the file, by name.
+      rows: how many it would be.
     """
-    slabs = (texts[at : at + _SLAB] for at in range(0, len(texts), _SLAB))
+    stored = words.metadata.row_group(group.place)
+    columns = {name: stored.column(at) for name, at in texts.items()}
+    if rows <= _FEW_ROWS and rows * sum(column.total_uncompressed_size for column in columns.values()) <= WORDS_BYTES:
+        return rows
+    with_words = [name for name, column in columns.items() if _WITH_WORDS.issuperset(column.encodings)]
+    rows = rows if len(with_words) == len(columns) else min(rows, _FEW_ROWS)  # how long the others are is not known
+    slabs = (with_words[at : at + _SLAB] for at in range(0, len(with_words), _SLAB))
     firsts = (words.iter_batches(1, [group.place], list(slab), use_threads=False) for slab in slabs)
-    return sum(word_bytes(batch) for first in firsts for batch in islice(first, 1))
+    longest = sum(word_bytes(batch) for first in firsts for batch in islice(first, 1))
+    return max(1, min(rows, WORDS_BYTES // max(1, longest)))
 
 
 def _decoded(

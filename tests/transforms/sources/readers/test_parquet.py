@@ -49,3 +49,14 @@ def test_a_long_word_that_all_rows_have_makes_batches_short(tmp_path, monkeypatc
         pq.write_table(pa.table({"s": plain}), path, compression="zstd")
     batches = [batch for *_, batch in islice(iter_batches(path, Columns(["s"], {}, TextOptions()), ["s"]), 2)]
     assert [batch.num_rows for batch in batches] == [838, 838]
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_texts_in_other_encodings_are_read(tmp_path, encoding):
+    path, texts = str(tmp_path / "a.parquet"), [f"text {row}" for row in range(9000)]
+    table = pa.table({"s": texts, "word": ["a" * 3000] * 9000, "fixed": pa.array([b"abcd"] * 9000, pa.binary(4))})
+    pq.write_table(table, path, use_dictionary=["word"], column_encoding={"s": encoding})
+    columns = Columns(table.column_names, {}, TextOptions())
+    batches = [batch for *_, batch in iter_batches(path, columns, table.column_names)]
+    assert pa.Table.from_batches(batches)["s"].to_pylist() == texts
+    assert len(batches) == (1 if encoding == "PLAIN" else 3)
