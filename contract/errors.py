@@ -123,7 +123,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, ModuleNotFoundError) and error.name in PARTS:
         return failure_of(not_installed(error.name))
     text = str(error)
-    return find_failure(text) or Failure(JobFailed.MARK + (last_raised(text) or _words(error)), JOB_FAILED)
+    told = printable(last_raised(text) or _words(error))
+    return find_failure(text) or Failure(JobFailed.MARK + told, JOB_FAILED)
 
 
 def find_failure(text: str) -> Failure | None:
@@ -179,11 +180,23 @@ def redacted(text: str, *, escaped: bool = False) -> str:
 
 
 def printable(message: str) -> str:
-    """The text as it can be told: without secrets, and in UTF-8, which the name of a file need not be.
+    """The text as it can be told: without secrets, its lines `visible` and in UTF-8, which a file's name need not be.
 
     Beam's messages must be: a worker that cannot tell its error hangs.
     """
-    return redacted(message).encode("utf-8", "backslashreplace").decode()
+    return "\n".join(map(visible, redacted(message).split("\n")))
+
+
+# Control characters but the tab, ends of lines, marks that turn the direction of letters, and what is no text.
+_HIDDEN = re.compile("[\0-\x08\n-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """What a file holds, such as a name, as a terminal can have it: what is not seen there is as Python writes it.
+
+    Terminals obey some of these characters: others' files could set the clipboard, or tell of what is not so.
+    """
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _one_line(text: str) -> str:

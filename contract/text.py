@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from beamfeed.contract.errors import visible
+
 
 def table(rows: Sequence[Sequence[object]], left: int = 1) -> list[str]:
-    """Aligned columns: the first ones to the left, the others, such as numbers, to the right."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    """Aligned columns: the first ones to the left, the others, such as numbers, to the right. All is `visible`."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     return [
         "  ".join(

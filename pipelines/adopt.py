@@ -18,7 +18,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.layout import lock_path
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
-from beamfeed.contract.errors import JobFailed, UserError, near_miss
+from beamfeed.contract.errors import JobFailed, UserError, near_miss, visible
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         details = {"rejects": rejected(manifest, request.out), "job": args.job}
         emit_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **details)
     elif not args.quiet:
-        print("\n".join(describe_adoption(manifest, request.out)))
+        print("\n".join(map(visible, describe_adoption(manifest, request.out))))
         print(f"next: beamfeed {'train' if args.job else 'inspect'} {shlex.quote(args.job or request.out)}")
 
 

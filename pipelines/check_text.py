@@ -8,6 +8,7 @@ from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.batches import fit_batch, run_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.recent import training_manifest
+from beamfeed.contract.errors import visible
 from beamfeed.contract.text import counted, size_text, table
 from beamfeed.pipelines.job_check import Checked
 from beamfeed.pipelines.sample import RowEstimate
@@ -91,7 +92,7 @@ def to_text(checked: Checked) -> str:
     lines += _rejects(checked)
     lines += [_pair("note", note) for note in checked.rehearsal.notes[:MOST_LINES]]
     lines += [_pair("warning", warning) for warning in checked.warnings]
-    return "\n".join([*lines, *_cost(checked)])
+    return "\n".join(map(visible, [*lines, *_cost(checked)]))
 
 
 def _input(checked: Checked) -> list[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, visible
 from beamfeed.contract.storage import FileStat
 
 
@@ -30,10 +30,10 @@ class BadInput(Exception):
 
     def __init__(self, file: str, place: str, reason: str):
         super().__init__(file, place, reason)
-        self.file, self.place, self.reason = file, place, reason
+        self.file, self.place, self.reason = file, visible(place), visible(reason)
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.place}: {self.reason}"
+        return visible(f"{self.file}: {self.place}: {self.reason}")
 
     def reject(self, asset: str | None) -> Reject:
         return Reject(asset, self.file, self.place, self.reason)

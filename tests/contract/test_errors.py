@@ -1,5 +1,6 @@
 """What a runner says of an error in a worker becomes a line and an exit code again."""
 
+import pickle
 import sys
 import traceback
 
@@ -8,6 +9,8 @@ import pytest
 from beamfeed.contract.dataset.manifest import OldFormat
 from beamfeed.contract.errors import PARTS, BeamfeedError, Failure, JobFailed, UserError, failure_of, find_failure
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.text import table
+from beamfeed.transforms.rejects import BadInput
 
 FRAMES = 'Traceback (most recent call last):\n  File "steps.py", line 7, in process\n    raise it\n'
 FLINK = """java.lang.RuntimeException: Error received from SDK harness for instruction 3: {text}
@@ -108,6 +111,18 @@ def test_a_message_is_text_that_every_runner_can_send():
     name = "m\udcff.parquet"  # as Python reads a file name that is not UTF-8
     assert str(UserError(f"{name}: is odd")).encode() == b"m\\udcff.parquet: is odd"
     assert str(JobFailed(f"{name}: is odd")).encode() == b"job failed: m\\udcff.parquet: is odd"
+
+
+def test_what_a_terminal_would_obey_is_told_as_python_writes_it():
+    obeyed = "a\x1b]52;c;aGk=\x07\x9b2J\r\u202eb"
+    told = r"a\x1b]52;c;aGk=\x07\x9b2J\r\u202eb"
+    assert str(UserError(f"{obeyed}: is odd\nAnd so on: 温度\u3000ü")) == f"{told}: is odd\nAnd so on: 温度\u3000ü"
+    assert failure_of(ValueError(obeyed)).message == f"job failed: ValueError: {told}"
+    assert table([[obeyed, 1], ["a\nb", 2]]) == [f"{told}  1", f"{'a' + chr(92) + 'nb':<{len(told)}}  2"]
+    bad = BadInput(f"{obeyed}.csv", f"column {obeyed}\n", "is missing")
+    assert str(bad) == rf"{told}.csv: column {told}\n: is missing"
+    assert (bad.file, bad.reject(None).place) == (f"{obeyed}.csv", rf"column {told}\n")
+    assert str(pickle.loads(pickle.dumps(bad))) == str(bad)
 
 
 def test_what_leads_up_to_a_reason_is_not_the_reason():

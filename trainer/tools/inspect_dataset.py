@@ -13,6 +13,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.facts import read_stats
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.errors import visible
 from beamfeed.contract.events import emit_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import INSPECT
@@ -143,9 +144,9 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
     if as_json:
         facts = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
         return {"dataset": output, **facts, "statistics": [column.to_json() for column in columns], "files": stats}
-    print("\n".join(describe(manifest)))
+    print("\n".join(map(visible, describe(manifest))))
     if raw := raw_columns(stats, grown=len(manifest.increments) > 1):
-        print("\n" + "\n".join(raw))
+        print("\n" + "\n".join(map(visible, raw)))
     if sample:
         print(f"\nas a model gets them, {len(sample):,} of {manifest.splits[splits[0]].records:,} records of {first}")
         print("\n".join("  " + line for line in table(rows_of(columns))))
@@ -155,10 +156,10 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
         print(f"\n{split}")
         records = sample[:windows] if split == first else list(first_records(manifest, output, split, windows))
         if has_single_rows(manifest):
-            print("\n".join(show_single_rows(records, manifest)))
+            print("\n".join(map(visible, show_single_rows(records, manifest))))
             continue
         for record in records:
-            print("\n".join(show_window(record, manifest)))
+            print("\n".join(map(visible, show_window(record, manifest))))
     if picture is not None:
         print(f"\n{picture}" if first else "\nno window to draw")
     return {}
@@ -178,7 +179,7 @@ def inspect(arguments: argparse.Namespace) -> int:
 
         wrong = verify(manifest, arguments.dataset)
     if wrong and not arguments.json:
-        print("\n".join(describe(manifest)))
+        print("\n".join(map(visible, describe(manifest))))
     shown = {} if wrong else show(
         manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
     )  # fmt: skip
@@ -186,7 +187,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         emit_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
-        print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))
+        print("\n" + ("\n".join(map(visible, wrong)) or f"OK: {shards} shards are as the manifest says"))
     return 1 if wrong else 0
 
 

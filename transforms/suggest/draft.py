@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from beamfeed.contract.config.variables import escaped
+from beamfeed.contract.errors import visible
 
 WIDTH = 100  # columns of a line
 
@@ -103,8 +104,7 @@ def _plain(value: Any) -> Any:
 
 def printable(text: str) -> str:
     """A name of a column may hold any character, and a comment may not."""
-    plain = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
+    return visible(" ".join(text.split()))
 
 
 def comment(text: str, margin: str = "") -> Iterator[str]:
