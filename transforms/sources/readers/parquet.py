@@ -90,7 +90,8 @@ def iter_parquet(
         chosen = list(by_place.values() if groups is None else groups)
         if storage.is_remote(path) and any(_is_heavy(file, place, names) for place in by_place):
             file = opened.enter_context(open_parquet(path, ahead=False))
-        texts = _texts_of(file, names)
+        # In a bucket each dictionary would be a request more.
+        texts = {} if storage.is_remote(path) else _texts_of(file, names)
         words = opened.enter_context(_encoded(path, file, list(texts))) if texts else None
         for group in chosen:
             if by_place.get(group.place) != group:
