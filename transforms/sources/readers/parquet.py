@@ -136,8 +136,7 @@ def _is_text(type_: pa.DataType) -> bool:
 @contextmanager
 def _encoded(path: str, file: pq.ParquetFile, texts: Sequence[str]) -> Iterator[pq.ParquetFile]:
     """The file once more, whose columns of text are read as indices of a dictionary."""
-    options = {"read_dictionary": texts, "page_checksum_verification": True}
-    options["buffer_size"] = (1 << 20) if storage.is_remote(path) else (256 << 10)  # a dictionary is about that long
+    options = {"read_dictionary": texts, "page_checksum_verification": True, "buffer_size": 256 << 10}
     with storage.open_input(path) as source, pq.ParquetFile(source, metadata=file.metadata, **options) as words:
         yield words
 
