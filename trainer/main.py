@@ -96,9 +96,8 @@ def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, start: Start
             trained = train_and_evaluate(job, manifest, cluster, watchdog, start)
             if worker.is_chief:
                 watchdog.alone("export")
-                start.progress.phase("exporting")
                 with explained(manifest, job.output.path):
-                    export_run(job, manifest, trained)
+                    export_run(job, manifest, trained, start.progress.phase)
             else:
                 watchdog.wait_for_chief()
                 written = read_result(job.train.workdir)

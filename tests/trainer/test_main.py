@@ -65,6 +65,7 @@ def check_progress(folder, names):
         "evaluating",
         "evaluating",
         "exporting",
+        "comparing with simple models",
     ]
     with open(names.metrics) as file:
         assert [event["evaluation"] for event in events if "evaluation" in event] == [json.loads(line) for line in file]

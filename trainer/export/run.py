@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import keras
@@ -38,7 +38,9 @@ from beamfeed.trainer.tasks.regress import Regress
 Saved = tuple[Objective, keras.Model, Serving]  # what was learned, the model, and the module of the SavedModel
 
 
-def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> None:
+def export_run(
+    job: TrainingJob, manifest: Manifest, trained: TrainedModel, phase: Callable[[str], None] = lambda _: None
+) -> None:
     """Writes the model with the best weights, a review of it, and then the result.
 
     The model is made anew, outside of every strategy: what is saved knows
@@ -49,11 +51,14 @@ def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> N
       job: the job.
       manifest: the dataset's manifest.
       trained: of the training run.
+      phase: is called with what goes on.
 
     Raises:
       JobFailed: if the SavedModel gives something else than the model.
     """
+    phase("exporting")
     with exported(job, manifest, trained) as (objective, model, module):
+        phase("comparing with simple models")  # which are fitted, for a minute where there are many classes
         try:
             review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
         except Exception as error:  # the model is exported: a week's training is worth more than its review
