@@ -33,7 +33,7 @@ def in_same_process() -> Iterator[None]:
         yield
 
 
-def save_alone(job, manifest, trained):
+def save_alone(job, manifest, trained, *_):
     """Stands in for `export_run`: the Keras model and the result, without SavedModel and review."""
     from beamfeed.contract.dataset.layout import RunLayout
     from beamfeed.contract.dataset.result import write_result

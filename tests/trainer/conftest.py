@@ -215,7 +215,7 @@ def without_export(monkeypatch):
     """`trainer.main` writes its result, and neither a model nor a review, which take longer than a small training."""
     from beamfeed.trainer.export import run
 
-    monkeypatch.setattr(run, "export_run", lambda job, _, trained: write_result(job.train.workdir, trained.result))
+    monkeypatch.setattr(run, "export_run", lambda job, _, trained, *__: write_result(job.train.workdir, trained.result))
 
 
 def find_ports(count: int) -> list[int]:

@@ -85,7 +85,7 @@ def test_names_stay_when_a_model_is_kept(tmp_path):
 def run(tmp_path, capsys, monkeypatch):
     """Trains; the exit code and what was complained of. Exports the model and the result alone, if not `whole`."""
 
-    def save(job, _, trained):
+    def save(job, _, trained, *__):
         trained.model.save(RunLayout(job.train.workdir).model)
         write_result(job.train.workdir, trained.result)
 
