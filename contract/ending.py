@@ -44,6 +44,7 @@ class Ending:
         self._undo: list[Callable[[], None]] = []
         self._begun = threading.Lock()
         self._stderr = 2
+        self._is_programs = False
 
     @contextmanager
     def undoing(self, undo: Callable[[], None]) -> Iterator[None]:
@@ -56,7 +57,13 @@ class Ending:
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Temporary files of this process and of what it starts meanwhile lie in a folder that goes with the block."""
+        """Temporary files of this process and of what it starts meanwhile lie in a folder that goes with the block.
+
+        Not where the process is somebody else's, such as a notebook, who may have temporary files of his own just then.
+        """
+        if not self._is_programs:
+            yield
+            return
         before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
         folder = tempfile.mkdtemp(prefix="beamfeed-")
 
@@ -69,9 +76,8 @@ class Ending:
                 yield
             finally:
                 tempfile.tempdir = before
-                if variable is None:
-                    del os.environ["TMPDIR"]
-                else:
+                os.environ.pop("TMPDIR", None)
+                if variable is not None:
                     os.environ["TMPDIR"] = variable
                 remove()
 
@@ -97,6 +103,7 @@ class Ending:
         counts even where a shell has it ignored, as it does for what it starts in the background. SIGHUP does not
         under nohup.
         """
+        self._is_programs = True
         self._stderr = os.dup(2)  # imports of large frameworks put another file in its place for a while
         reader, writer = os.pipe()
         os.set_blocking(writer, False)

@@ -188,7 +188,9 @@ def printable(message: str) -> str:
 
 
 # Control characters but the tab, ends of lines, marks that turn the direction of letters, and what is no text.
-_HIDDEN = re.compile("[\0-\x08\n-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
+_HIDDEN = re.compile(
+    "[\0-\x08\n-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 
 
 def visible(text: str) -> str:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import IO, Any
 
@@ -47,19 +47,70 @@ class Later:
         return getattr(import_module(module), name)(*self._first, *last)
 
 
-class _Late(ModuleType):
-    """A module that is loaded when something of it is asked for, but for what tools ask of each module there is."""
+_LOADING = threading.RLock()
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__spec__ = ModuleSpec(name, None)
+
+class _Late(ModuleType):
+    """A module that is loaded, and then an ordinary one, when something of it is asked for.
+
+    Not by what tools ask of each module there is, such as `inspect.getmodule`. Python's own LazyLoader loads at
+    `import`, which asks for the spec.
+    """
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        super().__init__(spec.name)
+        self.__spec__: ModuleSpec = spec
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
 
     def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:
-            if name in ("__file__", "__warningregistry__", "__wrapped__"):
-                raise AttributeError(name)
-            del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), name)
+        if name in ("__file__", "__warningregistry__", "__wrapped__"):
+            raise AttributeError(name)
+        with _LOADING:
+            if type(self) is _Late:
+                if self.__loader__ is not None:  # it is just being loaded, and does not have it yet
+                    raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+                self._load()
+        return getattr(self, name)
+
+    def _load(self) -> None:
+        spec = _spec_of(self.__name__) if self.__spec__.loader is None else self.__spec__
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError(f"No module named {self.__name__!r}", name=self.__name__)
+        self.__spec__, self.__loader__, self.__package__ = spec, spec.loader, spec.parent
+        if spec.submodule_search_locations is not None:
+            self.__path__ = spec.submodule_search_locations
+        try:
+            spec.loader.exec_module(self)
+        except BaseException:
+            self.__loader__ = None  # the next one tries again
+            raise
+        self.__file__ = spec.origin
+        self.__class__ = ModuleType  # type: ignore[assignment]
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    parent = name.rpartition(".")[0]
+    return PathFinder.find_spec(name, import_module(parent).__path__ if parent else None)
+
+
+def _put_late(name: str) -> None:
+    """Has a module loaded late, unless it is there or is not installed."""
+    if name in sys.modules:
+        return
+    parent, _, child = name.rpartition(".")
+    if parent.startswith("tensorflow"):  # whose own modules bind it
+        spec: ModuleSpec | None = ModuleSpec(name, None)
+    else:
+        try:
+            spec = _spec_of(name)
+        except ImportError:
+            return
+    if spec is not None:
+        sys.modules[name] = _Late(spec)
+        if parent in sys.modules:
+            setattr(sys.modules[parent], child, sys.modules[name])
 
 
 class _Absent:
@@ -85,7 +136,7 @@ def lean_imports(*unused: str) -> AbstractContextManager[None]:
       unused: packages that this process does not need either, in addition to UNUSED.
     """
     for name in LATE:
-        sys.modules.setdefault(name, _Late(name))
+        _put_late(name)
     return _absent(UNUSED.union(unused), FRAMEWORKS)
 
 

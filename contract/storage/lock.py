@@ -298,12 +298,14 @@ class _Lease:
                 print(f"{self._path}: the lock could not be renewed: {first_line(error)}", file=sys.stderr)
 
     def give_back(self) -> None:
-        with self._changing:
-            if self._done.is_set():
-                return
-            self._done.set()
-            if not self._is_held:
-                return
+        # Whoever is just taking it may wait for the service for longer than a process that is to end has.
+        is_free = self._changing.acquire(timeout=1)
+        was_done = self._done.is_set()
+        self._done.set()
+        if is_free:
+            self._changing.release()
+        if was_done or not self._is_held:
+            return
         self._renewing.join(LAST_SECONDS)
         with suppress(Exception):  # what is not given back is void after a minute
             from google.cloud.storage.retry import DEFAULT_RETRY

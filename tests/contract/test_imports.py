@@ -19,8 +19,9 @@ print(*(name for name in LATE if hasattr(sys.modules[name], "__file__")))
 import bson.json_util, googleapiclient.discovery, matplotlib.pyplot, pandas, pymongo, scipy.stats, sklearn.base
 """
 LATE = """
-import inspect, sys
+import importlib.util, inspect, pickle, sys
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 from beamfeed.contract.imports import LATE, heavy_imports
 
 def loaded():
@@ -30,10 +31,16 @@ with heavy_imports():
     import tensorflow as tf, requests, google.cloud.bigquery_storage_v1 as storage
     from google.cloud import bigquery, dataflow, pubsub
 inspect.getmodule(compile("", "a file of nobody's", "exec"))
-assert loaded() == []
+import google.cloud.pubsub, cloudpickle
+assert pickle.loads(cloudpickle.dumps(lambda: requests))() is requests
+assert importlib.util.find_spec("requests").origin and loaded() == []
 with ThreadPoolExecutor(8) as threads:
     assert {*threads.map(lambda _: requests.get.__module__, range(64))} == {"requests.api"}
 from requests.adapters import HTTPAdapter
+with mock.patch("requests.get", 7):
+    from requests import get
+    assert get == 7 and "get" in dir(requests) and requests is sys.modules["requests"]
+assert google.cloud.pubsub is pubsub
 print(requests.__version__, requests.adapters.HTTPAdapter is HTTPAdapter)
 print(bigquery.Table, dataflow.JobsV1Beta3Client, pubsub.PublisherClient, storage.BigQueryReadClient)
 print(tf.lite.TFLiteConverter, tf.compat.v1.lite.Interpreter)
@@ -80,6 +87,25 @@ def test_sklearn_loads_no_pandas_and_works_with_it():
 
 def test_what_is_imported_beside_a_framework_is_there():
     assert "Ridge" in run(INSIDE)
+
+
+def test_what_is_not_installed_is_not_loaded_late():
+    code = """
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *place: None if name.endswith((".bigquery", ".dataflow")) else find(name, *place)
+from beamfeed.contract.imports import lean_imports
+with lean_imports():
+    pass
+print(*(name for name in sys.modules if name.startswith("google.cloud.")))
+try:
+    from google.cloud import bigquery
+except ImportError:
+    print("none")
+"""
+    assert run(code) == "google.cloud.bigquery_storage_v1 google.cloud.pubsub\nnone\n"
 
 
 @pytest.mark.parametrize("collects", [True, False])
