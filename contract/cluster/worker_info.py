@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 SHARE = "BEAMFEED_SHARE"  # variable: `0/2` is the first of two processes that share the GPUs of a machine
+GPUS = "BEAMFEED_GPUS"  # variable: how many of them a worker was given, by what started it
 
 
 @dataclass(frozen=True)

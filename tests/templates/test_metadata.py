@@ -106,6 +106,11 @@ def test_the_image_serves_launcher_and_workers(root, dockerfile):
     assert "REQUIREMENTS_FILE" not in dockerfile  # it would be downloaded at every start
 
 
+def test_the_trainer_finds_the_driver_of_a_node(dockerfile):
+    trainer = dockerfile.split("AS trainer\n")[1].split("\nFROM ")[0]
+    assert "ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/local/nvidia/lib " in trainer
+
+
 def test_what_the_image_is_made_of_is_there(root, dockerfile):
     allowed = (root / "templates" / "Dockerfile.dockerignore").read_text().splitlines()
     for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, flags=re.M):

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from beamfeed.contract.cluster.tf_config import tf_config
-from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
+from beamfeed.contract.cluster.variables import number_of, value_of
+from beamfeed.contract.cluster.worker_info import GPUS, SHARE, WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.watchdog import Watchdog
 
@@ -181,11 +182,12 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
       collectives: auto (TensorFlow chooses), ring (over the network, CPUs and GPUs) or nccl (GPUs only).
 
     Raises:
-      UserError: if `collectives` cannot be had.
+      UserError: if `collectives` cannot be had, or TensorFlow sees fewer GPUs than this worker was given.
       JobFailed: if this worker cannot listen at its address.
     """
     import tensorflow as tf
 
+    _check_gpus(os.environ, len(tf.config.list_physical_devices("GPU")))
     if worker.count > 1:
         if collectives == "nccl" and not tf.config.list_physical_devices("GPU"):
             raise UserError("train.devices.collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
@@ -194,6 +196,16 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
     if len(devices) == 1:
         return Cluster(tf.distribute.get_strategy(), worker)
     return Cluster(tf.distribute.MirroredStrategy([device.name for device in devices]), worker)
+
+
+def _check_gpus(environ: Mapping[str, str], found: int) -> None:
+    """Without its libraries TensorFlow sees no GPU, and would train on the CPU for days."""
+    given = number_of(GPUS, text, 0) if (text := value_of(environ, GPUS)) else 0
+    if found < given:
+        raise UserError(
+            f"gpus: is {given}, of which TensorFlow sees {found}; the image or environment needs the CUDA of "
+            "requirements-gpu.lock, and the node a driver"
+        )
 
 
 def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.contract.verbosity import QUIET, VARIABLE, VERBOSE, is_quiet, is_verbose
 from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
 
@@ -192,6 +193,8 @@ def _environment(section: KubernetesSection, name: str, workers: int) -> list[di
     if is_quiet() or is_verbose():
         written.append({"name": VARIABLE, "value": QUIET if is_quiet() else VERBOSE})
     written += [{"name": key, "value": plain(value)} for key, value in section.env.items()]
+    if section.gpus:
+        written.append({"name": GPUS, "value": str(section.gpus)})
     if workers > 1 and section.kind in HOSTS:
         addresses = [f"{HOSTS[section.kind].format(name=name, index=index)}:{PORT}" for index in range(workers)]
         index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}

@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.contract.config.section import Duration, InWords, Section
 from beamfeed.launcher.backends.remote import VariableName
 
@@ -20,8 +21,8 @@ Quantity = Annotated[
 ]
 MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), InWords("an absolute path, such as /data")]
 
-# By these the workers find each other.
-RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX")
+# By these the workers find each other, and their GPUs.
+RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX", GPUS)
 
 
 class Volume(Section):

@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
+from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 
 SAVE_SECONDS = 300  # before the end of its time a job is told to save; a third of the time, where that is less
@@ -112,7 +113,8 @@ def script(
     )
     state = shlex.quote(os.path.join(os.path.dirname(log), ".slurm"))
     again = AGAIN.format(state=state, long=LONG_SECONDS, restarts=restarts) if restarts is not None else ""
-    return "\n".join([*lines, *section.setup, f"{STEP.format(state=state, step=step)}{again}exit $code\n"])
+    given = [f"export {GPUS}={section.gpus}"] if section.gpus else []
+    return "\n".join([*lines, *section.setup, *given, f"{STEP.format(state=state, step=step)}{again}exit $code\n"])
 
 
 def _lead(section: SlurmSection) -> int:

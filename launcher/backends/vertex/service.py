@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.launcher.backends.google import LOGIN, GoogleService
 from beamfeed.launcher.backends.vertex.section import VertexSection
@@ -32,8 +33,8 @@ def custom_job(section: VertexSection, command: Sequence[str], name: str, worker
     if section.gpus is not None:
         machine |= {"acceleratorType": section.gpu_type, "acceleratorCount": section.gpus}
     container: dict[str, Any] = {"imageUri": section.image, "command": list(command)}
-    if section.env:
-        container["env"] = [{"name": key, "value": value} for key, value in section.env.items()]
+    if variables := {**section.env, **({GPUS: str(section.gpus)} if section.gpus else {})}:
+        container["env"] = [{"name": key, "value": value} for key, value in variables.items()]
     pool: dict[str, Any] = {"machineSpec": machine, "containerSpec": container}
     if section.disk_gb is not None:
         pool["diskSpec"] = {"bootDiskSizeGb": section.disk_gb}

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
-from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
+from beamfeed.contract.cluster.worker_info import GPUS, SHARE, WorkerInfo
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.strategy import Cluster, connect, describe, share_of
 
@@ -184,6 +184,16 @@ def test_what_tensorflow_is_told():
 def test_nccl_needs_a_gpu():
     with pytest.raises(UserError, match=r"^train.devices.collectives: is 'nccl', "):
         connect(WorkerInfo(0, 2, ("a:1", "b:1"), "Slurm"), "nccl")
+
+
+@pytest.mark.parametrize("worker", [WorkerInfo(), WorkerInfo(0, 2, ("a:1", "b:1"), "Slurm")])
+def test_fewer_gpus_than_it_was_given_are_one_line(monkeypatch, worker):
+    found = len(tf.config.list_physical_devices("GPU"))
+    monkeypatch.setenv(GPUS, str(found + 1))
+    with pytest.raises(UserError, match=rf"^gpus: is {found + 1}, of which TensorFlow sees {found}; "):
+        connect(worker)
+    monkeypatch.setenv(GPUS, str(found))
+    assert connect(WorkerInfo()).replicas == max(1, found)
 
 
 @pytest.mark.parametrize(("devices", "count"), [(1, 1), (4, 2), (8, 8), (7, 3)])

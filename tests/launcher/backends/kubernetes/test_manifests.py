@@ -44,6 +44,7 @@ def test_all_that_the_job_file_asks_for_is_in_the_pods(kind):
     assert container["image"] == "registry/beamfeed:1"
     assert container["command"] == ["python", "-m", "x", "$$HOME"]  # Kubernetes makes one $ of two
     assert {"name": "NOTE", "value": "costs $$(5)"} in container["env"]
+    assert {"name": "BEAMFEED_GPUS", "value": "2"} in container["env"]
     assert container["envFrom"] == [{"secretRef": {"name": "login"}}]
     assert container["resources"] == {
         "requests": {"cpu": "4", "memory": "16Gi"},

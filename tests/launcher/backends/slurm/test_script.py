@@ -34,6 +34,7 @@ def test_every_key_is_an_option_of_sbatch():
         "time=1-12:00:00", "gpus-per-node=4", "cpus-per-task=16", "mem=64G", "constraint='a100&nvlink'", "exclusive",
     ]  # fmt: skip
     at = found.index("module load cuda/12.4")
+    assert found[at + 1] == "export BEAMFEED_GPUS=4"
     (step,) = [line for line in found[at:] if line.startswith("srun")]
     assert step.startswith("srun --kill-on-bad-exit=0 --wait=300 --cpus-per-task=16 bash -c ")
     assert step.endswith(" bash python -m x --set 'a=[b c]' &")

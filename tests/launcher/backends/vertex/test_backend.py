@@ -83,7 +83,7 @@ def test_the_request(cloud, stage):
         "containerSpec": {
             "imageUri": "registry/beamfeed:1",
             "command": ["python", "-m", "beamfeed.trainer.main", "--job", RunLayout(workdir).job],
-            "env": [{"name": "TZ", "value": "UTC"}],
+            "env": [{"name": "TZ", "value": "UTC"}, {"name": "BEAMFEED_GPUS", "value": "1"}],
         },
     }
     assert "machine_type: g2-standard-8" in cloud.vertex.files[RunLayout(workdir).job]
