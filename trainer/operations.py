@@ -29,21 +29,38 @@ class Operations(NamedTuple):
     unique: Callable[[Array], tuple[Array, Array]]  # -> values in any order, and the place of each number among them
 
 
+# Functions with names: a dataset of PyTorch's, which holds them, is pickled for a loader's processes.
+def _cast(numbers: Any, dtype: Any) -> np.ndarray:
+    return np.asarray(numbers).astype(dtype)
+
+
+def _mask(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return values[mask]
+
+
 def _range(start: int, stop: int, step: int) -> np.ndarray:
     return np.arange(start, stop, step, dtype=np.int64)
 
 
+def _search(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return np.searchsorted(ascending, numbers, side="right")
+
+
+def _unique(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.unique(numbers, return_inverse=True)
+
+
 NUMPY = Operations(
-    cast=lambda numbers, dtype: np.asarray(numbers).astype(dtype),
+    cast=_cast,
     cumsum=np.cumsum,
     flat=np.ravel,
     gather=np.take,
-    mask=lambda values, mask: values[mask],
+    mask=_mask,
     minimum=np.minimum,
     range=_range,
-    search=lambda ascending, numbers: np.searchsorted(ascending, numbers, side="right"),
+    search=_search,
     shift=np.right_shift,
-    unique=lambda numbers: np.unique(numbers, return_inverse=True),
+    unique=_unique,
 )
 
 

@@ -30,7 +30,7 @@ class FieldSelection:
     @property
     def stored(self) -> tuple[Field, ...]:
         """Those of `fields` that records have."""
-        return tuple(field for field in self.fields if field is not PLACE)
+        return tuple(field for field in self.fields if field.name != PLACE.name)
 
     @property
     def parsed(self) -> tuple[Field, ...]:

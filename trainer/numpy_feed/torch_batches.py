@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.numpy_feed.batches import BatchReader
+from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
 from beamfeed.trainer.numpy_feed.windows import Values, Varying
 
 
@@ -51,16 +51,21 @@ class TorchBatches(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        # Here, and not with the first batch: a loader may ask for the state before it, or begin another pass instead.
         self._batches, self._skip = self._skip or 0, None
         # PyTorch takes a batch of each worker in turn: so the order is that of one.
-        for batch in self._reader.read(number + self._batches * workers, workers, int(self._epoch)):
+        return self._give(self._reader.read(number + self._batches * workers, workers, int(self._epoch)))
+
+    def _give(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        for batch in batches:
             self._batches += 1
             fields = {name: to_torch(values) for name, values in batch.fields.items()}
             yield fields if batch.weights is None else (fields, torch.from_numpy(batch.weights))
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is in a pass, for `load_state_dict`."""
-        return {"given": self._batches, "epoch": int(self._epoch), "workers": _workers(), "of": dict(self._identity)}
+        given = self._batches if self._skip is None else self._skip
+        return {"given": given, "epoch": int(self._epoch), "workers": _workers(), "of": dict(self._identity)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next pass go on where `state_dict` was asked for.

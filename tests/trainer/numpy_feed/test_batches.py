@@ -1,6 +1,7 @@
 """Batches of NumPy arrays, against those of `load_dataset`: one for one, whatever is in them and whoever reads them."""
 
 import itertools
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,11 @@ def test_readers_that_share_batches_have_each_once(output, monkeypatch):
     options = {"shuffle": 8, "epochs": 2}
     parts = [read(output, first=reader, stride=3, **options) for reader in range(3)]
     equal([batch for turn in itertools.zip_longest(*parts) for batch in turn if batch], read(output, **options))
+
+
+def test_a_reader_can_be_sent_to_another_process(output):
+    reader = pickle.loads(pickle.dumps(batch_reader(output, **DEFAULTS, shuffle=8)))
+    equal(reader.read(), read(output, shuffle=8))
 
 
 def test_the_next_epochs_come_where_there_is_no_end(output):

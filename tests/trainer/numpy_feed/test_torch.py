@@ -42,7 +42,7 @@ def test_values_are_tensors_without_a_copy(output):
     batch = next(iter(torch_dataset(output, "train", batch_size=5, fields=[field.name for field in FIELDS])))
     assert (batch["values"].dtype, tuple(batch["values"].shape)) == (torch.float32, (5, 4, 2))
     assert (batch["label"].dtype, tuple(batch["label"].shape)) == (torch.int64, (5,))
-    assert (batch["pixels"].dtype, tuple(batch["pixels"].shape)) == (torch.uint8, (5, 4, 2, 2))
+    assert (batch["pixels"].dtype, tuple(batch["pixels"].shape)) == (torch.uint8, (5, 4, 3, 4))
     assert batch["wave"].dtype == torch.complex64
     assert batch["mask"].dtype == torch.bool
     assert batch["huge"].dtype == torch.uint64
@@ -95,6 +95,32 @@ def test_a_state_goes_on_where_it_was_taken(output, expected):
     assert rows(again) == expected  # the pass after it is whole
 
 
+def test_a_state_is_of_the_pass_that_comes_or_goes_on(output, expected):
+    dataset = torch_dataset(output, "train", **OPTIONS)
+    next(iter(dataset))
+    state = dataset.state_dict()
+    assert state["given"] == 1
+    again = torch_dataset(output, "train", **OPTIONS)
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    batches = iter(again)
+    assert again.state_dict() == state
+    assert rows(batches) == expected[1:]
+    iter(again)
+    assert again.state_dict()["given"] == 0
+
+
+def test_after_the_end_of_an_epoch_the_next_is_whole(output, expected):
+    dataset = torch_dataset(output, "train", **OPTIONS)
+    rows(dataset)
+    state = dataset.state_dict()
+    assert state["given"] == len(expected)
+    again = torch_dataset(output, "train", **OPTIONS)
+    again.load_state_dict(state)
+    iter(again)  # as torchdata's loader does, which sees that this pass has ended and begins another
+    assert rows(again) == expected
+
+
 def test_a_state_of_something_else_is_refused(output):
     state = torch_dataset(output, "train", **OPTIONS).state_dict()
     with pytest.raises(UserError, match="the state is of a dataset with seed 7, this one has 8"):
@@ -118,6 +144,9 @@ def test_torchdatas_loader_goes_on(output, expected, workers):
     again = loader()
     again.load_state_dict(state)
     assert before + rows(again) == expected
+    ended = loader()
+    ended.load_state_dict(again.state_dict())
+    assert rows(ended) == expected
 
 
 def test_a_dataset_can_be_sent_to_another_process(output, expected):
