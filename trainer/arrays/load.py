@@ -76,6 +76,7 @@ def load_arrays(
       was filled in. So it is what `keras.Model.fit` takes.
 
     Raises:
+      TypeError: if a number is not whole.
       ValueError: if an argument is out of its range.
       UserError: if an array cannot be read in this way, or the arrays have not the same number of rows, or there is no
         full batch (padded: no row), or fewer rows in a batch than devices.

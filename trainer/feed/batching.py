@@ -18,7 +18,7 @@ from beamfeed.trainer.feed.fields import (
     window_bytes,
     windows_fitting,
 )
-from beamfeed.trainer.feed.options import FeedOptions, at_least, one_of
+from beamfeed.trainer.feed.options import FeedOptions, at_least, one_of, whole
 from beamfeed.trainer.feed.order import Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.shards import Index
@@ -43,6 +43,7 @@ class Batching:
       options: what is seldom asked for.
 
     Raises:
+      TypeError: if a number is not whole.
       ValueError: if one is out of its range.
     """
 
@@ -56,6 +57,9 @@ class Batching:
 
     def __post_init__(self) -> None:
         one_of("remainder", self.remainder, Remainder)
+        for name in ("batch_size", "shuffle", "seed", "epochs"):  # NumPy's integers would overflow, or end as floats
+            if name != "epochs" or self.epochs is not None:
+                object.__setattr__(self, name, whole(name, getattr(self, name)))
         at_least("batch_size", self.batch_size, 1)
         at_least("shuffle", self.shuffle, 0)
         if self.epochs is not None:

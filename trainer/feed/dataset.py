@@ -96,6 +96,7 @@ def load_dataset(
       pairs of such a dict and float32 weights `[batch]`.
 
     Raises:
+      TypeError: if a number is not whole.
       ValueError: if an argument is out of its range.
       UserError: if there is no dataset, if it has no such field, if the split holds no full batch (padded: no
         window), if a listed shard is missing, or if there are fewer rows in a batch
@@ -113,7 +114,7 @@ def load_dataset(
     order, selection, tuning = setup.order, setup.selection, options.tuning
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     if options.preparation is not None:
-        options.preparation.check(batch_size, distribution.devices)
+        options.preparation.check(batching.batch_size, distribution.devices)
     preparation = options.preparation if until == "batches" else None
     cached = preparation if preparation is not None and preparation.keeps else None
     shards = _open_shards(path, split, setup, options)

@@ -1,5 +1,6 @@
 """What a feed is seldom asked for, and checks of arguments. Pure; no TensorFlow."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,6 +19,14 @@ def one_of(name: str, value: object, literal: Any) -> None:
     """Raises ValueError unless the value of an argument is one of a Literal's."""
     if value not in get_args(literal):
         raise ValueError(f"{name} is {value!r}, it must be one of {', '.join(map(str, get_args(literal)))}")
+
+
+def whole(name: str, value: Any) -> int:
+    """The value of an argument as an int, also one of NumPy's; raises TypeError if it is no whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, it must be a whole number") from None
 
 
 def at_least(name: str, value: int, least: int) -> None:

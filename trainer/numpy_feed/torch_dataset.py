@@ -56,6 +56,7 @@ def torch_dataset(
       `StatefulDataLoader`.
 
     Raises:
+      TypeError: if a number is not whole.
       ValueError: if an argument is out of its range.
       UserError: if there is no dataset or no such field, if the split holds no full batch (padded: no window), or if
         PyTorch is not installed. Reading raises it where a shard is missing, damaged, or not as the manifest says.
@@ -74,7 +75,8 @@ def torch_dataset(
             raise
         raise UserError("PyTorch is not installed; pip install 'beamfeed[torch]' installs it") from None
     identity = {
-        "split": split, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "start": list(options.start),
-        "lanes": options.lanes, "remainder": remainder, "where": dict(options.where or {}),
+        "split": split, "batch_size": batching.batch_size, "shuffle": batching.shuffle, "seed": batching.seed,
+        "start": list(options.start), "lanes": options.lanes, "remainder": remainder,
+        "where": dict(options.where or {}),
     }  # fmt: skip
     return TorchBatches(reader, identity)

@@ -219,3 +219,9 @@ def test_what_cannot_be_read_is_one_line(folder, given, message):
 def test_wrong_arguments_are_told(folder, given, message):
     with pytest.raises(ValueError, match=message):
         read(folder, **{"batch_size": 32, **given})
+
+
+@pytest.mark.parametrize("name", ["batch_size", "shuffle", "seed", "epochs"])
+def test_a_number_that_is_not_whole_is_told(folder, name):
+    with pytest.raises(TypeError, match=rf"^{name} is 3\.0, it must be a whole number$"):
+        read(folder, **{"batch_size": 32, name: 3.0})

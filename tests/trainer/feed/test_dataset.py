@@ -126,6 +126,12 @@ def test_every_seed_is_one(written, seed):
     np.testing.assert_array_equal(first, again)
 
 
+def test_numbers_may_be_those_of_numpy(written):
+    given = {"shuffle": 16, "seed": -1, "epochs": 2, "batch_size": 4}
+    expected = read(written, **given)
+    np.testing.assert_array_equal(expected, read(written, **{name: np.int64(given[name]) for name in given}))
+
+
 @pytest.mark.parametrize("records", ["segments", "windows"])
 def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, monkeypatch, records):
     segments = {"train": helpers.segments_of([40] * 8, 2)}
