@@ -23,13 +23,12 @@ from beamfeed.launcher.backends.kubernetes.manifests import (
     BESIDE,
     CONTAINERS,
     JOB_FILE,
-    JOB_FOLDER,
     RESOURCES,
     RUN,
     WORK,
     manifests,
 )
-from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
+from beamfeed.launcher.backends.kubernetes.section import JOB_FOLDER, KubernetesSection, Volume
 from beamfeed.launcher.backends.kubernetes.state import KILLED, Pod, end_of, failed_first, newest, read_pod, words_for
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
@@ -92,8 +91,7 @@ class KubernetesBackend(Backend):
 def _volume_of(section: KubernetesSection, path: str) -> Volume | None:
     """The volume that a path of this machine is in."""
     for volume in section.volumes:
-        folder = volume.path.rstrip("/") or "/"
-        if os.path.isabs(path) and os.path.commonpath([os.path.normpath(path), folder]) == folder:
+        if os.path.isabs(path) and os.path.commonpath([os.path.normpath(path), volume.folder]) == volume.folder:
             return volume
     return None
 

@@ -6,10 +6,10 @@ from typing import Any
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.contract.verbosity import QUIET, VARIABLE, VERBOSE, is_quiet, is_verbose
-from beamfeed.launcher.backends.kubernetes.section import KubernetesSection, Volume
+from beamfeed.launcher.backends.kubernetes.section import JOB_FOLDER, KubernetesSection, Volume
 
 PORT = 2222  # of each worker, which has an address of its own
-JOB_FOLDER, JOB_FILE = "/etc/beamfeed", "job.yaml"
+JOB_FILE = "job.yaml"
 SCRATCH = "/tmp"  # noqa: S108 - of a pod, which has it for itself
 SAVE_SECONDS = 90  # from SIGTERM, for the step that is under way and a checkpoint
 KEEP_SECONDS = 24 * 3600  # an object that has ended, with its logs
@@ -137,6 +137,7 @@ def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[st
 def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name: str, workers: int) -> dict[str, Any]:
     """The template of the pods: they run as a user, can write to their volumes and /tmp alone, and have no token."""
     volumes = {f"volume-{i}": volume for i, volume in enumerate(section.volumes)}
+    scratch = {} if SCRATCH in {volume.folder for volume in section.volumes} else {"tmp": SCRATCH}
     job_file = {"path": JOB_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{JOB_TEXT}']"}}
     container = {
         "name": CONTAINERS[section.kind],
@@ -153,7 +154,7 @@ def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name
         },
         "volumeMounts": [
             {"name": "job", "mountPath": JOB_FOLDER, "readOnly": True},
-            {"name": "tmp", "mountPath": SCRATCH},
+            *({"name": key, "mountPath": path} for key, path in scratch.items()),
             *(
                 {"name": key, "mountPath": volume.path, **({"readOnly": True} if volume.secret else {})}
                 for key, volume in volumes.items()
@@ -174,7 +175,7 @@ def _pod(section: KubernetesSection, command: Sequence[str], job_text: str, name
         "containers": [container],
         "volumes": [
             {"name": "job", "downwardAPI": {"items": [job_file]}},
-            {"name": "tmp", "emptyDir": {}},
+            *({"name": key, "emptyDir": {}} for key in scratch),
             *({"name": key, **_source(volume)} for key, volume in volumes.items()),
         ],
     }

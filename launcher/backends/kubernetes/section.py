@@ -1,5 +1,6 @@
 """The section `kubernetes` of a stage: `launch.train.kubernetes` and `launch.preprocess.kubernetes` of the job file."""
 
+import posixpath
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -23,6 +24,7 @@ MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), InWords("an absolute path
 
 # By these the workers find each other, and their GPUs.
 RESERVED = ("TF_CONFIG", "BEAMFEED_INDEX", GPUS)
+JOB_FOLDER = "/etc/beamfeed"  # where the pods find the job file
 
 
 class Volume(Section):
@@ -36,6 +38,11 @@ class Volume(Section):
     source: dict[str, Any] | None = Field(
         default=None, description="Any other volume as Kubernetes has it, such as {nfs: {server: files, path: /fleet}}."
     )
+
+    @property
+    def folder(self) -> str:
+        """`path` in the one way of writing it."""
+        return posixpath.normpath("/" + self.path.lstrip("/"))
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "Volume":
@@ -91,7 +98,9 @@ class KubernetesSection(Section):
     def _says_a_thing_once(self) -> "KubernetesSection":
         if reserved := [name for name in self.env if name in RESERVED]:
             raise ValueError(f"env: {reserved[0]} is set by the launcher")
-        paths = [volume.path.rstrip("/") for volume in self.volumes]
+        paths = [volume.folder for volume in self.volumes]
         if twice := [path for path in paths if paths.count(path) > 1]:
             raise ValueError(f"volumes: {twice[0]} is mounted twice")
+        if any(posixpath.commonpath([path, JOB_FOLDER]) == JOB_FOLDER for path in paths):
+            raise ValueError(f"volumes: {JOB_FOLDER} holds the job file")
         return self

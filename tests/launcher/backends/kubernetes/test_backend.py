@@ -65,6 +65,7 @@ def test_what_pods_would_not_see(job, override, told):
         ("{image: x, memory: 3 GB}", "an amount of memory, such as 16Gi"),
         ("{image: x, volumes: [{path: /a}]}", "nothing beside path: give one of claim, secret and source"),
         ("{image: x, volumes: [{path: /a, claim: b}, {path: /a/, claim: c}]}", "/a is mounted twice"),
+        ("{image: x, volumes: [{path: /etc//beamfeed/, claim: b}]}", "volumes: /etc/beamfeed holds the job file"),
         ("{image: x, env: {TF_CONFIG: y}}", "env: TF_CONFIG is set by the launcher"),
     ],
 )

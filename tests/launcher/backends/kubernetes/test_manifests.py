@@ -18,8 +18,8 @@ SECTION = {
 }  # fmt: skip
 
 
-def made(kind="jobset", workers=3, restarts=2):
-    section = KubernetesSection.model_validate({**SECTION, "kind": kind})
+def made(kind="jobset", workers=3, restarts=2, **changed):
+    section = KubernetesSection.model_validate({**SECTION, "kind": kind, **changed})
     return manifests(section, ("python", "-m", "x", "$HOME"), "name: a\n", "run", workers, restarts, "work")
 
 
@@ -71,6 +71,13 @@ def test_pods_may_do_little(kind):
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
     }  # fmt: skip
+
+
+def test_a_volume_may_be_the_scratch_folder():
+    spec = template_in(made(volumes=[{"path": "/tmp/", "source": {"emptyDir": {"medium": "Memory"}}}]))["spec"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
+    assert mounts == {"/etc/beamfeed": "job", "/tmp/": "volume-0"}
+    assert [volume["name"] for volume in spec["volumes"]] == ["job", "volume-0"]
 
 
 @pytest.mark.parametrize(
