@@ -79,7 +79,8 @@ def script(
       restarts: how many short turns in a row are ended, by a lost worker or the end of its time, until it is not put
         into the queue again; None for a stage that does not save, and would begin from the start.
       comment: kept with the job; says what it makes.
-      after: on which job it waits, such as `afterok:12`; where that fails, it never begins.
+      after: on which job it waits, such as `afterok:12`; where that fails, it never begins. What
+        the section's options say of it counts as well.
     """
     directives = {
         "job-name": name,
@@ -101,6 +102,8 @@ def script(
         "mem": section.memory,
         **section.options,
     }
+    if after and (own := section.options.get("dependency")):
+        directives["dependency"] = f"{after},{own}"
     lines = ["#!/bin/bash"]
     for key, value in directives.items():
         if value is True:

@@ -12,11 +12,11 @@ Memory = Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$"), InWords("a size, such
 Name = Annotated[str, Field(pattern=r"^[^\s]+$"), InWords("a name without a space")]
 OptionName = Annotated[str, Field(pattern=r"^[a-z][a-z-]*$"), InWords("the long name of an option of sbatch")]
 
-# By these a job is found again and its log read, or they are keys of the section.
+# By these a job is found again and its log read, or begins or not; or they are keys of the section.
 RESERVED = (
     "job-name", "comment", "output", "error", "open-mode", "requeue", "no-requeue", "signal", "array", "clusters",
     "wrap", "parsable", "chdir", "nodes", "ntasks", "ntasks-per-node", "partition", "account", "qos", "time",
-    "gpus-per-node", "cpus-per-task", "mem",
+    "gpus-per-node", "cpus-per-task", "mem", "wait", "test-only", "kill-on-invalid-dep",
 )  # fmt: skip
 
 

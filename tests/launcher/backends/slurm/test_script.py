@@ -106,6 +106,7 @@ def test_it_is_told_to_save_before_its_end():
         ("{options: {--mem: 3}}", "it must be the long name of an option of sbatch"),
         ("{nodes: 3}", "slurm.nodes: unknown key"),
         ("{options: {job-name: mine}}", "options: job-name is set by the launcher"),
+        ("{options: {wait: true}}", "options: wait is set by the launcher"),
     ],
 )
 def test_a_section_that_cannot_be_is_refused(fleet, section, told):
@@ -124,6 +125,13 @@ def test_without_slurm_it_is_told_what_is_missing(fleet, monkeypatch):
 def test_the_exit_code_of_who_missed_another_is_that_of_the_trainer():
     assert watchdog.LOST == slurm_script.LOST
     assert f"[ $code = {watchdog.LOST} ]" in slurm_script.TASK
+
+
+@pytest.mark.parametrize(("after", "told"), [("afterok:7", "afterok:7,singleton"), (None, "singleton")])
+def test_a_jobs_own_dependency_is_one_more(after, told):
+    section = SlurmSection(options={"dependency": "singleton"})
+    text = script(section, ("true",), "fleet", 1, "/logs/slurm-%j.log", None, "made", after)
+    assert [line for line in text.splitlines() if "--dependency" in line] == [f"#SBATCH --dependency={told}"]
 
 
 def test_a_percent_sign_in_the_path_of_the_log_is_itself():
