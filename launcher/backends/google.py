@@ -30,6 +30,7 @@ LabelKey = Annotated[
     Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"),
     InWords("at most 63 small letters, digits, _ and -, a letter first"),
 ]
+LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$"), InWords("at most 63 small letters, digits, _ and -")]
 
 
 def state_words(state: str) -> str:

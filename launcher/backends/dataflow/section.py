@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from beamfeed.contract.config.section import InWords, Section
-from beamfeed.launcher.backends.google import Account, LabelKey, Project, Region
+from beamfeed.launcher.backends.google import Account, LabelKey, LabelValue, Project, Region
 from beamfeed.launcher.backends.remote import BeamOptions
 
 GcsPath = Annotated[
@@ -43,7 +43,7 @@ class DataflowSection(Section):
     network: str | None = Field(default=None, description="The VPC network of the workers.")
     subnetwork: str | None = Field(default=None, description="regions/REGION/subnetworks/NAME, or the full URL.")
     public_ips: bool | None = Field(default=None, description="false: workers have private addresses only.")
-    labels: dict[LabelKey, str] = Field(default={}, description="Of the job.")
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Of the job.")
     options: BeamOptions
 
     @model_validator(mode="after")

@@ -9,15 +9,20 @@ from beamfeed.contract.cluster.worker_info import GPUS
 from beamfeed.contract.config.section import Duration, InWords, Section
 from beamfeed.launcher.backends.remote import VariableName
 
-# Of an object of Kubernetes, also of a namespace.
+# Of an object of Kubernetes.
 Name = Annotated[
     str,
     Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
     InWords("small letters, digits and -, such as fleet-data"),
 ]
+Namespace = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"),
+    InWords("at most 63 small letters, digits and -, such as team-a"),
+]
 Quantity = Annotated[
     str,
-    Field(pattern=r"^[0-9]+(\.[0-9]+)?[KMGT]i?$"),
+    Field(pattern=r"^[0-9]+(\.[0-9]+)?([kMGTPE]|[KMGTPE]i)$"),
     InWords("an amount of memory, such as 16Gi"),
 ]
 MountPath = Annotated[str, Field(pattern=r"^/[^:]+$"), InWords("an absolute path, such as /data")]
@@ -66,7 +71,7 @@ class KubernetesSection(Section):
         "Kubernetes itself; a TrainJob of Kubeflow Trainer 2; a TFJob of its predecessor.",
     )
     context: str | None = Field(default=None, description="The context of kubectl; its current one if left out.")
-    namespace: Name | None = Field(default=None, description="The namespace; the context's if left out.")
+    namespace: Namespace | None = Field(default=None, description="The namespace; the context's if left out.")
     cpus: Annotated[float, Field(gt=0, le=1024)] | None = Field(
         default=None, description="Cores of each pod, such as 8 or 0.5."
     )

@@ -4,10 +4,15 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Duration, Section
-from beamfeed.launcher.backends.google import Account, LabelKey, Project, Region
+from beamfeed.contract.config.section import Duration, InWords, Section
+from beamfeed.launcher.backends.google import Account, LabelKey, LabelValue, Project, Region
 from beamfeed.launcher.backends.remote import VariableName
 
+Network = Annotated[
+    str,
+    Field(pattern=r"^projects/[0-9]+/global/networks/[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"),
+    InWords("projects/NUMBER/global/networks/NAME, with the number (not the id) of the project"),
+]
 SERVICE_VARIABLES = ("TF_CONFIG", "CLUSTER_SPEC")  # by the service; by these the workers find each other
 
 
@@ -32,9 +37,11 @@ class VertexSection(Section):
     service_account: Account | None = Field(
         default=None, description="E-mail address of the account that the workers act as."
     )
-    network: str | None = Field(default=None, description="The VPC network, as projects/NUMBER/global/networks/NAME.")
+    network: Network | None = Field(
+        default=None, description="The VPC network, as projects/NUMBER/global/networks/NAME."
+    )
     env: dict[VariableName, str] = Field(default={}, description="Variables of the environment of each worker.")
-    labels: dict[LabelKey, str] = Field(default={}, description="Of the job.")
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Of the job.")
     python: str = Field(default="python", min_length=1, description="The Python of the image.")
 
     @model_validator(mode="after")

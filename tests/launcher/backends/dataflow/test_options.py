@@ -132,6 +132,7 @@ def test_a_local_path_is_told_with_its_key(key, value):
         ([NEEDED, "launch.preprocess.dataflow.temp_location=/tmp"], "dataflow.temp_location"),
         ([NEEDED, "launch.preprocess.dataflow.machine=n2"], "unknown key; did you mean 'machine_type'?"),
         ([NEEDED, "launch.preprocess.dataflow.labels={Team: x}"], "dataflow.labels"),
+        ([NEEDED, "launch.preprocess.dataflow.labels={team: A b}"], "it must be at most 63 small letters"),
         ([NEEDED, SET + ".workers=9", SET + ".max_workers=3"], "more than max_workers: 3"),
         ([NEEDED, "launch.preprocess.dataflow.options={runner: X}"], "runner is set by the launcher"),
     ],

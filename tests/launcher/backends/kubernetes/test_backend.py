@@ -63,6 +63,8 @@ def test_what_pods_would_not_see(job, override, told):
     [
         ("{gpus: 1}", "image"),
         ("{image: x, memory: 3 GB}", "an amount of memory, such as 16Gi"),
+        ("{image: x, memory: 500K}", "an amount of memory"),
+        ("{image: x, namespace: team.a}", "at most 63 small letters, digits and -, such as team-a"),
         ("{image: x, volumes: [{path: /a}]}", "nothing beside path: give one of claim, secret and source"),
         ("{image: x, volumes: [{path: /a, claim: b}, {path: /a/, claim: c}]}", "/a is mounted twice"),
         ("{image: x, volumes: [{path: /etc//beamfeed/, claim: b}]}", "volumes: /etc/beamfeed holds the job file"),

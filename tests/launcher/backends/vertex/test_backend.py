@@ -175,6 +175,20 @@ def test_folders_of_this_machine_are_refused(tmp_path):
         vertex.VertexBackend().check(load_job(str(path)), "train")
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (", labels: {team: Fleet}", "labels.team: 'Fleet' is not allowed, it must be at most 63 small letters"),
+        (", network: default", "network: 'default' is not allowed, it must be projects/NUMBER/global/networks/NAME"),
+        (", network: projects/my-project/global/networks/n", r"with the number \(not the id\) of the project"),
+    ],
+)
+def test_what_the_service_refuses_is_told_first(tmp_path, more, told):
+    (tmp_path / "job.yaml").write_text(JOB.format(url=tmp_path, more=more))
+    with pytest.raises(UserError, match=told):
+        load_job(str(tmp_path / "job.yaml"))
+
+
 def test_a_gpu_without_its_type_is_refused(cloud, stage):
     with pytest.raises(UserError, match="gpus and gpu_type: give both, or none"):
         stage(", gpus: 1")
