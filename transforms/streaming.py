@@ -1,5 +1,6 @@
 """Answers of an exported model for series that never end: rows come in, in any order, and windows are cut from them."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
+from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.predictions.model import Exported, Model, load
 
@@ -232,9 +234,10 @@ class PredictStream(beam.PTransform):
       outputs of the signature `serving_default`, such as `score`.
     """
 
-    def __init__(self, model: str, max_gap: float | None = None):
+    def __init__(self, model: str | os.PathLike[str], max_gap: float | None = None):
         super().__init__()
-        self._model = Exported.at(model.rstrip("/"))
+        # Absolute: it is loaded again by workers, whose folder may be another.
+        self._model = Exported.at(storage.absolute(os.fspath(model)).rstrip("/"))
         loaded = load(self._model)
         if loaded.raw_window is None:
             raise UserError(f"{model}: is no model of windows of a series")

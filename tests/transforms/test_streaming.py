@@ -1,6 +1,8 @@
 """Windows of rows that come in pieces and in any order are those of all rows at once."""
 
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms import streaming
 from beamfeed.transforms.streaming import History, PredictStream, cut, merge
 
 
@@ -52,3 +55,13 @@ def test_late_rows_and_those_that_come_twice():
 def test_what_is_no_model(tmp_path):
     with pytest.raises(UserError, match="there is no exported model"):
         PredictStream(str(tmp_path))
+
+
+def test_a_model_is_found_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").touch()
+    loaded = SimpleNamespace(raw_window=(4, 1), description={"features": np.array([b"x"]), "stride": 2})
+    monkeypatch.setattr(streaming, "load", lambda _: loaded)
+    monkeypatch.chdir(tmp_path)
+    for path in ("model/", Path("model")):
+        assert PredictStream(path)._model.folder == str(tmp_path / "model")

@@ -30,7 +30,8 @@ from beamfeed.trainer.feed.shards import Index
 BLOCK_BYTES = 256 << 10  # of rows that follow each other
 CHUNK_BYTES = 8 << 20  # of rows gathered at a time: calls soon take longer than one copy of each row
 
-Files = str | os.PathLike[str] | Sequence[str] | Mapping[str, Any]
+Path = str | os.PathLike[str]
+Files = Path | Sequence[Path] | Mapping[str, Any]
 
 
 def load_arrays(
@@ -76,7 +77,7 @@ def load_arrays(
       was filled in. So it is what `keras.Model.fit` takes.
 
     Raises:
-      TypeError: if a number is not whole.
+      TypeError: if a number is not whole, or arrays are given in the place of files.
       ValueError: if an argument is out of its range.
       UserError: if an array cannot be read in this way, or the arrays have not the same number of rows, or there is no
         full batch (padded: no row), or fewer rows in a batch than devices.
@@ -122,8 +123,7 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
     Raises:
       UserError
     """
-    sections = {group: {name: _section(files) for name, files in some.items()}
-             for group, some in (("inputs", inputs), ("outputs", outputs))}  # fmt: skip
+    sections = {group: _sections(group, some) for group, some in (("inputs", inputs), ("outputs", outputs))}
     try:
         source = ArraySource.model_validate({"kind": "array", **sections})
     except ValidationError as error:
@@ -158,7 +158,21 @@ def _local_paths(array: NamedArray) -> list[str]:
     return [copied.get(file.path, file.path) for file in files]
 
 
-def _section(files: Files) -> Any:
+def _sections(group: str, arrays: Mapping[str, Files]) -> dict[str, Any]:
+    """Each array's section, as a job file has it; raises TypeError where files are not named."""
+    if not isinstance(arrays, Mapping):
+        kind = type(arrays).__name__
+        raise TypeError(f"{group} is a {kind}, it must be a mapping of names to files, such as {{'x': 'x.npy'}}")
+    return {name: _section(f"{group}.{name}", files) for name, files in arrays.items()}
+
+
+def _section(key: str, files: Any) -> Any:
+    if isinstance(files, Mapping):
+        return {name: _section(key, value) if name == "files" else value for name, value in files.items()}
+    if isinstance(files, list | tuple):
+        return [_section(key, file) for file in files]
+    if isinstance(files, np.ndarray):
+        raise TypeError(f"{key} is an array; give files; numpy.save writes one")
     return os.fspath(files) if isinstance(files, os.PathLike) else files
 
 

@@ -108,7 +108,7 @@ def load_dataset(
       >>> next(iter(windows))["values"].shape
       TensorShape([16, 8, 3])
     """
-    path = os.fspath(path)
+    path = storage.absolute(os.fspath(path))  # shards are opened later, maybe after a change of the folder
     batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
     setup = set_up_split(path, split, fields, batching, GRAPH)
     order, selection, tuning = setup.order, setup.selection, options.tuning

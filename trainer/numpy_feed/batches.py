@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import MISMATCH
@@ -56,7 +57,7 @@ class BatchReader:
     def __init__(
         self, path: str | os.PathLike[str], split: SplitName, batching: Batching, fields: Sequence[str] | None = None
     ):
-        path = os.fspath(path)
+        path = storage.absolute(os.fspath(path))  # shards are opened later, by other processes, too
         batching.options.allow("torch_dataset", "start", "lanes", "where", "manifest")
         if batching.distribution.replicas != 1:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 import itertools
 from functools import cache
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -219,6 +220,26 @@ def test_what_cannot_be_read_is_one_line(folder, given, message):
 def test_wrong_arguments_are_told(folder, given, message):
     with pytest.raises(ValueError, match=message):
         read(folder, **{"batch_size": 32, **given})
+
+
+@pytest.mark.parametrize("way", [Path, lambda x: [x], lambda x: (Path(x),), lambda x: {"files": Path(x)}])
+def test_files_are_paths_in_any_form(folder, way):
+    batches = load_arrays({"x": way(str(folder / "x.npy"))}, {"y": folder / "y.npy"}, batch_size=500)
+    assert joined(numbers(batches)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["x.npy"], "inputs is a list, it must be a mapping of names to files, such as {'x': 'x.npy'}"),
+        ({"x": np.zeros((2, 2))}, "inputs.x is an array; give files; numpy.save writes one"),
+        ({"x": [np.zeros((2, 2))]}, "inputs.x is an array; give files; numpy.save writes one"),
+    ],
+)
+def test_what_are_no_files_is_told(inputs, message):
+    with pytest.raises(TypeError) as caught:
+        load_arrays(inputs, batch_size=2)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["batch_size", "shuffle", "seed", "epochs"])

@@ -299,6 +299,15 @@ def test_formats_give_the_same_windows(helpers, tmp_path, compression, records):
     assert keys(real(read(written, "eval", remainder="pad"))) == keys(written.windows["eval"])
 
 
+def test_a_relative_path_is_of_the_folder_at_the_call(written, monkeypatch):
+    folder = Path(written.output)
+    monkeypatch.chdir(folder.parent)
+    windows = load_dataset(folder.name, "train", batch_size=8)
+    monkeypatch.chdir("/")
+    expected = read(written)
+    np.testing.assert_array_equal([batch["values"].numpy() for batch in windows], expected)
+
+
 def test_the_size_is_known(written):
     def size(**options):
         return load(written, **options).cardinality().numpy()

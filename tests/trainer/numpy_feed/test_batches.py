@@ -186,6 +186,13 @@ def test_a_reader_can_be_sent_to_another_process(output):
     equal(reader.read(), read(output, shuffle=8))
 
 
+def test_a_relative_path_is_of_the_folder_at_the_call(output, monkeypatch):
+    monkeypatch.chdir(Path(output).parent)
+    reader = batch_reader(Path(output).name, **DEFAULTS)
+    monkeypatch.chdir("/")
+    equal(reader.read(), read(output))
+
+
 def test_the_next_epochs_come_where_there_is_no_end(output):
     endless = batch_reader(output, **{**DEFAULTS, "shuffle": 20, "epochs": None})
     expected = read(output, shuffle=20, epochs=3)
