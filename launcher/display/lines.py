@@ -1,12 +1,12 @@
 """Plain lines with the time: for logs, for CI, and for terminals that can do no more."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from beamfeed.launcher.display.base import Display
+from beamfeed.launcher.display.copied import shown_stderr
 from beamfeed.launcher.display.words import clock, ended_line, going_line
 from beamfeed.launcher.progress import StageProgress
 
@@ -60,7 +60,7 @@ class Lines(Telling):
     """Lines on stderr, also about what is going on: now and then, and where another phase begins."""
 
     def __init__(self) -> None:
-        stream = sys.stderr  # as it is now: later it may be one that keeps what is printed, as these lines are already
+        stream = shown_stderr()  # a log that copies what is printed has these lines already
         super().__init__(lambda line: print(f"{datetime.now():%H:%M:%S} {line}", file=stream, flush=True))
         self._last = time.monotonic()
         self._phases: set[tuple[str, str]] = set()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.streams import Outlet
@@ -184,22 +184,3 @@ class Copied(Piped):
 
 def _is_same(one: int, other: int) -> bool:
     return os.path.samestat(os.fstat(one), os.fstat(other))
-
-
-class CopiedText:
-    """Stands for stderr: what this process prints there goes to the log, too.
-
-    Args:
-      stream: stderr.
-      log: keeps it.
-    """
-
-    def __init__(self, stream: TextIO, log: RunLog):
-        self._stream, self._log = stream, log
-
-    def write(self, text: str) -> int:
-        self._log.write(text.encode("utf-8", "backslashreplace"))
-        return self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

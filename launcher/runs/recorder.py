@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 
@@ -18,10 +18,11 @@ from beamfeed.contract.dataset.layout import RecordLayout
 from beamfeed.contract.errors import Unanswered, UserError, failure_of, printable
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
+from beamfeed.launcher.display.copied import copying_stderr
 from beamfeed.launcher.display.words import going_line
 from beamfeed.launcher.plan import Plan
 from beamfeed.launcher.runs.find import Run, remember
-from beamfeed.launcher.runs.log import CopiedText, Logged, RunLog
+from beamfeed.launcher.runs.log import Logged, RunLog
 from beamfeed.launcher.runs.record import (
     Attempt,
     RunRecord,
@@ -103,7 +104,7 @@ def going_on(run: Run, display: Display) -> Iterator[Recorder]:
 @contextmanager
 def _kept_by(recorder: "_Recorder") -> Iterator[None]:
     try:
-        with redirect_stderr(CopiedText(sys.stderr, recorder.log)):
+        with copying_stderr(recorder.log.write):
             yield
     except BaseException as error:
         recorder.close(error)
