@@ -1,6 +1,7 @@
 """A split of a dataset as batches of NumPy arrays, in the order that `load_dataset` has."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class BatchReader:
           UserError: if a shard is missing, damaged, or not as the manifest says.
         """
         rounds = self._rounds(self.begin + first, stride, self.first_epoch if epoch is None else epoch)
-        pool = ThreadPoolExecutor(1, "beamfeed-read")
+        pool, is_finalizing = ThreadPoolExecutor(1, "beamfeed-read"), sys.is_finalizing
         try:
             ahead: Future[Loaded] | None = None
             for task in rounds:
@@ -109,7 +110,8 @@ class BatchReader:
             if ahead is not None:
                 yield from self._cut(ahead.result())
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            if not is_finalizing():  # else its thread has ended, and the modules that it needs are being taken apart
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _rounds(self, at: int, stride: int, first_epoch: int) -> Iterator[tuple[Line, int, int, int]]:
         """The rounds that hold wanted batches: what `Order.round` takes of each."""
