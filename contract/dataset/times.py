@@ -1,6 +1,8 @@
 """The times in a dataset as people write them."""
 
+import math
 from datetime import datetime, timedelta
+from fractions import Fraction
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
@@ -30,28 +32,36 @@ def time_text(ticks: int, time: Time | None) -> str:
     return str(ticks)
 
 
-def ticks_of(value: str | int | float, time: Time | None, key: str, default: str | None = None) -> int:
-    """Ticks of a duration that the job file gives under `key`, at least 1.
+def ticks_of(
+    value: str | int | float, time: Time | None, key: str, default: str | None = None, *, whole: bool = False
+) -> int:
+    """Ticks of a duration that the job file gives under `key`; the last whole one that it is not shorter than.
 
     Args:
       value: of the job file.
       time: what ticks count.
       key: of the value.
       default: the unit of a plain number, where ticks are nanoseconds of a duration.
+      whole: it must be so many ticks, and nothing more.
 
     Raises:
-      UserError: if one has a unit and the other has none.
+      UserError: if one has a unit and the other has none, or it is not whole and must be.
     """
     number, unit = parse_duration(value)
     if time == "instant" and unit is None:
         raise UserError(f"{key}: {value!r} needs a unit such as '{value}s', the time column holds timestamps")
-    if time in ("instant", "duration"):
-        return max(1, round(number * NANOSECONDS[unit or default or "s"]))
-    if unit is not None:
+    if time not in ("instant", "duration") and unit is not None:
         raise UserError(
             f"{key}: {value!r} has a unit but the time column has none; give source.time.unit, or a plain number here"
         )
-    return max(1, round(number * (SECOND if time == "decimal" else 1)))
+    if time in ("instant", "duration"):
+        factor, tick = NANOSECONDS[unit or default or "s"], "1ns"
+    else:
+        factor, tick = (SECOND, "0.000000001") if time == "decimal" else (1, "1, the time column holds whole numbers")
+    ticks = Fraction(str(number)) * factor  # as it is written: 0.57 is not 0.56999...
+    if whole and ticks.denominator != 1:
+        raise UserError(f"{key}: {value!r} is not a multiple of {tick}")
+    return math.floor(ticks)
 
 
 def _date(ticks: int) -> str:

@@ -275,6 +275,7 @@ MISTAKES = {
     "no time": (["source.time.column=when"], "source.time.column: 'when' is not a column of the files"),
     "no asset column": (["source.asset={column: machine}"], "source.asset.column: 'machine' is not a column"),
     "a duration with a unit on plain numbers": (["prepare.max_gap=5s"], "prepare.max_gap: '5s' has a unit"),
+    "a step between two whole numbers": (["prepare.resample.every=0.5"], "resample.every: 0.5 is not a multiple of 1,"),
     "an unknown key": (["windows.strid=4"], "windows.strid: unknown key; did you mean 'stride'?"),
     "no pattern match": (["split={by: column, column: site, train: [a]}"], "split.column: 'site' is not a column"),
 }

@@ -79,11 +79,11 @@ def split_by_hash(name: str, split: dict[str, Any]) -> str:
 
 
 def ticks_of(duration: Any, clock: Clock) -> int:
-    """A duration of the job file in ticks."""
+    """A duration of the job file in whole ticks, none of which is more than it."""
     if isinstance(duration, str):
         number, unit = re.fullmatch(r"([\d.]+)(ms|s|m|h|d)", duration).groups()  # type: ignore[union-attr]
-        return round(float(number) * {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[unit])
-    return round(duration * clock.tick)
+        return math.floor(Fraction(number) * {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[unit])
+    return math.floor(Fraction(str(duration)) * clock.tick)
 
 
 def expect(fleet: Fleet) -> Expected:

@@ -271,13 +271,13 @@ class TimeUnits:
         """Ticks of one, of a column of numbers."""
         return NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS if self.kind == "float" else 1
 
-    def duration(self, value: str | int | float, key: str) -> int:
-        """Ticks of a duration that the job file gives under `key`.
+    def duration(self, value: str | int | float, key: str, *, whole: bool = False) -> int:
+        """Ticks of a duration that the job file gives under `key`, see `beamfeed.contract.dataset.times.ticks_of`.
 
         Raises:
-          UserError: if one has a unit and the other has none.
+          UserError: if one has a unit and the other has none, or it is not whole and must be.
         """
-        return ticks_of(value, self.counts, key, self.unit)
+        return ticks_of(value, self.counts, key, self.unit, whole=whole)
 
 
 def ticks_of_rows(

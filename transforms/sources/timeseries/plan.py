@@ -153,7 +153,7 @@ def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int,
         span = max(piece.last for piece in asset.pieces) - first + 1
         cuts = [first + cut for cut in cut_span(span, job.split)]
     if job.prepare.resample is not None:
-        every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
+        every = time_units.duration(job.prepare.resample.every, "prepare.resample.every", whole=True)
         cuts = [-(-cut // every) * every for cut in cuts]
     return cuts[0], cuts[1]
 

@@ -65,7 +65,7 @@ class PreprocessSpec:
         given_cuts(job.split, time_units)  # whether they are times, in order
         every = None
         if prepare.resample is not None:
-            every = time_units.duration(prepare.resample.every, "prepare.resample.every")
+            every = time_units.duration(prepare.resample.every, "prepare.resample.every", whole=True)
         windowing = Windowing.of(
             job.frame,
             len(schema.features) + sum(len(label.places) for label in ahead),

@@ -34,6 +34,9 @@ def test_ticks(column, unit, ticks):
         (TimeUnits("integer", "ms"), 5, 5_000_000),
         (TimeUnits("integer"), 5, 5),
         (TimeUnits("float"), 0.5, 500_000_000),
+        (TimeUnits("integer"), 1.5, 1),
+        (TimeUnits("integer"), 0.5, 0),
+        (TimeUnits("timestamp"), "0.57s", 570_000_000),
     ],
 )
 def test_durations(units, duration, ticks):
@@ -45,6 +48,11 @@ def test_durations_that_do_not_fit():
         TimeUnits("timestamp").duration(5, "prepare.max_gap")
     with pytest.raises(UserError, match=r"'5s' has a unit but the time column has none"):
         TimeUnits("integer").duration("5s", "prepare.max_gap")
+    for units, value, allowed in ((TimeUnits("integer"), 0.5, "1, the time column holds whole numbers"),
+                                  (TimeUnits("float"), 1e-10, "0.000000001"),
+                                  (TimeUnits("timestamp"), "1.5ns", "1ns")):  # fmt: skip
+        with pytest.raises(UserError, match=rf"prepare.resample.every: '?{value}'? is not a multiple of {allowed}$"):
+            units.duration(value, "prepare.resample.every", whole=True)
 
 
 def test_bad_times_name_their_row():
