@@ -22,7 +22,7 @@ from beamfeed.contract.storage.files import FileStat
 
 # Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
 # again. It does not stand for the format, which says whether a dataset can be read at all.
-REVISION = 6
+REVISION = 7
 # Raise it when the steps of a training run get other windows for the same data and job: a run of before cannot go on.
 ORDER = 2
 # `output.shards: auto` writes a multiple of this many shards where the data allow: most clusters divide it. On how many

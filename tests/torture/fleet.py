@@ -56,7 +56,7 @@ CLOCKS = {
     "timestamp_ns": Clock("timestamp[ns]", 1, SECOND // 8, _2024, None, 0.125),
     "epoch_s": Clock("int64", SECOND, SECOND, _2024, "s", 1),
     "epoch_ms": Clock("int64", SECOND // 1000, SECOND // 2, _2024, "ms", 0.5),
-    "epoch_float": Clock("float64", SECOND, SECOND // 4, _2024, "s", 0.25),
+    "epoch_float": Clock("float64", SECOND, SECOND // 10, _2024, "s", 0.1),
     "date": Clock("date32[day]", 86_400 * SECOND, 86_400 * SECOND, _2024, None, 86_400),
 }
 

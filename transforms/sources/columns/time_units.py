@@ -5,11 +5,13 @@ with a unit. For integers without a unit, and for numbers of rows, it is 1, for
 floats without a unit 1e-9.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -39,6 +41,7 @@ NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
 MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 _OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
 _NUMBERS = re.compile(r"\s*\d{1,2}\s*[-/. ]\s*\d{1,2}\b")
+_POWERS = 10.0 ** np.arange(10)
 _LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
@@ -156,22 +159,7 @@ class TimeUnits:
             return self._in_utc(_of_parts((column, *more)), aware=False)
         if self.kind == "timestamp":
             return _scaled(self._joined(column, *more) if more else self._nanoseconds(column), 1)
-        if self.kind == "integer":
-            try:
-                values = column.cast(pa.int64()).to_numpy()
-            except pa.ArrowInvalid:
-                row = int(np.asarray(column.to_numpy(zero_copy_only=False) >= 2**63).argmax())
-                raise BadTime(row, f"the time {column[row]} is out of range") from None
-            return _scaled(values, self._tick)
-        values = column.cast(pa.float64(), safe=False).to_numpy()
-        bad = ~np.isfinite(values)
-        if bad.any():
-            raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
-        factor = self._tick
-        with np.errstate(over="ignore"):
-            _check_range(values * factor, values)
-        floored = np.floor(values)  # by itself, as a float has no room for nanoseconds since 1970
-        return floored.astype(np.int64) * factor + np.round((values - floored) * factor).astype(np.int64)
+        return _of_numbers(column, self._tick)
 
     def rows(self, first: int, rows: int) -> np.ndarray:
         """int64 [rows] ticks of rows that count themselves, from `first` on."""
@@ -238,14 +226,20 @@ class TimeUnits:
         if self.kind != "timestamp":
             if isinstance(value, str):
                 raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
-            return round(value * self._tick)
+            try:
+                whole = self.kind != "float" and self._tick == 1  # what is at or after 100.5 is at or after 101
+                return int(_of_numbers(pa.array([math.ceil(value) if whole else value]), self._tick)[0])
+            except (ValueError, OverflowError):
+                raise UserError(f"{key}: {value} is out of range") from None
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
             raise UserError(f"{key}: {value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00") from None
         aware = moment.tzinfo is not None
         moment = moment if aware else moment.replace(tzinfo=UTC)
-        ticks = round((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+        ticks = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+        if finer := re.search(r"[.,]\d{6}(\d{1,3})", str(value)):  # which a datetime has no room for
+            ticks += int(finer[1].ljust(3, "0"))
         try:
             return int(self._in_utc(np.array([ticks]), aware=aware)[0])
         except BadTime as bad:
@@ -346,6 +340,57 @@ def _since_1970(column: pa.Array, unit: str) -> np.ndarray:
         when = str(values[bad.row].astype(f"datetime64[{unit}]")).replace("T", " ")
         reason = f"the time {when} is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
         raise BadTime(bad.row, reason) from None
+
+
+def _of_numbers(column: pa.Array, factor: int) -> np.ndarray:
+    """int64 [n] ticks of integers, decimals or floats, of which one counts `factor` ticks.
+
+    Raises:
+      BadTime: for one that is not finite, or out of range.
+    """
+    is_decimal = pa.types.is_decimal(column.type)
+    if not is_decimal and not pa.types.is_floating(column.type):
+        try:
+            values = column.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            row = int(np.asarray(column.to_numpy(zero_copy_only=False) >= 2**63).argmax())
+            raise BadTime(row, f"the time {column[row]} is out of range") from None
+        return _scaled(values, factor)
+    values = column.cast(pa.float64(), safe=False).to_numpy()
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
+    with np.errstate(over="ignore"):
+        _check_range(values * factor, values)
+    if is_decimal:
+        exact = column.cast(pa.decimal256(60, 25), safe=False)  # with room for days in nanoseconds
+        ticks = pc.multiply(exact, pa.scalar(Decimal(factor), pa.decimal256(15, 0)))
+        return pc.round(ticks).cast(pa.int64()).to_numpy()
+    return _of_floats(column.to_numpy(), factor)
+
+
+def _of_floats(values: np.ndarray, factor: int) -> np.ndarray:
+    """int64 [n] ticks of floats, with no more decimals of a second than each tells by itself: 1700000000.1 has one.
+
+    All stay in order, and those that are more than two steps of their type apart stay apart.
+
+    Args:
+      values: float [n], as wide as in the file.
+      factor: ticks of one.
+    """
+    wide, spacing = values.astype(np.float64), np.spacing(np.abs(values)).astype(np.float64) * factor
+    floored = np.floor(wide)  # by itself, as a float has no room for nanoseconds since 1970
+    rest = (wide - floored) * factor
+    zeros = np.clip(np.ceil(np.log10(spacing)), 0, 9).astype(np.int64)  # at the end of the ticks
+
+    def rounded(units: np.ndarray) -> np.ndarray:
+        return np.round(rest / units) * units
+
+    short = rounded(_POWERS[zeros])
+    # A float that was computed, such as ns / 1e9, is one off at times; a narrow one was rounded from a wide one.
+    slack = spacing * (1.25 if values.dtype == np.float64 else 0.5)
+    ticks = np.where(np.abs(short - rest) < slack, short, rounded(_POWERS[np.maximum(zeros - 1, 0)]))
+    return floored.astype(np.int64) * factor + ticks.astype(np.int64)
 
 
 def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:

@@ -1,4 +1,5 @@
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -6,6 +7,9 @@ import pytest
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import PARTS, BadTime, TimeUnits, check_format, check_zone
+
+NOON = 1_704_106_800_000_000_000  # 2024-01-01 11:00 UTC, noon in Berlin
+DAY = 86_400 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -18,6 +22,14 @@ from beamfeed.transforms.sources.columns.time_units import PARTS, BadTime, TimeU
         (pa.array([0.5, 1.25]), "ms", [500_000, 1_250_000]),
         (pa.array([0.5, 1.25]), None, [500_000_000, 1_250_000_000]),
         (pa.array([1_704_067_215.25, -0.25]), "s", [1_704_067_215_250_000_000, -250_000_000]),
+        (pa.array([1_700_000_000.1, -1_700_000_000.1]), "s", [1_700_000_000_100_000_000, -1_700_000_000_100_000_000]),
+        (pa.array([1_700_000_000_000.7]), "ms", [1_700_000_000_000_700_000]),
+        (pa.array([19_675 + 0.1 / 86_400]), "d", [19_675 * 86_400 * 10**9 + 10**8]),
+        (pa.array([1.7e18]), "ns", [17 * 10**17]),
+        (pa.array([0.7, 123.456, 1e-9], pa.float32()), "s", [700_000_000, 123_456_000_000, 1]),
+        (pa.array([2**53 + 1]), "ns", [2**53 + 1]),
+        (pa.array([Decimal("1700000000.123456789")]), "s", [1_700_000_000_123_456_789]),
+        (pa.array([Decimal("19675.000000000011574074")]), "d", [19_675 * 86_400 * 10**9 + 1000]),
     ],
 )
 def test_ticks(column, unit, ticks):
@@ -41,6 +53,46 @@ def test_ticks(column, unit, ticks):
 )
 def test_durations(units, duration, ticks):
     assert units.duration(duration, "key") == ticks
+
+
+def test_every_float_is_read_by_itself_and_stays_where_it_is_among_the_others():
+    start, stamps = 1_700_000_000, np.arange(20_000)
+    for step in (10**8, 10**6, 10**3):
+        exact = start * 10**9 + step * stamps
+        for column in (exact / 1e9, start + stamps * (step / 1e9)):  # the first of these is one float off, at times
+            assert (TimeUnits("float", "s").ticks(pa.array(column)) == exact).all()
+    narrow = (20_000 + stamps / 500).astype(np.float32)  # as near as that type can tell
+    assert np.diff(TimeUnits("float").ticks(pa.array(narrow))).min() > 0
+    for unit, first in (("us", 1.7e15), ("s", 1.7e9), ("h", 4e5), ("d", 2e4)):
+        near = np.cumsum([first + 0.3] + [np.spacing(first)] * 300)
+        ticks = TimeUnits("float", unit).ticks(pa.array(near))
+        assert np.diff(ticks).min() >= 0
+        assert (ticks[3:] > ticks[:-3]).all()
+        assert [TimeUnits("float", unit).ticks(pa.array([one]))[0] for one in near[:9]] == ticks[:9].tolist()
+
+
+@pytest.mark.parametrize(
+    ("units", "value", "ticks"),
+    [
+        (TimeUnits("float", "s"), 1_700_000_000.1, 1_700_000_000_100_000_000),
+        (TimeUnits("float"), 3, 3 * 10**9),
+        (TimeUnits("integer"), 100.5, 101),
+        (TimeUnits("integer", "s"), 100.5, 100_500_000_000),
+        (TimeUnits("timestamp"), "2024-01-01T11:00:00.123456789", NOON + 123_456_789),
+        (TimeUnits("timestamp"), "2024-01-01T12:00:00.1234567+01:00", NOON + 123_456_700),
+        (TimeUnits("timestamp", zone="Europe/Berlin"), "2024-01-01 12:00:00.25", NOON + 250_000_000),
+        (TimeUnits("timestamp"), "1969-12-31T23:59:59.999999999", -1),
+    ],
+)
+def test_a_time_of_the_job_is_the_same_as_in_a_column(units, value, ticks):
+    assert units.instant(value, "key") == ticks
+
+
+def test_a_number_of_the_job_that_is_no_time():
+    for value in (1e300, float("inf"), float("nan"), 2**70):
+        for kind in ("integer", "float"):
+            with pytest.raises(UserError, match=r"split.eval_from: .* is out of range"):
+                TimeUnits(kind).instant(value, "split.eval_from")
 
 
 def test_durations_that_do_not_fit():
@@ -87,10 +139,6 @@ def test_times_out_of_range():
                          (pa.array([0.0, 1e300]), "s")):  # fmt: skip
         with pytest.raises(BadTime, match=r"row 1: the time .* is out of range"):
             TimeUnits.of(column.type, unit).ticks(column)
-
-
-NOON = 1_704_106_800_000_000_000  # 2024-01-01 11:00 UTC, noon in Berlin
-DAY = 86_400 * 10**9
 
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view(),
