@@ -8,7 +8,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from fleets import Fleet, files_of, make_table, split_of
+
+from beamfeed.transforms.suggest.job_file import suggest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SPLITS = ("train", "eval", "test")
@@ -421,3 +424,18 @@ def test_turbofan_counts_equal_an_independent_count(new_fleet, data):
     assert_same_windows(found[1], found[0], rtol=0)
     assert shards[0] == shards[1]
     assert all(np.isfinite(w).all() for windows in found[0].values() for w in windows.values())
+
+
+def test_the_first_job_file_reads_dates_whose_year_has_two_digits_and_comes_first(fleet, monkeypatch):
+    days = np.datetime64("2024-01-01") + np.arange(200)
+    price = np.random.default_rng(0).normal(50, 9, 200).astype("f4")
+    fleet.write("a.csv", pa.table({"when": [str(day)[2:] for day in days], "price": price}))
+    monkeypatch.chdir(fleet.folder)
+    fleet.job = yaml.safe_load(suggest("fleet/a.csv").text)
+    fleet.job["prepare"]["scale"] = {"how": "none"}
+    fleet.output = fleet.folder / fleet.job["output"]["path"]
+    assert fleet.preprocess() == 0
+    length, windows = fleet.job["windows"]["length"], all_windows(fleet)
+    assert sum(map(len, windows.values())) > 0
+    for start, window in windows["a"].items():
+        np.testing.assert_array_equal(window[:, 0], price[start : start + length])

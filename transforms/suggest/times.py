@@ -12,7 +12,7 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
-from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
+from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR, first_parts
 from beamfeed.transforms.sources.timeseries.times import OpenDate, resolve_time
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dialects import cells_of
@@ -252,7 +252,7 @@ def read_ticks(units: TimeUnits, *columns: pa.Array) -> tuple[np.ndarray, np.nda
 
 
 def _either_way(sample: Sample, name: str) -> list[Time]:
-    """Dates such as 03/04/2024 in the order in which times rise, and span less."""
+    """Dates such as 03/04/2024 or 24-01-31 in the order in which times rise, and span less."""
     values = [value for sampled in sample.tables for value in sampled.table.column(name).to_pylist() if value]
     match = _OPEN.fullmatch(values[0])
     if match is None:
@@ -261,9 +261,12 @@ def _either_way(sample: Sample, name: str) -> list[Time]:
     clock = "" if ":" not in values[0] else f" %{'I' if half else 'H'}:%M{':%S' if seconds else ''}"
     clock += " %p" if half else ""
     ways = []
-    for order, part in (("%d{0}%m{0}", "the day"), ("%m{0}%d{0}", "the month")):
-        format_ = order.format(mark) + year + clock
-        why = f"CHECK THIS: {values[0]!r} may begin with the day or the month. Here {part} is first"
+    orders = {"the day": ("%d", "%m", year), "the month": ("%m", "%d", year)}
+    if year == "%y":
+        orders["the year"] = ("%y", "%m", "%d")
+    for part, order in orders.items():
+        format_ = mark.join(order) + clock
+        why = f"CHECK THIS: {values[0]!r} may begin with {first_parts(values[0])}. Here {part} is first"
         try:
             ways.append(_time(sample, {"column": name, "format": format_}, why, True))
         except UserError:

@@ -284,6 +284,15 @@ def test_dates_in_two_orders_are_taken_as_they_rise(folder, monkeypatch):
     assert "CHECK THIS: '01/01/2024' may begin with the day or the month. Here the day is first" in text
 
 
+def test_a_year_of_two_digits_that_comes_first_needs_a_format(folder):
+    days = np.datetime64("2024-01-01") + np.arange(200)
+    write(folder / "a.csv", when=[str(day)[2:] for day in days], price=amounts(200))
+    tried = _tried("a.csv", "job.yaml", Options())
+    assert tried.problems == []
+    assert yaml.safe_load(tried.text)["source"]["time"] == {"column": "when", "format": "%y-%m-%d"}
+    assert "CHECK THIS: '24-01-01' may begin with the day or the year. Here the year is first" in tried.text
+
+
 def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):
     months = [f"{1749 + k // 12}-{1 + k % 12:02d}" for k in range(ROWS)]
     write(folder / "a.csv", Month=months, Sunspots=amounts())

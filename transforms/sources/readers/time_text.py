@@ -283,11 +283,14 @@ def vote(guesses: Iterable[Guess]) -> Counter[str]:
 def guess_order(values: Iterable[str]) -> Guess:
     """The order of the dates that some values are written in: days and months are told apart by numbers above 12.
 
-    Where a point stands between them, the day comes first unless a number says otherwise. Some values may be no times.
+    Where a point stands between them, the day comes first unless a number says otherwise. A year of two digits may come
+    first too, which only a format can say. Some values may be no times.
     """
     orders = Counter[str]()
     unsure = None
     dotted = True
+    short: list[tuple[int, int, int]] = []  # dates whose year has two digits
+    either = 0  # of these begin with a number that may be the day or the year
     count = wrong = 0
     for value in values:
         if not value or value.isspace():
@@ -297,15 +300,22 @@ def guess_order(values: Iterable[str]) -> Guess:
         if not fits:
             wrong += 1
             continue
-        numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2", value)
+        numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2(\d+)", value)
         if "ymd" in fits or numbers is None:
             orders[fits[0]] += 1
             continue
         first, second = int(numbers[1]), int(numbers[3])
+        is_short = len(numbers[4]) == 2
+        if is_short:
+            short.append((first, second, int(numbers[4])))
+            either += first > 12
         if first > 12 or second > 12:
             orders["dmy" if first > 12 else "mdy"] += 1
-        else:
+        if second <= 12 and (first <= 12 or is_short):
             unsure, dotted = value, dotted and numbers[2] == "."
+    if short and orders.total() == either and not (is_first := _is_day_first(short)):
+        orders.clear()
+        dotted &= is_first is None
     (order, most), (_, others) = [*orders.most_common(2), (None, 0), (None, 0)][:2]
     if others * TYPOS > most or 2 * wrong >= max(1, count):
         return Guess(None)
@@ -314,3 +324,30 @@ def guess_order(values: Iterable[str]) -> Guess:
     if unsure is not None and dotted:
         return Guess("dmy", is_usual=True)
     return Guess(None, unsure)
+
+
+def _is_day_first(dates: Sequence[tuple[int, int, int]]) -> bool | None:
+    """Whether dates with a year of two digits begin with the day, not with the year; None where they do not tell.
+
+    A year goes up to 99. Else it is the way in which they rise and take far less time.
+    """
+    first, month, last = np.array(dates).T
+    for is_day_first, day in ((True, last), (False, first)):
+        if ((month > 12) | (day < 1) | (day > 31)).sum() * TYPOS > len(dates):
+            return is_day_first
+
+    def times(year: np.ndarray, day: np.ndarray) -> tuple[int, int]:
+        days = ((year + np.where(year < 69, 2000, 1900)) * 12 + month) * 31 + day
+        return int((np.diff(days) < 0).sum()), int(np.ptp(days))
+
+    (falls, span), (other_falls, other_span) = times(last, first), times(first, last)
+    if 4 * span < other_span and falls <= 2 * other_falls:
+        return True
+    return False if 4 * other_span < span and other_falls <= 2 * falls else None
+
+
+def first_parts(date: str) -> str:
+    """What a date may begin with that can be read in several ways, for messages."""
+    first, _, last = re.findall(r"\d+", date)[:3]
+    parts = ["the day", *(["the month"] if int(first) <= 12 else []), *(["the year"] if len(last) == 2 else [])]
+    return f"{', '.join(parts[:-1])} or {parts[-1]}"

@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
-from beamfeed.transforms.sources.readers.time_text import guess_order, vote
+from beamfeed.transforms.sources.readers.time_text import first_parts, guess_order, vote
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
@@ -237,7 +237,7 @@ def _time_units(
         if not orders:
             unsure = next((guess.unsure for guess in guesses if guess.unsure), None)
             example = unsure or next((value for values in texts for value in values if value), "")
-            problem = "which may begin with the day or the month" if unsure else "which is not a known format"
+            problem = f"which may begin with {first_parts(unsure)}" if unsure else "which is not a known format"
             raise UserError(f"features: column {name!r} holds text such as {example!r}, {problem}")
         order = orders.most_common(1)[0][0]
     units = TimeUnits.of(type_, None, text=order)

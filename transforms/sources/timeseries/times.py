@@ -12,7 +12,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
 from beamfeed.transforms.sources.readers import Look, TextOptions, peek
-from beamfeed.transforms.sources.readers.time_text import BadTime, guess_order, read_times, vote
+from beamfeed.transforms.sources.readers.time_text import BadTime, first_parts, guess_order, read_times, vote
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 
@@ -33,7 +33,7 @@ class Times:
 
 
 class OpenDate(UserError):
-    """Dates may begin with the day or the month."""
+    """Dates may begin with the day, the month or the year."""
 
 
 def resolve_time(
@@ -136,9 +136,10 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
         return orders.most_common(1)[0][0]
     unsure = next((guess.unsure for guess in guesses.values() if guess.unsure), None)
     if unsure is not None:
+        second = "%m/%d/%Y %H:%M:%S" if "month" in first_parts(unsure) else "%y-%m-%d"
         raise OpenDate(
-            f"{key}: {unsure!r} may begin with the day or the month; give source.time.format, such as "
-            f"'%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'"
+            f"{key}: {unsure!r} may begin with {first_parts(unsure)}; give source.time.format, such as "
+            f"'%d/%m/%Y %H:%M:%S' or {second!r}"
         )
     example = next((value for texts in values.values() for value in texts), None)
     if example is None:

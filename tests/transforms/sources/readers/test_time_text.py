@@ -6,7 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beamfeed.transforms.sources.readers.time_text import BadTime, Guess, guess_order, pattern_of, read_times
+from beamfeed.transforms.sources.readers.time_text import (
+    BadTime,
+    Guess,
+    first_parts,
+    guess_order,
+    pattern_of,
+    read_times,
+)
 
 
 def nanoseconds(*when: int, more: int = 0) -> int:
@@ -131,6 +138,20 @@ def test_times_of_any_year_are_pythons():
         (["01/02/2024 10:00", "01/13/2024 10:00"], Guess("mdy")),
         (["01/02/2024 10:00", "31/12/2024 10:00"], Guess("dmy")),
         (["13/01/2024", "01/13/2024"], Guess(None)),
+        (["24-01-30", "24-01-31", "24-02-01"], Guess(None, "24-02-01")),
+        (["24.01.30", "24.01.31", "24.02.01"], Guess(None, "24.02.01")),
+        (["05-01-30", "05-01-31", "05-02-01"], Guess(None, "05-02-01")),
+        (["99-12-31", "99-12-30"], Guess(None, "99-12-30")),
+        (["30-01-24", "31-01-24", "01-02-24"], Guess("dmy")),
+        (["25/12/24", "03/01/24", "14/05/24", "30/01/23"], Guess("dmy")),
+        (["31-01-24 10:00", "31-01-24 11:00"], Guess(None, "31-01-24 11:00")),
+        (["31.01.24 10:00", "31.01.24 11:00"], Guess("dmy", is_usual=True)),
+        (["31/12/98", "31/12/99", "31/12/00"], Guess("dmy")),
+        (["01/30/24", "01/31/24", "02/01/24"], Guess("mdy")),
+        (
+            [f"{28 + month % 4}/{1 + month % 12:02}/{1 + month // 12:02}" for month in range(288)],
+            Guess(None, "31/12/24"),
+        ),
         (["02-Jan-2024 10:00:00 PM"], Guess("dmy")),
         (["Jan 2, 2024"], Guess("mdy")),
         (["pump", "2024-01-02"], Guess(None)),
@@ -146,6 +167,12 @@ def test_times_of_any_year_are_pythons():
 )
 def test_the_order_of_a_date_is_told_by_numbers_above_12(values, expected):
     assert guess_order(values) == expected
+
+
+def test_what_a_date_may_begin_with():
+    assert first_parts("03/04/2024 10:00") == "the day or the month"
+    assert first_parts("24-01-31") == "the day or the year"
+    assert first_parts("03.04.05") == "the day, the month or the year"
 
 
 def test_a_format_that_cannot_be():

@@ -241,6 +241,9 @@ REFUSED = {
     "a date of two readings": (["t,x0\n01/02/2024,1\n03/04/2024,2\n"], "t", {},
                                "source.time.column: 't': '03/04/2024' may begin with the day or the month; "
                                "give source.time.format"),
+    "a date of another reading": (["t,x0\n24-01-31,1\n24-02-01,2\n"], "t", {},
+                                  "'24-02-01' may begin with the day or the year; give source.time.format, such as "
+                                  "'%d/%m/%Y %H:%M:%S' or '%y-%m-%d'"),
     "two orders": (["t,x0\n31/01/2024,1\n", "t,x0\n01/31/2024,1\n"], "t", {},
                    "0.csv and the month in .*1.csv; source.time.format says which is right"),
     "a number of two readings": (["t;x0\n1;1.234\n"], "t", {},
