@@ -94,6 +94,19 @@ def test_broken_rows_of_a_csv_are_set_aside_with_their_rows(lake, capsys):
     assert "1.3% of the rows were rejected, limits.max_rejected_fraction is 1.0%" in told(lake, capsys, code=1)
 
 
+def test_times_with_and_without_a_zone_do_not_mix(lake):
+    table = make_table(100)
+    texts = table["when"].dt.strftime("%d/%m/%Y %H:%M").to_numpy(object)
+    texts[:80] += "Z"
+    lake.write("a.csv", table.assign(when=texts))
+    lake.job["features"]["when"] = {"type": "date", "parts": ["weekday"]}
+    assert lake.preprocess("limits.max_rejected_fraction=0.5") == 0
+    found = {reject["place"]: reject["reason"] for reject in lake.rejects()}
+    assert found == {
+        f"row {row}": f"when: {texts[row]!r} has no zone, other times of the files have one" for row in range(80, 100)
+    }
+
+
 def test_broken_files_are_set_aside_and_the_job_goes_on(lake):
     for number in range(6):
         lake.write(f"{number}.parquet", make_table(60, number))

@@ -346,6 +346,25 @@ def _is_day_first(dates: Sequence[tuple[int, int, int]]) -> bool | None:
     return False if 4 * other_span < span and other_falls <= 2 * falls else None
 
 
+def are_aware(files: Iterable[Sequence[str]], order: str) -> bool:
+    """Whether times say their zone, in most of the files; some values may be no times.
+
+    Args:
+      files: values of each.
+      order: how they are written.
+    """
+    votes = Counter[bool]()
+    for texts in files:
+        while texts:
+            try:
+                votes[bool(read_times(pa.array(texts, pa.string()), order).aware.mean() > 0.5)] += 1
+                break
+            except BadTime as bad:
+                wrong = {one.row for one in (bad, *bad.others)}
+                texts = [text for row, text in enumerate(texts) if row not in wrong]
+    return votes[True] > votes[False]
+
+
 def first_parts(date: str) -> str:
     """What a date may begin with that can be read in several ways, for messages."""
     first, _, last = re.findall(r"\d+", date)[:3]

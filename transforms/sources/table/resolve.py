@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
-from beamfeed.transforms.sources.readers.time_text import first_parts, guess_order, vote
+from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_order, vote
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
@@ -243,4 +243,4 @@ def _time_units(
     units = TimeUnits.of(type_, None, text=order)
     if units is None or units.kind != "timestamp":
         raise UserError(f"features: column {name!r} is {type_}, times or dates are needed")
-    return units
+    return units if order is None else replace(units, aware=are_aware(texts, order))

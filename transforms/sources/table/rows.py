@@ -28,7 +28,7 @@ from beamfeed.transforms.sources.columns.time_units import (
 )
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, faults_of, iter_batches
-from beamfeed.transforms.sources.readers.time_text import TYPOS
+from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, TYPOS
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -253,10 +253,12 @@ def _ticks(
         words = pa.array(["", *nothing], pa.string())
         is_time = is_time & ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
     ticks, bad_times = ticks_of_rows(units, [column], is_time)
-    if len(bad_times) >= MOST_BAD_TIMES:
-        raise BadInput(path, f"column {name}", f"more than {MOST_BAD_TIMES} values are not times")
-    faults = {row: bad.fault.partition("; source.time.format")[0] for row, bad in bad_times.items()}
-    other = [row for row, bad in bad_times.items() if bad.value is not None and is_doubtful(bad, units)]
+    faults = {row: bad.fault.partition("; source.time.")[0] for row, bad in bad_times.items()}
+    if len(faults) >= MOST_BAD_TIMES:
+        fault = f"more than {MOST_BAD_TIMES} values are not times: {next(iter(faults.values()))}"
+        raise BadInput(path, f"column {name}", fault)
+    zones = {row for row, bad in bad_times.items() if bad.reason in (A_ZONE, NO_ZONE)}
+    other = [row for row, bad in bad_times.items() if row not in zones and bad.value and is_doubtful(bad, units)]
     if len(other) * TYPOS > is_time.sum():  # where the month is first, three days of five are above 12
         raise BadInput(path, f"column {name}", f"{faults[other[0]]}, but with day and month the other way round")
     for row, fault in faults.items():

@@ -1,6 +1,5 @@
 """Finds out what the time columns of the files hold."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
 from beamfeed.transforms.sources.readers import Look, TextOptions, peek
-from beamfeed.transforms.sources.readers.time_text import BadTime, first_parts, guess_order, read_times, vote
+from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_order, vote
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 
@@ -86,7 +85,7 @@ def resolve_time(
     if units.kind != "timestamp" and (time.zone is not None or len(names) == 2):
         raise UserError(f"source.time.column: {names[0]!r} is {first}, which is not a date")
     if needs_text and units.zone is None:
-        units = replace(units, aware=_are_aware(values, units.text))
+        units = replace(units, aware=are_aware(values.values(), units.text))
     return Times(first, units, remarks)
 
 
@@ -145,15 +144,3 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
     if example is None:
         raise UserError(f"{key} holds no times in the files that were looked at")
     raise UserError(f"{key} holds text such as {example!r}; give source.time.format, such as '%d.%m.%Y %H:%M:%S'")
-
-
-def _are_aware(values: Mapping[str, Sequence[str]], order: str) -> bool:
-    """Whether times say their zone, in most of the files."""
-    votes = Counter[bool]()
-    for texts in values.values():
-        try:
-            if texts:
-                votes[bool(read_times(pa.array(texts, pa.string()), order).aware[0])] += 1
-        except BadTime:
-            continue
-    return votes[True] > votes[False]

@@ -9,6 +9,7 @@ import pytest
 from beamfeed.transforms.sources.readers.time_text import (
     BadTime,
     Guess,
+    are_aware,
     first_parts,
     guess_order,
     pattern_of,
@@ -167,6 +168,11 @@ def test_times_of_any_year_are_pythons():
 )
 def test_the_order_of_a_date_is_told_by_numbers_above_12(values, expected):
     assert guess_order(values) == expected
+
+
+def test_whether_times_say_their_zone_is_as_in_most_of_the_files():
+    assert are_aware([["no", "2024-01-01Z", "2024-01-02"], ["2024-13-01", "2024-01-01 10:00+01:00"]], "ymd") is False
+    assert are_aware([["2024-13-01", "no", "2024-01-01 10:00+01:00"], ["none"], []], "ymd") is True
 
 
 def test_what_a_date_may_begin_with():
