@@ -21,9 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.config.sources.timeseries import TimeseriesSource
+from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.times import ticks_of
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import emit_event
@@ -55,6 +59,7 @@ class Scoring:
       measures: columns of windows.
       length: rows of a window.
       args: options.
+      max_gap: between two rows of a window, in the numbers of `ticks`, at most; None: as long as it may be.
       fleet: of each measure, its distribution in training.
       threshold: over which a row is flagged; what usual rows have in common may be just at it.
       flagged: the flagged intervals.
@@ -63,6 +68,7 @@ class Scoring:
     measures: list[str]
     length: int
     args: argparse.Namespace
+    max_gap: float | None = None
     fleet: Sequence[Tail] = ()
     threshold: float = np.inf
     flagged: list[dict[str, Any]] = field(default_factory=list)
@@ -78,7 +84,7 @@ class Scoring:
         if len(windows):
             starts, times, ends = windows["start"].to_numpy(), ticks(windows["time"]), ticks(windows["until"])
             some = Windows(starts, times, ends, matrix(windows, self.measures))
-            yield from score_rows(some, tails, self.length, self.args.rows, self.args.smooth)
+            yield from score_rows(some, tails, self.length, self.args.rows, self.args.smooth, self.max_gap)
 
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
         """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
@@ -86,7 +92,7 @@ class Scoring:
         over = rows.scores[:, 0] > self.threshold
         for first, end in intervals(over, self.args.least, self.args.gap).tolist():
             flagged[first:end] = True
-            peak = first + int(rows.scores[first:end, 0].argmax())
+            peak = first + int(np.nanargmax(rows.scores[first:end, 0]))  # rows that a gap joined may have none
             by = [self.measures[at] for at in np.flatnonzero(rows.scores[peak, 1:] > self.threshold)]
             self.flagged.append(
                 {
@@ -111,6 +117,21 @@ def ticks(times: pa.ChunkedArray) -> np.ndarray:
     """Times as float64, timestamps in microseconds."""
     numbers = times.cast(pa.int64()) if pa.types.is_timestamp(times.type) else times
     return np.asarray(numbers.to_numpy(), np.float64)
+
+
+def max_gap_of(job: TrainingJob, kind: pa.DataType) -> float | None:
+    """`prepare.max_gap` in the numbers of `ticks`; None where the job has none.
+
+    Args:
+      job: of the dataset.
+      kind: of the times of its predictions.
+    """
+    if job.prepare.max_gap is None:
+        return None
+    unit = job.source.time.unit if isinstance(job.source, TimeseriesSource) else None
+    time: Time = "instant" if pa.types.is_timestamp(kind) else "duration" if pa.types.is_floating(kind) else "number"
+    size = {"instant": NANOSECONDS["us"], "duration": NANOSECONDS["s"], "number": 1}[time]
+    return ticks_of(job.prepare.max_gap, time, "prepare.max_gap", unit) / size
 
 
 def times_of(values: Sequence[float] | np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -154,7 +175,7 @@ def run(args: argparse.Namespace, ending: Ending, _: object) -> None:
     of = {name: target.description.get(name) for name in ("fingerprint", "model_crc32c", "splits")}
     content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
     measures = [name for name in MEASURES if name in schema.names]
-    scoring = Scoring(measures, job.windows.length, args)
+    scoring = Scoring(measures, job.windows.length, args, max_gap_of(job, schema.field("time").type))
     events = read_events(args.events, schema.field("time").type, "--events") if args.events else None
 
     def write() -> None:

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+import yaml
 
-from beamfeed.pipelines.score import Scoring, judge, main
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import parse_as
+from beamfeed.pipelines.score import Scoring, judge, main, max_gap_of
 from beamfeed.transforms.scoring.alarms import peaks_over_threshold
 from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows
 from beamfeed.transforms.scoring.tails import Tail
@@ -71,6 +75,32 @@ def test_what_many_usual_rows_have_in_common_is_not_flagged(share):
     scoring = Scoring(["score"], length, Namespace(least=1, gap=0), threshold=threshold)
     for measures in (usual, other):
         assert scoring.flag("m", scored(measures)).mean() <= 0.002
+
+
+def test_the_peak_of_an_interval_is_of_a_row_that_has_a_score():
+    scores = np.array([1, 5, np.nan, 7, 1], np.float32)[:, None]
+    scoring = Scoring(["score"], 2, Namespace(least=1, gap=1), threshold=3)
+    flagged = scoring.flag("m", ScoredRows(0, np.arange(5.0), np.concatenate([scores, scores], axis=1)))
+    assert flagged.tolist() == [False, True, True, True, False]
+    (interval,) = scoring.flagged
+    assert (interval["peak"], interval["peak_time"], interval["by"]) == (7, 3, "score")
+
+
+@pytest.mark.parametrize(
+    ("max_gap", "time", "kind", "expected"),
+    [
+        (None, {}, pa.int64(), None),
+        ("5s", {}, pa.timestamp("us"), 5e6),
+        (5, {}, pa.int64(), 5),
+        (0.5, {}, pa.float64(), 0.5),
+        (5, {"unit": "ms"}, pa.float64(), 0.005),
+    ],
+)
+def test_the_longest_time_between_two_rows_of_a_window(fleet, max_gap, time, kind, expected):
+    job = yaml.safe_load((fleet.folder / "job.yaml").read_text())
+    job["prepare"] = {"max_gap": max_gap}
+    job["source"]["time"] |= time
+    assert max_gap_of(parse_as(TrainingJob, yaml.safe_dump(job)), kind) == expected
 
 
 def test_options(fleet, tmp_path):

@@ -43,10 +43,19 @@ class ScoredRows:
     scores: np.ndarray
 
 
-def runs_of(start: np.ndarray, length: int) -> Iterator[slice]:
-    """Windows `[n]`, by rising start, in runs between which there are rows that no window has."""
-    edges = np.flatnonzero(np.diff(start) > length) + 1
-    for first, end in zip([0, *edges.tolist()], [*edges.tolist(), len(start)], strict=True):
+def runs_of(windows: Windows, length: int, max_gap: float | None) -> Iterator[slice]:
+    """Windows `[n]` in runs between which there are rows that no window has, or more time than windows may span.
+
+    Args:
+      windows: of an asset.
+      length: rows of a window.
+      max_gap: of two rows of a window, in the numbers of its times; None: any time.
+    """
+    parted = np.diff(windows.start) > length
+    if max_gap is not None:  # with room for times that were rounded; those of windows that overlap go back
+        parted |= windows.time[1:] - windows.until[:-1] > max_gap * (1 + 1e-6)
+    edges = np.flatnonzero(parted) + 1
+    for first, end in zip([0, *edges.tolist()], [*edges.tolist(), len(parted) + 1], strict=True):
         yield slice(first, end)
 
 
@@ -111,7 +120,9 @@ def tails_of(own: np.ndarray, fleet: Sequence[Tail]) -> Sequence[Tail]:
     return fleet if len(own) < LEAST_OWN else [Tail.of(own[:, part]) for part in range(own.shape[1])]
 
 
-def score_rows(windows: Windows, tails: Sequence[Tail], length: int, how: How, smooth: int) -> Iterator[ScoredRows]:
+def score_rows(
+    windows: Windows, tails: Sequence[Tail], length: int, how: How, smooth: int, max_gap: float | None = None
+) -> Iterator[ScoredRows]:
     """The scores of an asset's rows, run by run.
 
     Each measure of a window becomes its rarity, `-log10` of how often training has one as large; the score is the
@@ -123,8 +134,9 @@ def score_rows(windows: Windows, tails: Sequence[Tail], length: int, how: How, s
       length: rows of a window.
       how: see `rows_of_run`.
       smooth: rows whose mean a row gets.
+      max_gap: see `runs_of`.
     """
-    for run in runs_of(windows.start, length):
+    for run in runs_of(windows, length, max_gap):
         start, measures = windows.start[run], windows.measures[run]
         rarities = np.stack([tail.rarity(measures[:, part]) for part, tail in enumerate(tails)], axis=1)
         largest = np.nanmax(rarities, axis=1, keepdims=True)

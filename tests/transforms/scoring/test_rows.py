@@ -40,10 +40,21 @@ def test_rows(length, steps, seed, how):
 @given(st.integers(1, 6), st.lists(st.integers(1, 20), max_size=20))
 def test_runs_have_no_row_between_them_that_a_window_has(length, steps):
     start = np.cumsum([0, *steps])
-    runs = [start[run] for run in runs_of(start, length)]
+    windows = Windows(start, start * 1.0, start + length - 1.0, np.zeros((len(start), 1)))
+    runs = [start[run] for run in runs_of(windows, length, None)]
     assert np.concatenate(runs).tolist() == start.tolist()
     assert all((np.diff(run) <= length).all() for run in runs)
     assert all(after[0] > before[-1] + length for before, after in pairwise(runs))
+
+
+def test_rows_on_both_sides_of_a_time_that_no_window_may_span_are_apart():
+    start, length, step = np.array([0, 2, 4, 8, 12, 14]), 4, 0.1  # between the windows from 4 and 8 on are no rows
+    time = start * step + np.where(start >= 8, 1000, 0)
+    windows = Windows(start, time, time + 3 * step, np.ones((6, 1)))
+    for max_gap, firsts in ((None, [0]), (step, [0, 8]), (2000, [0])):
+        runs = list(score_rows(windows, [Tail.of(np.arange(200.0))], length, "mean", 3, max_gap))
+        assert [run.first for run in runs] == firsts
+        assert sum(len(run.time) for run in runs) == 18
 
 
 @pytest.mark.parametrize("rows", [1, 3, 50])
