@@ -138,12 +138,14 @@ class CutWindows(beam.DoFn):
     ) -> Iterator[StreamWindow]:  # fmt: skip
         _, (times, values) = element
         times = np.asarray(times)
+        if not times.size:
+            return
+        if times.dtype.kind not in "Miu":  # floats are seconds, mostly
+            raise ValueError(f"times are {times.dtype}; they must be datetime64, or integers in microseconds")
         times = np.atleast_1d(times.astype("datetime64[us]").astype(np.int64) if times.dtype.kind == "M" else times)
         values = np.asarray(values, np.float32).reshape(len(times), -1)
         if values.shape[1] != self._features:
             raise ValueError(f"rows have {values.shape[1]} values, the model takes {self._features}")
-        if not len(times):
-            return
         waiting.add((times.astype(np.int64).tobytes(), values.tobytes()))
         until, waits_for = _half(np.sort(times)), due.read()
         if waits_for is None or until < waits_for:

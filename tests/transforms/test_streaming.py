@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms import streaming
-from beamfeed.transforms.streaming import History, PredictStream, cut, merge
+from beamfeed.transforms.streaming import CutWindows, History, PredictStream, cut, merge
 
 
 def plain(times: list[int], length: int, stride: int, max_gap: int | None) -> list[int]:
@@ -65,3 +65,13 @@ def test_a_model_is_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("model/", Path("model")):
         assert PredictStream(path)._model.folder == str(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "times", [[1_700_000_000.5, 1_700_000_001.5], ["2024-01-01", "2024-01-02"], 1.5, [True, False]]
+)
+def test_times_that_are_no_microseconds(times):
+    rows = ("a", (times, np.zeros((np.size(times), 2))))
+    with pytest.raises(ValueError, match=r"times are .*; they must be datetime64, or integers in microseconds"):
+        list(CutWindows(2, length=3, stride=1, max_gap=None).process(rows))
+    assert not list(CutWindows(2, length=3, stride=1, max_gap=None).process(("a", ([], np.zeros((0, 2))))))
