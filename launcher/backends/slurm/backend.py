@@ -78,6 +78,9 @@ class SlurmBackend(Backend):
         # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
         if stage.starts_anew or not isinstance(before, SlurmRun) or before.stage_name == FLOOR or self.find(stage):
             return None
+        section = stage.section or SlurmSection()
+        if "?" in str(section.options.get("dependency")):  # any of several, beside which Slurm takes no other
+            return None
         return self._hand_in(stage, display, f"afterok:{before.job_id}")
 
     def find(self, stage: Stage) -> "SlurmRun | None":

@@ -10,6 +10,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.remote import work_of
 from beamfeed.launcher.backends.slurm import queue
 from beamfeed.launcher.backends.slurm.backend import SlurmBackend, SlurmRun
+from beamfeed.launcher.backends.slurm.section import SlurmSection
 from beamfeed.launcher.display import Lines
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -133,6 +134,8 @@ def test_training_waits_for_its_dataset_and_for_no_floor_that_may_fail(programs)
     later = stage(folder)
     assert SlurmBackend().chain(later, before[FLOOR], Lines()) is None
     assert SlurmBackend().chain(dataclasses.replace(later, starts_anew=True), before[PREPROCESS], Lines()) is None
+    one_of_two = SlurmSection(options={"dependency": "afterany:3?afterany:4"})
+    assert SlurmBackend().chain(dataclasses.replace(later, section=one_of_two), before[PREPROCESS], Lines()) is None
     assert SlurmBackend().chain(later, before[PREPROCESS], Lines()).title == "job 8 of Slurm"
     script = (folder / "bin" / "sbatch.script").read_text()
     assert "#SBATCH --dependency=afterok:7\n#SBATCH --kill-on-invalid-dep=yes\n" in script
