@@ -163,7 +163,7 @@ def test_a_forked_process_has_clients_of_its_own():
 import os
 from unittest import mock
 from beamfeed.contract.storage.gcs import _client
-with mock.patch("google.cloud.storage.Client", object):
+with mock.patch("google.cloud.storage.Client", lambda project: object()):
     ours = _client(1)
     assert _client(1) is ours
     child = os.fork()
