@@ -2,10 +2,12 @@
 
 import pytest
 import tensorflow as tf
+import tensorflow_transform as tft
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session as tf_session
 from tensorflow.python.framework import op_def_registry
+from tensorflow_transform import impl_helper
 
 from beamfeed.contract.dataset.transform_graph import check_graph
 from beamfeed.contract.errors import UserError
@@ -16,6 +18,11 @@ NUMBERS = [tf.TensorSpec([None], tf.float32)]
 
 def double(numbers):
     return 2 * numbers
+
+
+def read_message(numbers):
+    _, (read,) = tf.io.decode_proto(tf.fill([1], b""), "tensorflow.TensorShapeProto", ["unknown_rank"], [tf.bool])
+    return 2 * numbers + tf.cast(read[0], tf.float32)
 
 
 def write(numbers):
@@ -53,6 +60,11 @@ def debug_to_file(numbers):
     return numbers + tf.cast(counted, tf.float32)
 
 
+def read_description(numbers):
+    _, (read,) = tf.io.decode_proto(tf.fill([1], b""), "a.Message", ["a"], [tf.float32], "/etc/hostname")
+    return numbers + read[0]
+
+
 def read_table(numbers):
     table = tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
     tf.raw_ops.InitializeTableFromTextFileV2(table_handle=table, filename="/etc/passwd", key_index=-2, value_index=-1)
@@ -70,15 +82,16 @@ def save(function, folder):
     tf.saved_model.save(graph, str(folder))
 
 
-def test_a_graph_that_computes_is_loaded(tmp_path):
-    save(double, tmp_path)
+@pytest.mark.parametrize("function", [double, read_message])
+def test_a_graph_that_computes_is_loaded(tmp_path, function):
+    save(function, tmp_path)
     assert load_transform(str(tmp_path)).transform_fn(tf.constant([2.0])).numpy() == [4.0]
 
 
 REACHING = {
     write: "WriteFile", read: "ReadFile", print_to_file: "PrintV2", write_records: r"\w*Dataset\w*",
     write_checkpoint: "SaveV2", read_checkpoint: "RestoreV2", debug_to_file: "DebugNanCount",
-    read_table: "InitializeTableFromTextFileV2", end_process: "Abort",
+    read_description: "DecodeProtoV2", read_table: "InitializeTableFromTextFileV2", end_process: "Abort",
 }  # fmt: skip
 
 
@@ -90,10 +103,11 @@ def test_a_graph_that_reaches_for_files_is_refused(tmp_path, function, operation
 
 
 class Vocabulary(tf.Module):
-    """A graph with a table that is read from a file of its own folder."""
+    """A graph with a table that is read from a file of its own folder, and with a variable."""
 
     def __init__(self, path):
         super().__init__()
+        self.numbers = tf.Variable([0, 1], dtype=tf.int64)
         path.write_text("a\nb\n")
         kinds = {"key_dtype": tf.string, "value_dtype": tf.int64}
         file = tf.lookup.TextFileInitializer(str(path), key_index=-2, value_index=-1, **kinds)
@@ -101,7 +115,7 @@ class Vocabulary(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def transform_fn(self, texts):
-        return tf.random.shuffle(self.table.lookup(texts))
+        return tf.gather(self.numbers, tf.random.shuffle(self.table.lookup(texts)))
 
 
 @pytest.fixture
@@ -116,6 +130,65 @@ def test_a_graph_that_reads_its_own_vocabulary_is_loaded(vocabulary):
 
 def other_asset(part):
     part.asset_file_def[0].filename = "../../../etc/passwd"
+
+
+@pytest.fixture
+def around_it(vocabulary, tmp_path):
+    """A graph of tensorflow-transform with a model that has its own vocabulary."""
+
+    def preprocess(inputs):
+        model = tft.make_and_track_object(lambda: tf.saved_model.load(str(vocabulary)), name="model")
+        return {"x": model.transform_fn(inputs["x"])}
+
+    specs = {"x": tf.TensorSpec([None], tf.string)}
+    impl_helper.analyze_in_place(preprocess, False, None, specs, str(tmp_path / "around"))
+    return tmp_path / "around" / "transform_fn"
+
+
+def test_a_graph_with_a_model_that_reads_its_own_vocabulary_is_loaded(around_it):
+    loaded = load_transform(str(around_it))
+    assert loaded.transform_fn({"x": tf.constant(["b"])})["x"].numpy() == [1]
+
+
+def constant_in_between(part):
+    for function in part.graph_def.library.function:
+        for node in function.node_def:
+            if "__inference__initializer" in node.attr["f"].func.name:
+                function.node_def.add(op="Const", name="other")
+                node.input[0] = "other:output:0"
+
+
+def other_caller(part):
+    functions = part.graph_def.library.function
+    called = {node.attr["f"].func.name for function in functions for node in function.node_def}
+    (name,) = [name for name in called if "__inference__initializer" in name]
+    functions[0].node_def.add(op="If", name="hidden").attr["then_branch"].func.name = name
+
+
+def other_caller_of_a_caller(part):
+    functions = part.graph_def.library.function
+    called = {node.attr["f"].func.name for function in functions for node in function.node_def}
+    (name,) = [name for name in called if "__inference__initializer" in name]
+    (caller,) = [each for each in functions if any(node.attr["f"].func.name == name for node in each.node_def)]
+    hidden = functions[0].node_def.add(op="StatefulPartitionedCall", name="hidden", input=["other", "table"])
+    hidden.attr["f"].func.name = caller.signature.name
+
+
+def list_before(part):
+    for function in part.graph_def.library.function:
+        if "__inference__initializer" in function.signature.name:
+            function.signature.input_arg[0].number_attr = "N"
+
+
+@pytest.mark.parametrize(
+    "change", [other_asset, constant_in_between, other_caller, other_caller_of_a_caller, list_before]
+)
+def test_a_graph_with_a_model_that_reads_other_files_is_refused(around_it, change):
+    path = around_it / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    change(saved.meta_graphs[0])
+    with pytest.raises(UserError, match=r"holds the operation InitializeTable|names the file"):
+        check_graph(str(path), saved, op_def_registry.get)
 
 
 def constant_for_asset(part):
