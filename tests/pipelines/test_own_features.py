@@ -35,6 +35,23 @@ def halves(inputs):
 def total(inputs):
     return {"x": tf.reduce_sum(inputs["amount"])}
 
+class Ended(tf.Module):
+    def __init__(self):
+        self.number = tf.Variable(1.0)
+
+    @tf.function(input_signature=[])
+    def ends(self):
+        tf.raw_ops.Abort(error_msg="ended")
+        return self.number
+
+def reads(inputs):
+    file = tf.io.read_file("/etc/hostname")
+    return {"x": inputs["amount"] + tf.cast(tf.strings.length(file), tf.float32)}
+
+def keeps(inputs):
+    kept = tft.make_and_track_object(Ended, name="kept")
+    return {"x": inputs["amount"] * kept.number}
+
 def label(inputs):
     return {"label": inputs["amount"]}
 """
@@ -81,6 +98,8 @@ def test_its_outputs_are_fields_and_its_analyzers_see_training_rows(lake):
         ("list_", "of_mine:list_ gives a list, it must give a dict of tensors"),
         ("halves", "of_mine:halves gives 'x' as float16, it must be one of float32, int64, string"),
         ("total", "of_mine:total gives 'x' of shape (), it must be [batch, ...] with sizes that are known"),
+        ("reads", "features.mine.function: of_mine:reads uses the operation ReadFile, which reaches beyond its values"),
+        ("keeps", "the transform graph with mine.function holds the operation Abort, which reaches beyond its values"),
         ("label", "two fields would be called 'label'"),
         ("nothing", "features.mine.function: of_mine ("),
     ],

@@ -11,11 +11,16 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 from tensorflow_transform.tf_metadata import schema_utils
 from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.features import Own
+from beamfeed.contract.dataset.transform_graph import find_fault
+from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.loaded import Graph, load_saved
 from beamfeed.transforms.sources.table.encode import encode
 from beamfeed.transforms.sources.table.graph import Tensors, input_types
@@ -25,7 +30,7 @@ from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.staged import Run, read_runs
 from beamfeed.transforms.sources.table.statistics import TableStatistics
 from beamfeed.transforms.statistics.graph import Columns, Marks
-from beamfeed.transforms.statistics.marks import fill
+from beamfeed.transforms.statistics.marks import SAVED_MODEL, fill
 
 _NOTES = ".tft_metadata"  # the analyzer's own notes beside the graph: no reader of a finished graph wants them
 _ARROW = {tf.float32: pa.float32(), tf.int64: pa.int64(), tf.string: pa.binary()}
@@ -72,7 +77,15 @@ def fill_analyzed(
 
     Done twice, it comes to the same. (tensorflow-transform's own WriteTransformFn moves what it wrote, and fails when a
     bundle is tried again.)
+
+    Raises:
+      UserError: if the graph would not be loaded: a function of the user's own does more than compute.
     """
+    model = saved_model_pb2.SavedModel.FromString(storage.read_bytes(saved_model.rstrip("/") + SAVED_MODEL))
+    fault = find_fault(model, op_def_registry.get)
+    if fault is not None:  # in what a function keeps, such as a table or a model; `own_fields` has seen the rest
+        names = ", ".join(f"{each.name}.function" for each in schema.features if isinstance(each.section, Own))
+        raise UserError(f"features: the transform graph with {names} {fault}; it may only compute")
     storage.remove_tree(storage.join(saved_model, _NOTES))
     graph = storage.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
     fill(saved_model, graph, learned_of(schema, statistics).of_graph())

@@ -4,10 +4,12 @@ import tempfile
 from contextlib import suppress
 
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 from tensorflow_transform import impl_helper
 
 from beamfeed.contract.config.features import Own
 from beamfeed.contract.dataset.fields import Dtype, Field, is_field_name
+from beamfeed.contract.dataset.transform_graph import find_reaching
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import import_own, one_line
 from beamfeed.transforms.sources.table.schema import NamedFeature
@@ -55,14 +57,20 @@ def own_fields(feature: NamedFeature) -> list[Field]:
     """The fields that a function gives, as it says where it is traced without any data.
 
     Raises:
-      UserError: as `call_own`.
+      UserError: as `call_own`; also if it would do more than compute, with which no graph is loaded.
     """
     section = feature.section
     assert isinstance(section, Own)
     specs = {name: tf.TensorSpec([None], _TYPES[reads], name=name) for name, reads in section.columns.items()}
     with tempfile.TemporaryDirectory() as folder:
-        _, _, outputs = impl_helper.trace_preprocessing_function(
+        graph, _, outputs = impl_helper.trace_preprocessing_function(
             lambda inputs: call_own(feature, inputs), specs, use_tf_compat_v1=False, base_temp_dir=folder
+        )
+    operation = find_reaching(graph.as_graph_def(), op_def_registry.get)
+    if operation is not None:
+        raise UserError(
+            f"features.{feature.name}.function: {section.function} uses the operation {operation}, which reaches "
+            "beyond its values; a transform graph may only compute"
         )
     return [
         Field(name=name, dtype=_DTYPES[tensor.dtype], shape=tuple(tensor.shape[1:]), role="input")
