@@ -16,6 +16,8 @@ from beamfeed.transforms.sources.readers.expected import (
     Look,
     TextOptions,
     batch_rows,
+    is_text_dictionary,
+    longest_word,
     word_bytes,
 )
 from beamfeed.transforms.sources.readers.trouble import check_names
@@ -24,6 +26,10 @@ _MAGIC = b"ARROW1"
 NULL_ROWS = 1 << 24  # of a batch that are taken at their word where nothing is stored of them: columns of nulls alone
 _BINARY = {
     pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view(),
+}  # fmt: skip
+_LISTS = {
+    pa.types.is_list: pa.list_, pa.types.is_large_list: pa.large_list,
+    pa.types.is_list_view: pa.list_view, pa.types.is_large_list_view: pa.large_list_view,
 }  # fmt: skip
 
 
@@ -47,6 +53,8 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
                 return
         source.seek(0)
         places = [schema.get_field_index(name) for name in names]
+        if all(pa.types.is_null(schema.field(at).type) for at in places):  # by another one it is seen how many rows are
+            places += [at for at, field in enumerate(schema) if not pa.types.is_null(field.type)][:1]
         with open_(source, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as reader:
             yield schema, reader, seekable
 
@@ -72,24 +80,49 @@ def iter_arrow(
     stored = frozenset(schema.names)
     names = [name for name in names if name in stored]
     with _open(path, names) as (_, reader, seekable):
-        row = 0
+        row, words = 0, _Words()
         if not seekable:
             for place, batch in enumerate(reader):
-                yield from _cut(Group(row, batch.num_rows, place), _checked(path, batch.select(names)))
+                yield from _cut(Group(row, batch.num_rows, place), _checked(path, batch, names, words), words)
                 row += batch.num_rows
             return
         by_place = {group.place: group for group in groups or ()}
         for place in range(reader.num_record_batches) if groups is None else by_place:
-            batch = _checked(path, reader.get_batch(place).select(names))
+            batch = _checked(path, reader.get_batch(place), names, words)
             group = by_place.get(place) or Group(row, batch.num_rows, place)
             if group.rows != batch.num_rows:
                 raise BadInput(path, "file", "has other record batches than when it was planned")
-            yield from _cut(group, batch)
+            yield from _cut(group, batch, words)
             row += batch.num_rows
 
 
-def _checked(path: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, if all that it says of its memory is so: Arrow reads such files without a look at that.
+class _Words:
+    """The dictionaries of a file's columns. Batches share them, so one is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[object, ...], pa.Array, int]] = {}
+
+    def longest(self, dictionary: pa.Array, at: int) -> int:
+        """See `longest_word`.
+
+        Args:
+          dictionary: of texts or bytes.
+          at: the number of its column.
+
+        Raises:
+          pa.ArrowInvalid: if a word lies outside of what is stored.
+        """
+        parts = [part and (part.address, part.size) for part in dictionary.buffers()]
+        place = (dictionary.type, len(dictionary), dictionary.offset, *parts)
+        if at not in self._known or self._known[at][0] != place:
+            _as_bytes(dictionary).validate(full=True)
+            # It is kept itself, so that no other one comes to its place in memory.
+            self._known[at] = place, dictionary, longest_word(dictionary)
+        return self._known[at][-1]
+
+
+def _checked(path: str, batch: pa.RecordBatch, names: Sequence[str], words: _Words) -> pa.RecordBatch:
+    """Columns of the batch, if all that it says of its memory is so: Arrow reads such files without a look at that.
 
     Numbers cost nothing, texts a tenth of the time in which they are read as values. Whether these are UTF-8 is not
     looked at: one that is not costs its row, and not the file.
@@ -97,28 +130,50 @@ def _checked(path: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     Raises:
       BadInput: if a length or a place lies outside of what is stored.
     """
+    rows, size = batch.num_rows, batch.get_total_buffer_size()
+    batch = batch.select(names)
     batch.validate()
     for at, field in enumerate(batch.schema):
         if pa.types.is_primitive(field.type):  # numbers and times have no places, and values may be as they are
             continue
+        column = batch.column(at)
         try:
-            _as_bytes(batch.column(at)).validate(full=True)
-        except pa.ArrowInvalid as error:
+            if is_text_dictionary(field.type):
+                words.longest(column.dictionary, at)
+                pa.DictionaryArray.from_arrays(column.indices, column.dictionary)  # looks at indices alone
+            else:
+                _as_bytes(column).validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
             fault = " ".join(str(error).split())[:300]
             raise BadInput(path, f"column {field.name}", f"cannot be read: {fault}") from None
-    if batch.num_rows > NULL_ROWS and batch.num_rows > 8 * batch.nbytes:  # at least a bit each
-        raise BadInput(path, "file", f"says that a batch has {batch.num_rows:,} rows, and has {batch.nbytes:,} bytes")
+    if rows > NULL_ROWS and rows > 8 * size:  # at least a bit each
+        raise BadInput(path, "file", f"says that a batch has {rows:,} rows, and has {size:,} bytes")
     return batch
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Texts as the bytes that they are."""
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(column.indices, _as_bytes(column.dictionary), safe=False)
-    return column.view(_BINARY[column.type]) if column.type in _BINARY else column
+    """Texts as the bytes that they are, also those in lists and other values of several."""
+    type_ = _of_bytes(column.type)
+    return column if type_ == column.type else column.view(type_)
 
 
-def _cut(group: Group, batch: pa.RecordBatch) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
-    rows = max(1, min(batch_rows(batch.num_columns), WORDS_BYTES // max(1, word_bytes(batch))))
+def _of_bytes(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type_):
+        return pa.dictionary(type_.index_type, _of_bytes(type_.value_type), type_.ordered)
+    if pa.types.is_fixed_size_list(type_):
+        return pa.list_(_of_bytes(type_.value_type), type_.list_size)
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _of_bytes(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_of_bytes(type_.key_type), _of_bytes(type_.item_type))
+    for is_list, list_ in _LISTS.items():
+        if is_list(type_):
+            return list_(_of_bytes(type_.value_type))
+    return _BINARY.get(type_, type_)
+
+
+def _cut(group: Group, batch: pa.RecordBatch, words: _Words) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    longest = max(1, word_bytes(batch, words.longest))
+    rows = max(1, min(batch_rows(batch.num_columns), WORDS_BYTES // longest))
     for at in range(0, batch.num_rows, rows):
         yield group, group.row + at, batch.slice(at, rows)

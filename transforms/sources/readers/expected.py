@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -156,19 +156,35 @@ def batch_rows(columns: int) -> int:
     return max(1, min(BATCH_ROWS, BATCH_BYTES // (4 * max(1, columns))))
 
 
-def word_bytes(batch: pa.RecordBatch) -> int:
+def longest_word(dictionary: pa.Array) -> int:
+    """Bytes of the longest word."""
+    return pc.max(pc.binary_length(dictionary)).as_py() or 0
+
+
+def word_bytes(
+    batch: pa.RecordBatch, longest: Callable[[pa.Array, int], int] = lambda words, _: longest_word(words)
+) -> int:
     """Bytes of the longest word of each dictionary in a batch together, which each of its rows may have.
 
     A dictionary holds a word once, and a row says with a few bits that it has it: a file of a kilobyte could so have
     batches of gigabytes. Texts that have no dictionary do not count.
+
+    Args:
+      batch: of rows.
+      longest: `longest_word` of the dictionary of a column, given by its number, too.
     """
     total = 0
-    for type_, column in zip(batch.schema.types, batch.columns, strict=True):
-        if pa.types.is_dictionary(type_) and any(of(type_.value_type) for of in _TEXTS):
-            total += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    for at, (type_, column) in enumerate(zip(batch.schema.types, batch.columns, strict=True)):
+        if is_text_dictionary(type_):
+            total += longest(column.dictionary, at)
         elif pa.types.is_fixed_size_binary(type_):
             total += type_.byte_width
     return total
+
+
+def is_text_dictionary(type_: pa.DataType) -> bool:
+    """Whether values of a type are words of a dictionary, texts or bytes."""
+    return pa.types.is_dictionary(type_) and any(of(type_.value_type) for of in _TEXTS)
 
 
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import Columns, TextOptions, iter_batches
+from beamfeed.transforms.sources.readers import Columns, TextOptions, arrow_file, iter_batches
 from beamfeed.transforms.sources.readers.arrow_file import NULL_ROWS
 from beamfeed.transforms.sources.table.rows import to_text
 
@@ -35,6 +35,8 @@ BROKEN = {
     "bytes": (pa.array([b"a", b"bc"]), "i4", [0, 1, 3], [0, 1, FAR]),
     "a view": (pa.array(["a text of 20 letters"], pa.string_view()), "i4", [20], [FAR]),
     "a word of a dictionary": (pa.array(list("abcd")).dictionary_encode(), "i4", [0, 1, 2, 3], [0, 1, 2, FAR]),
+    "a text in a list": (pa.array([["a"], ["bc", "d"]]), "i4", [0, 1, 3, 4], [0, 1, FAR, 4]),
+    "an index of a dictionary": (pa.array(list("abab")).dictionary_encode(), "i4", [0, 1, 0, 1], [0, 1, FAR, 1]),
     "a list": (pa.array([[1], [2, 3]]), "i4", [0, 1, 3], [0, 1, FAR]),
 }
 
@@ -57,6 +59,23 @@ def test_rows_of_which_nothing_is_stored_have_a_limit(tmp_path):
         read(tmp_path / "a.arrow")
     write(tmp_path / "a.arrow", pa.nulls(5), stream=False)
     assert len(read(tmp_path / "a.arrow")) == 5
+    batch = pa.record_batch({"y": pa.array(np.zeros(NULL_ROWS + 1, "?")), "x": pa.nulls(NULL_ROWS + 1)})
+    with pa.ipc.new_file(tmp_path / "a.arrow", batch.schema) as file:
+        file.write_batch(batch)
+    assert len(read(tmp_path / "a.arrow")) == NULL_ROWS + 1
+
+
+def test_a_dictionary_is_looked_at_once(tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr(arrow_file, "longest_word", lambda words: looked.append(words.to_pylist()) or 1)
+    indices = pa.array([0, 0], "int8")
+    columns = [pa.DictionaryArray.from_arrays(indices, [word]) for word in ("a", "a", "bc", "bc", "d", "a")]
+    batches = [pa.record_batch({"x": column}) for column in columns]
+    with pa.ipc.new_stream(tmp_path / "a.arrow", batches[0].schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
+    assert read(tmp_path / "a.arrow").to_pylist() == [word for word in ("a", "a", "bc", "bc", "d", "a") for _ in "12"]
+    assert looked == [["a"], ["bc"], ["d"], ["a"]]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -69,3 +88,15 @@ def test_a_text_that_is_no_utf_8_costs_its_row(tmp_path, stream, is_dictionary):
     wrong = {}
     assert to_text(read(tmp_path / "a.arrow"), "x", wrong).to_pylist() == ["a", None, "b"]
     assert wrong == {1: "x is not UTF-8"}
+
+
+@pytest.mark.parametrize("wrap", [
+    lambda texts: pa.ListArray.from_arrays([0, 1, 2, 3], texts),
+    lambda texts: pa.LargeListArray.from_arrays([0, 1, 2, 3], texts),
+    lambda texts: pa.FixedSizeListArray.from_arrays(texts, 1),
+    lambda texts: pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2, 3], texts)], ["a"]),
+    lambda texts: pa.MapArray.from_arrays([0, 1, 2, 3], pa.array(["k"] * 3), texts),
+])  # fmt: skip
+def test_a_text_in_a_list_that_is_no_utf_8_does_not_cost_the_file(tmp_path, wrap):
+    write(tmp_path / "a.arrow", wrap(NO_UTF8), stream=False)
+    assert len(read(tmp_path / "a.arrow")) == 3
