@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from beamfeed.contract import storage
@@ -24,8 +25,10 @@ SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
 MOST_MEMBERS = 200  # of a file of several arrays, all of which are looked at
 CHUNK_BYTES = 256 << 20  # of a chunk of HDF5 or Zarr, which is unpacked as a whole for any row of it
 # A file may say that it has more values than are stored: the others are a fill value, of which an array is made up
-# without a byte being read. Masks that are nearly empty are packed a thousandfold.
+# without a byte being read. Masks that are nearly empty are packed a thousandfold; of what is the same everywhere less
+# is stored, but its chunks are there.
 MOST_PACKED = 10_000
+MOST_MISSING = 10  # chunks of a shape to one that is there
 FREE_BYTES = 256 << 20  # of an array, however little is stored of it
 _LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
 
@@ -273,7 +276,14 @@ def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:
     stored = Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
     if offset is None:
         # Several chunks may be said to lie at the same place.
-        _check_filled(stored, dataset.chunks or (), lambda _: min(dataset.id.get_storage_size(), file.size))
+        def bytes_there(_: int) -> int:
+            return min(int(dataset.id.get_storage_size()), file.size)
+
+        def chunks_there(_: int) -> int:
+            packed = int(dataset.id.get_storage_size())
+            return int(dataset.id.get_num_chunks()) * min(packed, file.size) // max(1, packed) if dataset.chunks else 0
+
+        _check_filled(stored, dataset.chunks or (), dataset.chunks or dataset.shape, bytes_there, chunks_there)
     return stored
 
 
@@ -322,17 +332,27 @@ def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
     if opened.dtype.names:
         raise BadArray("has records of several values; give each its own array")
     stored = Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
-    _check_filled(stored, opened.chunks, partial(_bytes_below, storage.join(file.path.rpartition("/")[0], chosen)))
+    folder = storage.join(file.path.rpartition("/")[0], chosen)
+    files = opened.shards or opened.chunks  # each of several chunks, or of one
+    _check_filled(stored, opened.chunks, files, partial(_bytes_below, folder), partial(_chunks_below, folder))
     return stored
 
 
-def _check_filled(stored: Stored, chunks: Sequence[int], stored_bytes: Callable[[int], int]) -> None:
+def _check_filled(
+    stored: Stored,
+    chunks: Sequence[int],
+    places: Sequence[int],
+    stored_bytes: Callable[[int], int],
+    stored_chunks: Callable[[int], int],
+) -> None:
     """Raises BadArray if an array has chunks that are too large, or little more than its shape.
 
     Args:
       stored: the array.
       chunks: the shape of one.
+      places: the shape of what is stored at a place of its own: a chunk, or several.
       stored_bytes: of its values as they are packed; no more need be counted than its argument.
+      stored_chunks: how many of those are there; likewise.
     """
     dtype_name(stored.descr)
     if any(axis >= 1 << 63 for axis in (*stored.shape, *chunks)):
@@ -340,7 +360,10 @@ def _check_filled(stored: Stored, chunks: Sequence[int], stored_bytes: Callable[
     chunk, size = math.prod(chunks) * item_bytes(stored.descr), math.prod(stored.shape) * item_bytes(stored.descr)
     if chunk > CHUNK_BYTES:
         raise BadArray(f"has chunks of {chunk:,} bytes, more than {CHUNK_BYTES:,}; write smaller ones")
-    if size > FREE_BYTES and (there := stored_bytes(-(-size // MOST_PACKED))) * MOST_PACKED < size:
+    if size <= FREE_BYTES or (there := stored_bytes(-(-size // MOST_PACKED))) * MOST_PACKED >= size:
+        return
+    count = math.prod(-(-axis // max(1, part)) for axis, part in zip(stored.shape, places, strict=True))
+    if stored_chunks(-(-count // MOST_MISSING)) * MOST_MISSING < count:
         raise BadArray(
             f"is of {size:,} bytes by its shape {list(stored.shape)}, of which {there:,} are stored: "
             "nearly all values are a fill value; write it without the rows that are not there"
@@ -348,18 +371,30 @@ def _check_filled(stored: Stored, chunks: Sequence[int], stored_bytes: Callable[
 
 
 def _bytes_below(folder: str, enough: int) -> int:
-    """The sizes of the files below a folder together, as soon as they are enough."""
-    folders, total = [folder], 0
-    while folders and total < enough:
+    """The sizes of the files of chunks below a folder together, as soon as they are enough."""
+    total = 0
+    for entry in _chunk_files(folder):
+        total += entry.stat().st_size
+        if total >= enough:
+            break
+    return total
+
+
+def _chunks_below(folder: str, enough: int) -> int:
+    """How many files of chunks are below a folder, until they are enough."""
+    return sum(1 for _ in islice(_chunk_files(folder), enough))
+
+
+def _chunk_files(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files below the folder of an array of Zarr but those that describe it."""
+    folders = [folder]
+    while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                else:
-                    total += entry.stat().st_size
-                if total >= enough:
-                    break
-    return total
+                elif entry.name != ZARR_FILE and not entry.name.startswith(".z"):
+                    yield entry
 
 
 def _choose(names: Sequence[str], name: str, member: str | None) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from beamfeed.contract import storage
+from beamfeed.contract.arrays import stored
 from beamfeed.contract.arrays.catalog import ArraySpec, find_arrays
 from beamfeed.contract.errors import UserError
 
@@ -74,6 +75,17 @@ def test_arrays_of_hdf5(find, tmp_path):
     (part,) = plain.parts
     assert (tmp_path / "a.h5").read_bytes()[part.stored.offset :][: x.nbytes] == x.tobytes()
     assert packed.parts[0].stored.offset is None
+
+
+def test_what_is_the_same_everywhere_is_read_where_it_is_there(find, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "FREE_BYTES", 0)
+    monkeypatch.setattr(stored, "MOST_PACKED", 10)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, rows in (("whole", 100), ("some", 12), ("few", 8)):
+            file.create_dataset(name, (100, 5000), "u1", chunks=(1, 5000), compression="gzip")[:rows] = 1
+    assert [found.rows for found in find(whole="a.h5", some="a.h5")] == [100, 100]
+    with pytest.raises(UserError, match=r"is of 500,000 bytes by its shape .*: nearly all values are a fill value"):
+        find(few="a.h5")
 
 
 def test_one_that_is_the_only_one_needs_no_name(find, tmp_path):

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from beamfeed.contract import storage
+from beamfeed.contract.arrays import stored
 from beamfeed.contract.arrays.catalog import find_arrays
 from beamfeed.contract.config.sources.array import ArraySource
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.array.read import read_rows
 
+DESCRIBED = {2: ".zarray", 3: "zarr.json"}
 THERE = importlib.util.find_spec("zarr") is not None
 
 
@@ -82,6 +84,24 @@ def test_what_says_more_than_it_holds_is_refused_in_a_line(tmp_path):
         find(tmp_path, x="thick.zarr")
     (x,) = find(tmp_path, x="small.zarr")
     assert x.rows == 10**6
+
+
+@pytest.mark.skipif(not THERE, reason="zarr is not installed")
+@pytest.mark.parametrize(("version", "shards"), [(2, None), (3, None), (3, (2, 4_000_000))])
+def test_what_is_the_same_everywhere_is_read_where_it_is_there(tmp_path, monkeypatch, version, shards):
+    import zarr
+
+    monkeypatch.setattr(stored, "FREE_BYTES", 0)
+    for name, rows in (("whole", 24), ("few", 2)):
+        made = zarr.create_array(
+            str(tmp_path / f"{name}.zarr"), shape=(24, 4_000_000), chunks=(1, 4_000_000), shards=shards, dtype="int8",
+            zarr_format=version,
+        )  # fmt: skip
+        made[:rows] = 1
+    (x,) = find(tmp_path, x=f"whole.zarr/{DESCRIBED[version]}")
+    assert x.rows == 24
+    with pytest.raises(UserError, match="nearly all values are a fill value"):
+        find(tmp_path, x=f"few.zarr/{DESCRIBED[version]}")
 
 
 @pytest.mark.skipif(not THERE, reason="zarr is not installed")
