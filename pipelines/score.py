@@ -24,7 +24,6 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.times import ticks_of
@@ -128,7 +127,7 @@ def max_gap_of(job: TrainingJob, kind: pa.DataType) -> float | None:
     """
     if job.prepare.max_gap is None:
         return None
-    unit = job.source.time.unit if isinstance(job.source, TimeseriesSource) else None
+    unit = getattr(getattr(job.source, "time", None), "unit", None)
     time: Time = "instant" if pa.types.is_timestamp(kind) else "duration" if pa.types.is_floating(kind) else "number"
     size = {"instant": NANOSECONDS["us"], "duration": NANOSECONDS["s"], "number": 1}[time]
     return ticks_of(job.prepare.max_gap, time, "prepare.max_gap", unit) / size

@@ -118,7 +118,7 @@ class RawText:
             half = tf.strings.lower(tf.strings.substr(part["p"], 0, 1))
             fits &= (half == "") | ((hour >= 1) & (hour <= 12))
             hour = tf.where(half == "", hour, hour % 12 + tf.where(half == "p", np.int64(12), np.int64(0)))
-        if column.aware is not None:
+        if column.aware is not None and "z" in part:
             fits &= (part["z"] != "") == column.aware
         ahead = tf.zeros_like(hour)
         if "z" in part:
