@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.fingerprint import job_fingerprint
 from beamfeed.contract.dataset.growth import CHANGED, Changes, find_base, find_changes, find_grown
 from beamfeed.contract.dataset.layout import DataLayout, manifest_path
 from beamfeed.contract.dataset.limits import nameless_files
-from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import is_complete
 from beamfeed.contract.dataset.recent import is_apart
 from beamfeed.contract.errors import UserError
@@ -39,9 +39,11 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
         return NEW, files
     grows = job_fingerprint(job)
     published = None if refit else find_grown(job)
-    if published is None:
-        return Growth(grows), files
     output = job.output.path
+    if published is None:
+        if not refit:
+            _check_gone(job, files)
+        return Growth(grows), files
     changes = find_changes(job, files, published.data_layout(output))
     growth = Growth(grows, without_shards(published), gone=() if changes is None else tuple(changes.gone))
     try:
@@ -56,6 +58,17 @@ def find_growth(job: Job, files: Sequence[FileStat], *, refit: bool = False) -> 
         return _adding(job, files, replace(growth, added_to=manifest_path(output)), published, changes)
     except CannotGoOn as error:
         return prepare_all(growth, str(error)), files
+
+
+def _check_gone(job: Job, files: Sequence[FileStat]) -> None:
+    """Raises UserError if this job's dataset, which is to be made anew, holds records of files that are gone."""
+    earlier = find_replaceable(job.output.path)[0]
+    if earlier is None or earlier.grows is None:
+        return
+    if (earlier.name, earlier.source) == (job.name, list(job.source.patterns)):
+        changes = find_changes(job, files, earlier.data_layout(job.output.path))
+        gone = () if changes is None else tuple(changes.gone)
+        prepare_all(Growth("", gone=gone), "keys of the job changed, or another version of Beamfeed made the dataset")
 
 
 def _going_back(

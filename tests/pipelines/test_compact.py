@@ -260,6 +260,10 @@ def test_what_is_older_than_it_keeps_goes_and_series_go_on(tmp_path, capfd):
     )
     assert fleet.manifest == grown
     (fleet.files / "e" / f"{DAYS}.parquet").unlink()
+    assert fleet.preprocess("windows.stride=3") == 2
+    message = capfd.readouterr().err
+    assert "as keys of the job changed, or another version of Beamfeed made the dataset; but what files held" in message
+    assert fleet.manifest == grown
     fleet.write("z/0.parquet", make_table(50, t=np.arange(50) + 10**6))
     assert fleet.preprocess() == 0
     grown = fleet.manifest
