@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import IO, Any
@@ -17,13 +18,12 @@ from beamfeed.contract.errors import PARTS, UserError, not_installed
 # Frameworks load these if they are installed, for functions that nothing here calls: half of TensorFlow's time, 160 MB.
 # What a user's own code imports is there; Keras's wrappers for scikit-learn alone say that it is not.
 UNUSED = frozenset(("bson", "googleapiclient", "matplotlib", "pandas", "pymongo", "scipy", "sklearn"))
-# These they name as they are imported, and few programs ask for something of: a fifth of Beam's time, 20 MB of either.
+# These they name as they are imported, and few programs ask for something of: a fifth of Beam's time, 20 and 14 MB.
 LATE = (
     "google.cloud.bigquery",
     "google.cloud.bigquery_storage_v1",
     "google.cloud.dataflow",
     "google.cloud.pubsub",
-    "requests",
     "tensorflow._api.v2.lite",
     "tensorflow._api.v2.compat.v1.lite",
     "tensorflow._api.v2.compat.v2.lite",
@@ -47,9 +47,6 @@ class Later:
         return getattr(import_module(module), name)(*self._first, *last)
 
 
-_LOADING = threading.RLock()
-
-
 class _Late(ModuleType):
     """A module that is loaded, and then an ordinary one, when something of it is asked for.
 
@@ -60,6 +57,8 @@ class _Late(ModuleType):
     def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
         self.__spec__: ModuleSpec = spec
+        self.__dict__["_loading"] = threading.RLock()
+        self._place(spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
@@ -67,20 +66,20 @@ class _Late(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in ("__file__", "__warningregistry__", "__wrapped__"):
             raise AttributeError(name)
-        with _LOADING:
+        with self.__dict__["_loading"]:
             if type(self) is _Late:
                 if self.__loader__ is not None:  # it is just being loaded, and does not have it yet
                     raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-                self._load()
+                self.load()
         return getattr(self, name)
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Makes it the module that it stands for."""
         spec = _spec_of(self.__name__) if self.__spec__.loader is None else self.__spec__
         if spec is None or spec.loader is None:
             raise ModuleNotFoundError(f"No module named {self.__name__!r}", name=self.__name__)
         self.__spec__, self.__loader__, self.__package__ = spec, spec.loader, spec.parent
-        if spec.submodule_search_locations is not None:
-            self.__path__ = spec.submodule_search_locations
+        self._place(spec)
         try:
             spec.loader.exec_module(self)
         except BaseException:
@@ -88,6 +87,38 @@ class _Late(ModuleType):
             raise
         self.__file__ = spec.origin
         self.__class__ = ModuleType  # type: ignore[assignment]
+
+    def _place(self, spec: ModuleSpec) -> None:
+        if spec.submodule_search_locations is not None:
+            self.__path__ = spec.submodule_search_locations
+
+
+class _ParentsFirst:
+    """A finder for modules inside of a late one, which is to be loaded before them, as always."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        parent = sys.modules.get(name.rpartition(".")[0])
+        if type(parent) is not _Late or parent.__loader__ is not None:
+            return None
+        getattr(parent, "any", None)  # whatever it has
+        module = sys.modules.get(name)
+        if module is None:
+            return None
+        module.__spec__ = ModuleSpec(name, _Loaded(module))  # of a module that is there, Python asks for its own
+        return module.__spec__
+
+
+class _Loaded(Loader):
+    """A loader of a module that was loaded with the one that it is in."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, _: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
@@ -135,6 +166,8 @@ def lean_imports(*unused: str) -> AbstractContextManager[None]:
     Args:
       unused: packages that this process does not need either, in addition to UNUSED.
     """
+    if not any(isinstance(finder, _ParentsFirst) for finder in sys.meta_path):
+        sys.meta_path = [_ParentsFirst(), *sys.meta_path]
     for name in LATE:
         _put_late(name)
     return _absent(UNUSED.union(unused), FRAMEWORKS)

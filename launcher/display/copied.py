@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -33,6 +33,11 @@ class CopiedText:
         for copy in own or [copy for _, copy in copies]:
             copy(text.encode("utf-8", "backslashreplace"))
         return self.stream.write(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        """Each as `write` does."""
+        for text in texts:
+            self.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

@@ -194,7 +194,7 @@ def _environment(section: KubernetesSection, name: str, workers: int) -> list[di
     if is_quiet() or is_verbose():
         written.append({"name": VARIABLE, "value": QUIET if is_quiet() else VERBOSE})
     written += [{"name": key, "value": plain(value)} for key, value in section.env.items()]
-    if section.gpus:
+    if section.gpus and "/mig-" not in section.gpu_resource:  # of parts of GPUs, a process sees one
         written.append({"name": GPUS, "value": str(section.gpus)})
     if workers > 1 and section.kind in HOSTS:
         addresses = [f"{HOSTS[section.kind].format(name=name, index=index)}:{PORT}" for index in range(workers)]
