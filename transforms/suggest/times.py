@@ -274,7 +274,8 @@ def _either_way(sample: Sample, name: str) -> list[Time]:
     return sorted(ways, key=_disorder)[:1]
 
 
-def _disorder(time: Time) -> tuple[int, int]:
-    """How often times fall, and how long they span."""
+def _disorder(time: Time) -> tuple[int, int, int]:
+    """How often times fall, how long they span, and how long all tables do, which may have a day each."""
     falls = sum(int((np.diff(ticks) < 0).sum()) for ticks in time.known)
-    return falls, sum(int(np.ptp(ticks)) for ticks in time.known if len(ticks))
+    spans = [int(np.ptp(ticks)) for ticks in (*time.known, np.concatenate(time.known)) if len(ticks)]
+    return falls, sum(spans[:-1]), spans[-1]

@@ -293,6 +293,14 @@ def test_a_year_of_two_digits_that_comes_first_needs_a_format(folder):
     assert "CHECK THIS: '24-01-01' may begin with the day or the year. Here the year is first" in tried.text
 
 
+def test_a_year_that_comes_first_is_told_by_files_of_a_day_each(folder):
+    for at, day in enumerate((np.datetime64("2024-01-20") + np.arange(9)).tolist()):
+        write(folder / f"{at}.csv", when=[f"{day:%y.%m.%d} {hour:02}:00" for hour in range(24)], price=amounts(24))
+    text = suggest("*.csv").text
+    assert yaml.safe_load(text)["source"]["time"] == {"column": "when", "format": "%y.%m.%d %H:%M"}
+    assert "CHECK THIS: '24.01.20 00:00' may begin with the day or the year. Here the year is first" in text
+
+
 def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):
     months = [f"{1749 + k // 12}-{1 + k % 12:02d}" for k in range(ROWS)]
     write(folder / "a.csv", Month=months, Sunspots=amounts())

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, compress
 
 import numpy as np
 import pyarrow as pa
@@ -324,6 +325,23 @@ def guess_order(values: Iterable[str]) -> Guess:
     if unsure is not None and dotted:
         return Guess("dmy", is_usual=True)
     return Guess(None, unsure)
+
+
+def guess_orders(files: Iterable[Sequence[str]]) -> list[Guess]:
+    """The order of the dates of several files: of each by itself, or where none proves one, of all together.
+
+    Of files of one day each, only another file tells which of the numbers is the day.
+
+    Args:
+      files: values of each, in the order of the listing.
+    """
+    texts = list(files)
+    guesses = [guess_order(values) for values in texts]
+    if any(guess.how and not guess.is_usual for guess in guesses):
+        return guesses
+    are_dates = [guess != Guess(None) for guess in guesses]
+    together = guess_order(chain.from_iterable(compress(texts, are_dates)))
+    return [together if is_date else guess for guess, is_date in zip(guesses, are_dates, strict=True)]
 
 
 def _is_day_first(dates: Sequence[tuple[int, int, int]]) -> bool | None:

@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
-from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_order, vote
+from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_orders, vote
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
@@ -232,13 +232,15 @@ def _time_units(
         paths = [path for path, look in looks.items() if look.schema.names.count(name) == 1]
         with ThreadPoolExecutor(8) as pool:
             texts = [[of_path]] if of_path is not None else list(pool.map(partial(_texts, name=name, text=text), paths))
-        guesses = [guess_order(values) for values in texts]
+        guesses = guess_orders(texts)
         orders = vote(guesses)  # a file with the other one is set aside when it is read
         if not orders:
             unsure = next((guess.unsure for guess in guesses if guess.unsure), None)
             example = unsure or next((value for values in texts for value in values if value), "")
             problem = f"which may begin with {first_parts(unsure)}" if unsure else "which is not a known format"
-            raise UserError(f"features: column {name!r} holds text such as {example!r}, {problem}")
+            raise UserError(
+                f"features: column {name!r} holds text such as {example!r}, {problem}; write its dates as 2024-01-31"
+            )
         order = orders.most_common(1)[0][0]
     units = TimeUnits.of(type_, None, text=order)
     if units is None or units.kind != "timestamp":

@@ -11,7 +11,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
 from beamfeed.transforms.sources.readers import Look, TextOptions, peek
-from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_order, vote
+from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_orders, vote
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 
@@ -123,7 +123,7 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
       UserError: if they hold no dates.
     """
     key = f"source.time.column: {' and '.join(map(repr, names))}"
-    guesses = {path: guess_order(texts) for path, texts in values.items()}
+    guesses = dict(zip(values, guess_orders(values.values()), strict=True))
     orders = vote(guesses.values())
     if {"dmy", "mdy"} <= orders.keys():
         proofs = {path: guess for path, guess in guesses.items() if not guess.is_usual}

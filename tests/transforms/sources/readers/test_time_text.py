@@ -12,8 +12,10 @@ from beamfeed.transforms.sources.readers.time_text import (
     are_aware,
     first_parts,
     guess_order,
+    guess_orders,
     pattern_of,
     read_times,
+    vote,
 )
 
 
@@ -168,6 +170,28 @@ def test_times_of_any_year_are_pythons():
 )
 def test_the_order_of_a_date_is_told_by_numbers_above_12(values, expected):
     assert guess_order(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("format_", "expected"),
+    [
+        ("%d/%m/%y", Guess("dmy")),
+        ("%d-%m-%y", Guess("dmy")),
+        ("%d.%m.%y", Guess("dmy")),
+        ("%m/%d/%y", Guess("mdy")),
+        ("%y.%m.%d", Guess(None, "24.02.12 23:00")),  # with a point, the day alone would be usual
+        ("%y-%m-%d", Guess(None, "24-02-12 23:00")),
+    ],
+)
+def test_of_files_of_a_day_each_the_others_tell(format_, expected):
+    days = [datetime(2024, 1, 20, tzinfo=UTC) + timedelta(days=day) for day in range(24)]
+    files = [[day.strftime(format_) + f" {hour:02}:00" for hour in range(24)] for day in days]
+    guesses = guess_orders([*files, ["pump"], []])
+    if format_ != "%m/%d/%y":  # of which a day above 12 is proof
+        assert guesses == [expected] * len(files) + [Guess(None)] * 2
+    orders = vote(guesses)
+    assert list(orders) == ([expected.how] if expected.how else [])
+    assert guess_orders([["01/02/2024"], ["31/01/2024"]]) == [Guess(None, "01/02/2024"), Guess("dmy")]
 
 
 def test_whether_times_say_their_zone_is_as_in_most_of_the_files():

@@ -281,6 +281,20 @@ def test_files_that_do_not_tell_are_read_as_those_that_do(tmp_path):
     assert schema.remarks == ("source.csv: delimiter ';', decimal ','", "source.time: times are day.month.year")
 
 
+def daily(format_):
+    days = (np.datetime64("2024-01-20") + np.arange(24)).tolist()
+    return [f"t,x0\n{day.strftime(format_)} 00:00,1\n{day.strftime(format_)} 23:00,2\n" for day in days]
+
+
+def test_logs_of_one_day_per_file(tmp_path):
+    paths = write_texts(tmp_path, daily("%d/%m/%y"))
+    schema = schema_of(paths, "t")
+    assert schema.remarks == ("source.time: times are day.month.year",)
+    assert read_file(paths[0], "t", schema).ticks[0] == 19_742 * DAY
+    with pytest.raises(UserError, match=r"'24\.02\.12 23:00' may begin with the day or the year; give"):
+        schema_of(write_texts(tmp_path, daily("%y.%m.%d")), "t")
+
+
 def test_what_the_user_gave_is_not_guessed(tmp_path):
     (path,) = write_texts(tmp_path, ["t;x0\n1;1.234\n"])
     assert read_file(path, "t", csv={"decimal": "."}).values.tolist() == [[np.float32(1.234)]]
