@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 failed, 2 a mistake of the user's.
 """
 
 import argparse
+import math
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +131,8 @@ def max_gap_of(job: TrainingJob, kind: pa.DataType) -> float | None:
     unit = getattr(getattr(job.source, "time", None), "unit", None)
     time: Time = "instant" if pa.types.is_timestamp(kind) else "duration" if pa.types.is_floating(kind) else "number"
     size = {"instant": NANOSECONDS["us"], "duration": NANOSECONDS["s"], "number": 1}[time]
-    return ticks_of(job.prepare.max_gap, time, "prepare.max_gap", unit) / size
+    gap = ticks_of(job.prepare.max_gap, time, "prepare.max_gap", unit) / size
+    return math.ceil(gap) if time == "instant" else gap  # timestamps were cut down to whole ones
 
 
 def times_of(values: Sequence[float] | np.ndarray, kind: pa.DataType) -> pa.Array:

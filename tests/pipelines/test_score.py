@@ -91,6 +91,7 @@ def test_the_peak_of_an_interval_is_of_a_row_that_has_a_score():
     [
         (None, {}, pa.int64(), None),
         ("5s", {}, pa.timestamp("us"), 5e6),
+        ("1500ns", {}, pa.timestamp("us"), 2),  # from 0.9us to 2.4us, as it may be
         (5, {}, pa.int64(), 5),
         (0.5, {}, pa.float64(), 0.5),
         (5, {"unit": "ms"}, pa.float64(), 0.005),

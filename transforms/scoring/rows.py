@@ -52,8 +52,11 @@ def runs_of(windows: Windows, length: int, max_gap: float | None) -> Iterator[sl
       max_gap: of two rows of a window, in the numbers of its times; None: any time.
     """
     parted = np.diff(windows.start) > length
-    if max_gap is not None:  # with room for times that were rounded; those of windows that overlap go back
-        parted |= windows.time[1:] - windows.until[:-1] > max_gap * (1 + 1e-6)
+    if max_gap is not None:  # where windows overlap, time goes back
+        until, time = windows.until[:-1], windows.time[1:]
+        # With room for times that were rounded: seconds since 1970 are floats 2.4e-7 apart.
+        room = np.maximum(max_gap * 1e-6, 2 * np.spacing(np.maximum(np.abs(until), np.abs(time))))
+        parted |= time - until > max_gap + room
     edges = np.flatnonzero(parted) + 1
     for first, end in zip([0, *edges.tolist()], [*edges.tolist(), len(parted) + 1], strict=True):
         yield slice(first, end)

@@ -57,6 +57,15 @@ def test_rows_on_both_sides_of_a_time_that_no_window_may_span_are_apart():
         assert sum(len(run.time) for run in runs) == 18
 
 
+def test_times_that_are_rounded_part_no_rows():
+    time = (17 * 10**17 + np.arange(1000) * 10**8) / 1e9  # 10 Hz in seconds since 1970
+    start = np.arange(0, 1000, 4)
+    for lost, parts in ((0, 1), (1, 2)):  # no row between two windows, or one of them
+        late = time + 0.1 * lost * (np.arange(1000) >= 500)
+        windows = Windows(start, late[start], late[start + 3], np.ones((250, 1)))
+        assert len(list(runs_of(windows, 4, 0.1))) == parts
+
+
 @pytest.mark.parametrize("rows", [1, 3, 50])
 def test_smoothed(rows):
     values = np.random.default_rng(0).normal(size=(20, 2))
