@@ -2,6 +2,7 @@
 
 import re
 
+MOST_TICKS = 2**62  # of a time or a duration; differences of two times must fit an int64 too
 NANOSECONDS = {
     "ns": 1,
     "us": 1_000,
@@ -21,12 +22,13 @@ def parse_duration(value: str | int | float) -> tuple[float, str | None]:
     that has no unit either.
 
     Raises:
-      ValueError: if it is neither, or is not above zero.
+      ValueError: if it is neither, is not above zero, or is out of range: `MOST_TICKS` nanoseconds or more, or
+        such a number without a unit.
     """
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is not a duration, such as 5s, 250ms or 1h")
     if isinstance(value, (int, float)):
-        number, unit = float(value), None
+        number, unit = value, None
     else:
         match = _PATTERN.fullmatch(value)
         if not match:
@@ -34,7 +36,9 @@ def parse_duration(value: str | int | float) -> tuple[float, str | None]:
         number, unit = float(match[1]), match[2]
     if not number > 0:
         raise ValueError(f"{value!r} is not above zero")
-    return number, unit
+    if number * NANOSECONDS[unit or "ns"] >= MOST_TICKS:
+        raise ValueError(f"{value!r} is out of range")
+    return float(number), unit
 
 
 def seconds_of(value: str | int | float) -> float:

@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
+from beamfeed.contract.config.duration import MOST_TICKS, NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
 
@@ -45,7 +45,7 @@ def ticks_of(
       whole: it must be so many ticks, and nothing more.
 
     Raises:
-      UserError: if one has a unit and the other has none, or it is not whole and must be.
+      UserError: if one has a unit and the other has none, it is out of range, or it is not whole and must be.
     """
     number, unit = parse_duration(value)
     if time == "instant" and unit is None:
@@ -59,6 +59,8 @@ def ticks_of(
     else:
         factor, tick = (SECOND, "0.000000001") if time == "decimal" else (1, "1, the time column holds whole numbers")
     ticks = Fraction(str(number)) * factor  # as it is written: 0.57 is not 0.56999...
+    if ticks >= MOST_TICKS:
+        raise UserError(f"{key}: {value!r} is out of range")
     if whole and ticks.denominator != 1:
         raise UserError(f"{key}: {value!r} is not a multiple of {tick}")
     return math.floor(ticks)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.duration import NANOSECONDS
+from beamfeed.contract.config.duration import MOST_TICKS, NANOSECONDS
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.dataset.times import ticks_of
 from beamfeed.contract.errors import UserError
@@ -42,7 +42,6 @@ MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 _OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
 _NUMBERS = re.compile(r"\s*\d{1,2}\s*[-/. ]\s*\d{1,2}\b")
 _POWERS = 10.0 ** np.arange(10)
-_LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
 # How times are written that stand in several columns of numbers, and what each of these may hold.
@@ -269,7 +268,7 @@ class TimeUnits:
         """Ticks of a duration that the job file gives under `key`, see `beamfeed.contract.dataset.times.ticks_of`.
 
         Raises:
-          UserError: if one has a unit and the other has none, or it is not whole and must be.
+          UserError: if one has a unit and the other has none, it is out of range, or it is not whole and must be.
         """
         return ticks_of(value, self.counts, key, self.unit, whole=whole)
 
@@ -421,14 +420,14 @@ def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
-    most = _LIMIT // factor - 1
+    most = MOST_TICKS // factor - 1
     if len(values) and (values.min() < -most or values.max() > most):
         _check_range(values if factor == 1 else values.astype(np.float64) * factor, values)
     return values if factor == 1 else values * factor
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
-    bad = (scaled >= _LIMIT) | (scaled <= -_LIMIT)  # and not by abs: that of the smallest number is itself
+    bad = (scaled >= MOST_TICKS) | (scaled <= -MOST_TICKS)  # and not by abs: that of the smallest number is itself
     if bad.any():
         row = int(bad.argmax())
         if values.dtype == np.int64 and values[row] == np.iinfo(np.int64).min:

@@ -100,6 +100,13 @@ def test_durations_that_do_not_fit():
         TimeUnits("timestamp").duration(5, "prepare.max_gap")
     with pytest.raises(UserError, match=r"'5s' has a unit but the time column has none"):
         TimeUnits("integer").duration("5s", "prepare.max_gap")
+    for units, value in (
+        (TimeUnits("float"), 1e10),
+        (TimeUnits("integer", "d"), 1e6),
+        (TimeUnits("integer"), 2**62 - 1),
+    ):
+        with pytest.raises(UserError, match=r"prepare.max_gap: \d+\.?\d* is out of range"):
+            units.duration(value, "prepare.max_gap")
     for units, value, allowed in ((TimeUnits("integer"), 0.5, "1, the time column holds whole numbers"),
                                   (TimeUnits("float"), 1e-10, "0.000000001"),
                                   (TimeUnits("timestamp"), "1.5ns", "1ns")):  # fmt: skip
