@@ -377,19 +377,45 @@ def _of_floats(values: np.ndarray, factor: int) -> np.ndarray:
       values: float [n], as wide as in the file.
       factor: ticks of one.
     """
-    wide, spacing = values.astype(np.float64), np.spacing(np.abs(values)).astype(np.float64) * factor
+    if not len(values):
+        return np.zeros(0, np.int64)
+    wide = values.astype(np.float64, copy=False)
     floored = np.floor(wide)  # by itself, as a float has no room for nanoseconds since 1970
-    rest = (wide - floored) * factor
-    zeros = np.clip(np.ceil(np.log10(spacing)), 0, 9).astype(np.int64)  # at the end of the ticks
+    rest = wide - floored
+    rest *= factor
+    sizes = np.abs(values)
+    spacing = _spacing(np.array([sizes.min(), sizes.max()]), factor)  # the larger, the more
+    zeros = _zeros(spacing)
+    if zeros[1] == 0:
+        ticks = np.round(rest)
+    else:
+        spacing = spacing[:1] if spacing[0] == spacing[1] else _spacing(sizes, factor)
+        zeros = zeros[:1] if zeros[0] == zeros[1] else _zeros(spacing)
+        ticks = _rounded(rest, zeros)
+        # A float that was computed, such as ns / 1e9, is one off at times; a narrow one was rounded from a wide one.
+        slack = spacing * (1.25 if values.dtype == np.float64 else 0.5)
+        rows = np.flatnonzero((np.abs(ticks - rest) >= slack) & (zeros > 0))
+        ticks[rows] = _rounded(rest[rows], (zeros[rows] if len(zeros) > 1 else zeros) - 1)
+    whole = floored.astype(np.int64)
+    whole *= factor
+    whole += ticks.astype(np.int64)
+    return whole
 
-    def rounded(units: np.ndarray) -> np.ndarray:
-        return np.round(rest / units) * units
 
-    short = rounded(_POWERS[zeros])
-    # A float that was computed, such as ns / 1e9, is one off at times; a narrow one was rounded from a wide one.
-    slack = spacing * (1.25 if values.dtype == np.float64 else 0.5)
-    ticks = np.where(np.abs(short - rest) < slack, short, rounded(_POWERS[np.maximum(zeros - 1, 0)]))
-    return floored.astype(np.int64) * factor + ticks.astype(np.int64)
+def _spacing(sizes: np.ndarray, factor: int) -> np.ndarray:
+    """Ticks from a float to the next larger one, float64 [n]."""
+    return np.spacing(sizes).astype(np.float64) * factor
+
+
+def _zeros(spacing: np.ndarray) -> np.ndarray:
+    """How many digits at the end of their ticks floats do not tell, int64 [n]."""
+    return np.clip(np.ceil(np.log10(spacing)), 0, 9).astype(np.int64)
+
+
+def _rounded(ticks: np.ndarray, zeros: np.ndarray) -> np.ndarray:
+    """Float64 [n] ticks with so many zeros at the end, int64 [n], or [1] for all."""
+    units = _POWERS[zeros]
+    return np.round(ticks / units) * units
 
 
 def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:

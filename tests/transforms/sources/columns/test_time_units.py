@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import PARTS, BadTime, TimeUnits, check_format, check_zone
 
@@ -63,12 +64,20 @@ def test_every_float_is_read_by_itself_and_stays_where_it_is_among_the_others():
             assert (TimeUnits("float", "s").ticks(pa.array(column)) == exact).all()
     narrow = (20_000 + stamps / 500).astype(np.float32)  # as near as that type can tell
     assert np.diff(TimeUnits("float").ticks(pa.array(narrow))).min() > 0
-    for unit, first in (("us", 1.7e15), ("s", 1.7e9), ("h", 4e5), ("d", 2e4)):
+    for unit, first in (("us", 1.7e15), ("s", 1.7e9), ("s", 2e7), ("h", 4e5), ("d", 2e4)):
         near = np.cumsum([first + 0.3] + [np.spacing(first)] * 300)
         ticks = TimeUnits("float", unit).ticks(pa.array(near))
         assert np.diff(ticks).min() >= 0
         assert (ticks[3:] > ticks[:-3]).all()
+        off = ticks - np.floor(near).astype(np.int64) * NANOSECONDS[unit] - near % 1 * NANOSECONDS[unit]
+        assert np.abs(off).max() <= 1.25 * np.spacing(first) * NANOSECONDS[unit]
         assert [TimeUnits("float", unit).ticks(pa.array([one]))[0] for one in near[:9]] == ticks[:9].tolist()
+    sizes = np.concatenate([[0], 10.0 ** np.linspace(-9, 9, 99)])
+    for type_ in (np.float64, np.float32):
+        for column in (sizes, -sizes, sizes[80:], sizes[90:]):
+            ticks = TimeUnits("float").ticks(pa.array(column.astype(type_)))
+            assert ticks.tolist() == [TimeUnits("float").ticks(pa.array([one]))[0] for one in column.astype(type_)]
+    assert TimeUnits("float").ticks(pa.array([], pa.float64())).tolist() == []
 
 
 @pytest.mark.parametrize(
