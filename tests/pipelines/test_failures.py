@@ -2,6 +2,7 @@
 
 import threading
 import time
+import unicodedata
 
 import apache_beam as beam
 import pytest
@@ -52,8 +53,14 @@ def run(kind: str, message: str, threads: int):
 
 
 def letters(text: str) -> str:
-    """All but the white space, of which a line keeps less."""
-    return "".join(text.encode("utf-8", "backslashreplace").decode().split())
+    """All but the white space, of which a line keeps less; what a terminal would obey or not show as Python has it."""
+
+    def is_hidden(letter: str) -> bool:
+        turns = unicodedata.bidirectional(letter) in ["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"]
+        marks = letter in "\u061c\u200e\u200f\ufeff\ufffe\uffff"
+        return letter not in "\t\n" and (unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or turns or marks)
+
+    return "".join("".join(repr(c)[1:-1] if is_hidden(c) else c for c in text).split())
 
 
 @pytest.mark.slow
