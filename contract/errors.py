@@ -123,8 +123,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, ModuleNotFoundError) and error.name in PARTS:
         return failure_of(not_installed(error.name))
     text = str(error)
-    told = printable(last_raised(text) or _words(error))
-    return find_failure(text) or Failure(JobFailed.MARK + told, JOB_FAILED)
+    message = printable(last_raised(text) or _words(error))
+    return find_failure(text) or Failure(JobFailed.MARK + message, JOB_FAILED)
 
 
 def find_failure(text: str) -> Failure | None:

@@ -86,13 +86,13 @@ def _nodes(graph: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _reaches(node: Any, operation: Callable[[str], Any]) -> bool:
-    found = operation(node.op)
-    if found is None:  # a function of the graph, which is looked at; nothing else could be loaded
+    definition = operation(node.op)
+    if definition is None:  # a function of the graph, which is looked at; nothing else could be loaded
         return False
     if node.op in _OF_MESSAGES:  # by a description that TensorFlow or the node has, and not a file
         source = node.attr.get("descriptor_source")
         return source is not None and not (source.s == b"local://" or source.s.startswith(b"bytes://"))
-    return _REACHING.search(node.op) is not None or (found.is_stateful and _IN_MEMORY.fullmatch(node.op) is None)
+    return _REACHING.search(node.op) is not None or (definition.is_stateful and _IN_MEMORY.fullmatch(node.op) is None)
 
 
 def _is_own_file(part: Any, calls: _Calls, function: Any, node: Any) -> bool:

@@ -115,13 +115,13 @@ def test_a_message_is_text_that_every_runner_can_send():
 
 def test_what_a_terminal_would_obey_is_told_as_python_writes_it():
     obeyed = "a\x1b]52;c;aGk=\x07\x9b2J\r\u202eb"
-    told = r"a\x1b]52;c;aGk=\x07\x9b2J\r\u202eb"
-    assert str(UserError(f"{obeyed}: is odd\nAnd so on: 温度\u3000ü")) == f"{told}: is odd\nAnd so on: 温度\u3000ü"
-    assert failure_of(ValueError(obeyed)).message == f"job failed: ValueError: {told}"
-    assert table([[obeyed, 1], ["a\nb", 2]]) == [f"{told}  1", f"{'a' + chr(92) + 'nb':<{len(told)}}  2"]
+    escaped = r"a\x1b]52;c;aGk=\x07\x9b2J\r\u202eb"
+    assert str(UserError(f"{obeyed}: is odd\nAnd so on: 温度\u3000ü")) == f"{escaped}: is odd\nAnd so on: 温度\u3000ü"
+    assert failure_of(ValueError(obeyed)).message == f"job failed: ValueError: {escaped}"
+    assert table([[obeyed, 1], ["a\nb", 2]]) == [f"{escaped}  1", f"{'a' + chr(92) + 'nb':<{len(escaped)}}  2"]
     bad = BadInput(f"{obeyed}.csv", f"column {obeyed}\n", "is missing")
-    assert str(bad) == rf"{told}.csv: column {told}\n: is missing"
-    assert (bad.file, bad.reject(None).place) == (f"{obeyed}.csv", rf"column {told}\n")
+    assert str(bad) == rf"{escaped}.csv: column {escaped}\n: is missing"
+    assert (bad.file, bad.reject(None).place) == (f"{obeyed}.csv", rf"column {escaped}\n")
     assert str(pickle.loads(pickle.dumps(bad))) == str(bad)
 
 

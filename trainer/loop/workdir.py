@@ -114,8 +114,8 @@ def claim(
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
     From here on it is not finished, though it was one of fewer epochs. For the chief alone, while the other workers
-    wait. `once` names a start with `restart`; `watched` is what decides
-    which weights are best, its `metric` and `mode`, for who compares runs.
+    wait. `once` names a start with `restart`; `watched` is what decides which weights are best, its `metric` and
+    `mode`, for who compares runs.
 
     Returns:
       What the job says otherwise than at the last start of this training run, a line each.

@@ -187,10 +187,11 @@ def test_missing_values_of_few_machines_do_not_alarm() -> None:
         counts = np.stack([np.full(40, 200), (200 * few).astype(int)], axis=1)
         before, now = np.split(counts, 2)
         less = np.maximum(now, [0, 40])
-        found, lost = (with_missing(unmoved, [raw_counts(before), raw_counts(side)], columns=3) for side in (now, less))
-        over += found.psi > THRESHOLD
-        alarms += found.over(0)
-        seen += lost.over(THRESHOLD)
+        sides = ([raw_counts(before), raw_counts(side)] for side in (now, less))
+        of_now, of_less = (with_missing(unmoved, raw, columns=3) for raw in sides)
+        over += of_now.psi > THRESHOLD
+        alarms += of_now.over(0)
+        seen += of_less.over(THRESHOLD)
     assert over > 10
     assert alarms <= 3
     assert seen > 50
