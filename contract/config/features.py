@@ -1,13 +1,14 @@
 """The section `features`: what becomes of the columns of a table. One class a type, and the one look-up of types."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Float32, InWords, OneOf, Section, names_code
+from beamfeed.contract.config.section import Float32, InWords, OneOf, Positive, Section, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
+Reads = Literal["number", "text", "time"]  # what the values of a column are read as
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
@@ -15,10 +16,10 @@ class Feature(Section):
     """A feature: its name is its key in the job file, a glob of columns, or any name where `column` is given.
 
     Attributes:
-      reads: what its column is read as: number, text or time.
+      reads: what its column is read as.
     """
 
-    reads: ClassVar[Literal["number", "text", "time"]] = "text"
+    reads: ClassVar[Reads] = "text"
 
     type: str = Field(description="What the column holds, and what becomes of it.")
     column: str | None = Field(default=None, description="The column; left out, the one that the feature is named by.")
@@ -28,7 +29,7 @@ class Feature(Section):
 class Numeric(Feature):
     """A number, scaled. float32; part of the field `numbers`."""
 
-    reads: ClassVar[Literal["number", "text", "time"]] = "number"
+    reads: ClassVar[Reads] = "number"
 
     type: Literal["numeric"]
     scale: Literal["standard", "minmax", "robust", "log", "none"] = Field(
@@ -55,9 +56,7 @@ class Categorical(Feature):
     """A category, as a number. int64; part of the field `categories`. 0 is missing, then come unseen values."""
 
     type: Literal["categorical"]
-    min_count: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="A value that fewer training rows have counts as unseen."
-    )
+    min_count: Positive = Field(default=1, description="A value that fewer training rows have counts as unseen.")
     max_size: Size | None = Field(
         default=None, description="The most frequent values, at most this many; others are unseen."
     )
@@ -78,7 +77,7 @@ class Categorical(Feature):
 class Bucket(Feature):
     """A number as the bucket that it falls into. int64; part of the field `categories`. 0 is missing."""
 
-    reads: ClassVar[Literal["number", "text", "time"]] = "number"
+    reads: ClassVar[Reads] = "number"
 
     type: Literal["bucket"]
     buckets: Annotated[int, Field(ge=2, le=1000)] | None = Field(
@@ -105,7 +104,7 @@ class Text(Feature):
         "what stands between white space. characters: each by itself.",
     )
     lower: bool = Field(default=True, description="Lowercase the text.")
-    min_count: Annotated[int, Field(ge=1)] = Field(
+    min_count: Positive = Field(
         default=2, description="A word that is in the training rows fewer times counts as unseen."
     )
     max_size: Size | None = Field(default=20_000, description="The most frequent words, at most this many.")
@@ -120,7 +119,7 @@ DATE_PARTS = {"minute": 60, "hour": 24, "weekday": 7, "day": 31, "month": 12}
 class DateParts(Feature):
     """Parts of a time: numbers in `categories` (0 is missing), or with `cyclic` sine and cosine in `numbers`."""
 
-    reads: ClassVar[Literal["number", "text", "time"]] = "time"
+    reads: ClassVar[Reads] = "time"
 
     type: Literal["date"]
     parts: list[Literal["minute", "hour", "weekday", "day", "month"]] = Field(
@@ -139,7 +138,7 @@ class DateParts(Feature):
 class Cross(Section):
     """Values of several columns together, as one of `hash` numbers. int64; part of the field `categories`."""
 
-    reads: ClassVar[Literal["text"]] = "text"
+    reads: ClassVar[Reads] = "text"
 
     type: Literal["cross"]
     of: Annotated[list[str], Field(min_length=2, max_length=8), InWords("a list of 2 to 8 columns")] = Field(
@@ -163,9 +162,7 @@ class Own(Section):
 
     type: Literal["own"]
     function: str = Field(description="module:function, from a dict of tensors to a dict of tensors.")
-    columns: dict[str, Literal["number", "text", "time"]] = Field(
-        min_length=1, description="The columns that it gets, and what each is read as."
-    )
+    columns: dict[str, Reads] = Field(min_length=1, description="The columns that it gets, and what each is read as.")
 
     @field_validator("function")
     @classmethod
@@ -177,13 +174,6 @@ class Own(Section):
 FEATURES: tuple[type[Section], ...] = (Numeric, Categorical, Bucket, Text, DateParts, Cross, Pass, Own)
 
 AnyFeature = Annotated[Section, OneOf("type", FEATURES)]
-
-
-def from_short(value: Any) -> Any:
-    """`amount: numeric` is short for `amount: {type: numeric}`."""
-    if not isinstance(value, dict):
-        return value
-    return {name: {"type": section} if isinstance(section, str) else section for name, section in value.items()}
 
 
 def own_functions(features: Mapping[str, Section]) -> dict[str, str]:

@@ -4,17 +4,17 @@ Every model forbids unknown keys, is frozen, and says in each field's descriptio
 what `beamfeed schema` tells an editor.
 """
 
-import os
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from beamfeed.contract.config.features import AnyFeature, from_short, own_functions
+from beamfeed.contract import storage
+from beamfeed.contract.config.features import AnyFeature, own_functions
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import STEPS, Prepare, Windows
-from beamfeed.contract.config.section import InWords, OneOrMore, Section
+from beamfeed.contract.config.section import InWords, OneOrMore, Section, short_for
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
 from beamfeed.contract.config.sources.none import NoSource
@@ -23,7 +23,6 @@ from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.config.task import Classify, Forecast, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
-from beamfeed.contract.storage import is_remote
 
 
 class Job(Section):
@@ -44,7 +43,7 @@ class Job(Section):
     label: Annotated[list[Label], OneOrMore()] = Field(
         default=[], description="What a model predicts for a window: one label, or a list of them."
     )
-    features: Annotated[dict[str, AnyFeature], BeforeValidator(from_short)] = Field(
+    features: Annotated[dict[str, AnyFeature], short_for("type", str)] = Field(
         default={}, description="Of tables: what becomes of the columns, by their names or globs."
     )
     split: Split = Field(default_factory=Split)  # each job's own: it is fitted to the source
@@ -65,23 +64,22 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _sections_fit_the_source(self) -> "Job":
-        used = self.source.sections
-        of = "a job without a source" if isinstance(self.source, NoSource) else f"source.kind: {self.source.kind}"
+        source, used = self.source, self.source.sections
+        of = "a job without a source" if isinstance(source, NoSource) else f"source.kind: {source.kind}"
         for name in ("prepare", "windows", "label", "features"):
             is_set = name in self.model_fields_set and getattr(self, name) not in ({}, [])
             if is_set and name not in used:
                 raise ValueError(f"{name}: does not go with {of}")
             if used.get(name) and not is_set:
                 raise ValueError(f"{name}: is missing")
-        if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
-            object.__setattr__(self.split, "by", self.source.split_by[0])
-        source = self.source
+        if "by" not in self.split.model_fields_set and self.split.by not in source.split_by:
+            object.__setattr__(self.split, "by", source.split_by[0])
         wrong = [f"split.{key}" for key in SPLIT_KEYS if key not in source.split_keys and getattr(self.split, key)]
         wrong += [f"output.{key}" for key in OUTPUT_KEYS if key not in source.output_keys and getattr(self.output, key)]
         if wrong:
             raise ValueError(f"{wrong[0]}: does not go with {of}")
-        if self.split.by not in self.source.split_by:
-            allowed = ", ".join(self.source.split_by)
+        if self.split.by not in source.split_by:
+            allowed = ", ".join(source.split_by)
             raise ValueError(f"split.by: {self.split.by} does not go with {of} (allowed: {allowed})")
         return self
 
@@ -161,9 +159,7 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _ahead_fits(self) -> "Job":
-        if not self.rows_ahead:
-            return self
-        if self.prepare.scale.per == "asset":
+        if self.rows_ahead and self.prepare.scale.per == "asset":
             raise ValueError(
                 "label.ahead: does not go with prepare.scale.per: asset, as forecasts are in the units of the files; "
                 "use per: fleet"
@@ -184,7 +180,7 @@ class Job(Section):
     def _paths_differ(self) -> "Job":
         if self.train is None:
             return self
-        data, work = _folder(self.output.path), _folder(self.train.workdir)
+        data, work = (storage.absolute(path).rstrip("/") for path in (self.output.path, self.train.workdir))
         if data == work:
             raise ValueError(f"output.path and train.workdir are the same folder: {self.output.path}")
         if work.startswith(f"{data}/"):
@@ -195,9 +191,7 @@ class Job(Section):
         return self
 
 
-def _folder(path: str) -> str:
-    """A path as another way to write the same one has it."""
-    return path.rstrip("/") if is_remote(path) else os.path.abspath(path)
+AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class TrainingJob(Job):

@@ -1,5 +1,6 @@
 """The section `label`: what a model is to tell of a window, from a column of the files or derived from the series."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -7,6 +8,18 @@ from pydantic import Field, field_validator, model_validator
 from beamfeed.contract.config.section import FieldName, Section, class_name
 
 MOST_CLASSES = 1000
+
+
+def wrong_classes(classes: Sequence[str | int | bool]) -> str | None:
+    """What is wrong with a list of classes in a job file, in words; None where nothing is."""
+    names = [class_name(item) for item in classes]
+    if len(names) < 2:
+        return f"{classes!r} must name at least two classes"
+    if twice := [name for name in names if names.count(name) > 1]:
+        return f"the class {twice[0]!r} is given twice"
+    if len(names) > MOST_CLASSES:
+        return f"{len(names)} classes, at most {MOST_CLASSES} are supported"
+    return None
 
 
 class Ahead(Section):
@@ -57,15 +70,10 @@ class Label(Section):
     @classmethod
     def _differ(cls, value: list[str | int | bool] | str | None) -> list[str | int | bool] | str | None:
         if isinstance(value, list):
-            names = [class_name(item) for item in value]
-            if "" in names:
+            if "" in value:
                 raise ValueError("an empty text is no name of a class: it is a missing value")
-            if len(names) < 2:
-                raise ValueError(f"{value!r} must name at least two classes")
-            if twice := [name for name in names if names.count(name) > 1]:
-                raise ValueError(f"the class {twice[0]!r} is given twice")
-            if len(names) > MOST_CLASSES:
-                raise ValueError(f"{len(names)} classes, at most {MOST_CLASSES} are supported")
+            if problem := wrong_classes(value):
+                raise ValueError(problem)
         return value
 
     @model_validator(mode="after")

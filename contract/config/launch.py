@@ -5,12 +5,12 @@ What a backend wants to know of its own stands in a section of its name, such as
 sections; a stage that is started by hand passes them over.
 """
 
-import difflib
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from beamfeed.contract.config.section import FilePath, Section
+from beamfeed.contract.errors import near_miss
 
 
 class StageLaunch(Section):
@@ -27,9 +27,8 @@ class StageLaunch(Section):
         for key, value in (self.model_extra or {}).items():
             if value is not None and not isinstance(value, dict | Section):
                 allowed = list(type(self).model_fields)
-                near = difflib.get_close_matches(key, allowed, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"unknown key {key!r}{hint} (allowed: {', '.join(allowed)}, the section of a backend)")
+                hint, keys = near_miss(key, allowed), ", ".join(allowed)
+                raise ValueError(f"unknown key {key!r}{hint} (allowed: {keys}, the section of a backend)")
         return self
 
     def section(self, backend: str) -> Any:

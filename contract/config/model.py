@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import FilePath, OneOf, Section, names_code
+from beamfeed.contract.config.section import FilePath, OneOf, Positive, Section, names_code
+
+DropoutRate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class ModelSection(Section):
@@ -19,9 +21,7 @@ class ModelSection(Section):
 class Autoencoder(ModelSection):
     """What autoencoders of windows have in common."""
 
-    latent: Annotated[int, Field(ge=1)] = Field(
-        default=16, description="Size of the state that a window is compressed to."
-    )
+    latent: Positive = Field(default=16, description="Size of the state that a window is compressed to.")
     linear: bool = Field(default=True, description="Adds a linear path, which begins as PCA of training windows.")
 
 
@@ -30,17 +30,17 @@ class RecurrentAutoencoder(Autoencoder):
 
     name: Literal["recurrent_autoencoder"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
-    units: list[Annotated[int, Field(ge=1)]] = Field(default=[64], min_length=1, description="Units of each layer.")
+    units: list[Positive] = Field(default=[64], min_length=1, description="Units of each layer.")
 
 
 class DenseAutoencoder(Autoencoder):
     """Dense layers over all numbers of a window down to a latent state and up again, for the task reconstruct."""
 
     name: Literal["dense_autoencoder"] = Field(description="Says that it is this model.")
-    units: list[Annotated[int, Field(ge=1)]] = Field(
+    units: list[Positive] = Field(
         default=[256], min_length=1, description="Units of each layer on the way down; the way up has them in reverse."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class Ensemble(ModelSection):
@@ -58,18 +58,18 @@ class Recurrent(Ensemble):
 
     name: Literal["recurrent"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
-    units: list[Annotated[int, Field(ge=1)]] = Field(default=[64], min_length=1, description="Units of each layer.")
-    dense: list[Annotated[int, Field(ge=1)]] = Field(
+    units: list[Positive] = Field(default=[64], min_length=1, description="Units of each layer.")
+    dense: list[Positive] = Field(
         default=[], description="Units of further layers between the last state and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class DLinear(ModelSection):
     """Linear maps over time of trend and rest, the same for all columns (Zeng et al. 2022), for the task forecast."""
 
     name: Literal["dlinear"] = Field(description="Says that it is this model.")
-    trend: Annotated[int, Field(ge=1)] = Field(
+    trend: Positive = Field(
         default=25, description="Rows of the moving mean that is the trend; an odd number. 1: nothing is taken apart."
     )
     last: bool = Field(
@@ -90,13 +90,13 @@ class Tabular(ModelSection):
     """An ensemble of dense networks over embeddings of numbers and categories, with a head for each target."""
 
     name: Literal["tabular"] = Field(description="Says that it is this model.")
-    units: list[Annotated[int, Field(ge=1)]] = Field(
+    units: list[Positive] = Field(
         default=[128, 128],
         min_length=1,
         description="Units of each layer; one as wide as the one before has a skip connection.",
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
-    embedding: Annotated[int, Field(ge=1)] | None = Field(
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate of each layer.")
+    embedding: Positive | None = Field(
         default=None, description="Size of a category's embedding; left out, larger for columns of more categories."
     )
     bins: Annotated[int, Field(ge=0, le=256)] = Field(
@@ -131,49 +131,45 @@ class TextModel(ModelSection):
         description="Over the words: convolutions of several widths and the highest value of each, a recurrent layer "
         "in both directions, or the mean.",
     )
-    embedding: Annotated[int, Field(ge=1)] = Field(default=64, description="Size of the embedding of a word.")
-    units: Annotated[int, Field(ge=1)] = Field(default=64, description="Filters of each width, or units of the layer.")
-    widths: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[2, 3, 4], min_length=1, description="Of convolutions, in words."
-    )
-    dense: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="Units of the dense layers after them.")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
+    embedding: Positive = Field(default=64, description="Size of the embedding of a word.")
+    units: Positive = Field(default=64, description="Filters of each width, or units of the layer.")
+    widths: list[Positive] = Field(default=[2, 3, 4], min_length=1, description="Of convolutions, in words.")
+    dense: list[Positive] = Field(default=[], description="Units of the dense layers after them.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class MultiInput(ModelSection):
     """Each input by itself, images through convolutions, then all through dense layers; a head for each output."""
 
     name: Literal["multi_input"] = Field(description="Says that it is this model.")
-    filters: list[Annotated[int, Field(ge=1)]] = Field(
+    filters: list[Positive] = Field(
         default=[32, 64],
         description="Of inputs [height, width] or [height, width, channels]: filters of each convolution of 3 by 3, "
         "after which the size is halved, as long as it can be. []: they are flattened, as other inputs are.",
     )
-    units: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[128], description="Units of the layers over the concatenated inputs."
-    )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate of each layer.")
+    units: list[Positive] = Field(default=[128], description="Units of the layers over the concatenated inputs.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate of each layer.")
 
 
 class Residual(Ensemble):
     """A small residual network (He et al. 2015) over images, with a head for each target."""
 
     name: Literal["residual"] = Field(description="Says that it is this model.")
-    filters: list[Annotated[int, Field(ge=1)]] = Field(
+    filters: list[Positive] = Field(
         default=[32, 64, 128],
         min_length=1,
         description="Filters of each stage; every stage after the first halves height and width.",
     )
-    blocks: Annotated[int, Field(ge=1)] = Field(
+    blocks: Positive = Field(
         default=2, description="Blocks in a stage, each of two convolutions with a skip connection."
     )
     stem: Literal[1, 2, 4] = Field(
         default=1, description="The first layer divides height and width by this: 1 for small images, 4 for large ones."
     )
-    dense: list[Annotated[int, Field(ge=1)]] = Field(
+    dense: list[Positive] = Field(
         default=[], description="Units of further layers between the mean over the image and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate before the outputs.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate before the outputs.")
 
 
 class Application(ModelSection):
@@ -188,10 +184,10 @@ class Application(ModelSection):
         "keras.applications), local or gs://; left out, it is trained from scratch.",
     )
     frozen: bool = Field(default=False, description="Freeze its weights, and train only the layers after them.")
-    dense: list[Annotated[int, Field(ge=1)]] = Field(
+    dense: list[Positive] = Field(
         default=[], description="Units of further layers between the mean over the image and the outputs."
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Dropout rate before the outputs.")
+    dropout: DropoutRate = Field(default=0.0, description="Dropout rate before the outputs.")
 
     @property
     def bare(self) -> Self:

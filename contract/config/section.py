@@ -1,12 +1,14 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -38,6 +40,7 @@ FieldName = Annotated[
     Field(pattern=r"^[a-z][a-z0-9_]*$"),
     InWords("small letters, digits and _, with a letter first, such as fault_2"),
 ]
+Positive = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Float32 = Annotated[  # what a value may count as that is stored as float32: it must not become infinite there
     float, Field(ge=-3.4e38, le=3.4e38, allow_inf_nan=False), InWords("a number that float32 can hold")
@@ -117,7 +120,7 @@ class OneOf:
             name: member
             for member in self.members
             if self.key in member.model_fields
-            for name in member.model_fields[self.key].annotation.__args__  # type: ignore[union-attr]
+            for name in get_args(member.model_fields[self.key].annotation)
         }
 
     def others(self) -> dict[str, type[Section]]:
@@ -178,9 +181,38 @@ class OneOrMore:
         return {"anyOf": [array["items"], array]}
 
 
+def short_for(key: str, *kinds: type) -> BeforeValidator:
+    """Annotates a mapping of sections: a value of these kinds is short for a section with it at `key`.
+
+    So `amount: numeric` may stand for `amount: {type: numeric}`.
+    """
+
+    def written_out(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: {key: section} if isinstance(section, kinds) else section for name, section in value.items()}
+
+    return BeforeValidator(written_out)
+
+
 def class_name(value: object) -> str:
     """A value of a column as the name of a class: True and False in lower case, as YAML and Arrow write them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def names_groups(value: str, example: str) -> str:
+    """The value, if it is a regular expression with named groups, such as this one.
+
+    Raises:
+      ValueError: if it is not.
+    """
+    try:
+        groups = re.compile(value).groupindex
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    if not groups:
+        raise ValueError(f"{value!r} has no named group such as {example}")
+    return value
 
 
 def names_code(value: str, kind: str, example: str) -> str:

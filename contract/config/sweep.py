@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from beamfeed.contract.config.section import InWords, Section
+from beamfeed.contract.config.section import InWords, Positive, Section
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
@@ -69,7 +69,7 @@ class Sweep(Section):
         "{trials: 20, space: {train.optimizer.learning_rate: {low: 0.0001, high: 0.01, log: true}}}"
     )
 
-    trials: Annotated[int, Field(ge=1)] | None = Field(
+    trials: Positive | None = Field(
         default=None, description="Training runs; left out, 20, or with sampler grid as many as it has points."
     )
     sampler: Literal["tpe", "random", "grid"] = Field(

@@ -6,11 +6,11 @@ All patterns are of RE2, which Arrow and TensorFlow share.
 
 import re
 from collections.abc import Iterable
-from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.features import Reads
 from beamfeed.contract.dataset.strict import Strict
 from beamfeed.contract.errors import UserError
 
@@ -27,7 +27,7 @@ def whole_words(words: Iterable[str]) -> list[str]:
 class RawColumn(Strict):
     """A column that features read."""
 
-    reads: Literal["number", "text", "time"]
+    reads: Reads
     trims: bool = Field(description="White space around a value counts for nothing.")
     null_words: bool = Field(description="The words for a missing value are none of its values.")
     bools: bool = Field(default=False, description="It holds true and false.")

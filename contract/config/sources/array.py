@@ -1,15 +1,15 @@
 """Arrays side by side: the section `source` with `kind: array`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.catalog import ArraySpec
 from beamfeed.contract.arrays.stored import HDF5, NPY, NPZ, SUFFIXES, ZARR_FILE, ZARR_FOLDER
-from beamfeed.contract.config.label import MOST_CLASSES
-from beamfeed.contract.config.section import FieldName, FilePath, Section, class_name
+from beamfeed.contract.config.label import wrong_classes
+from beamfeed.contract.config.section import FieldName, FilePath, Section, short_for
 from beamfeed.contract.config.sources.base import SourceSection, Tells
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -75,26 +75,12 @@ class OutputArray(NamedFiles):
 
     @model_validator(mode="after")
     def _classes_differ(self) -> "OutputArray":
-        names = [class_name(item) for item in self.classes] if isinstance(self.classes, list) else None
-        if names is None:
-            return self
-        if len(names) < 2:
-            raise ValueError(f"classes: {self.classes!r} must name at least two classes")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"classes: the class {twice[0]!r} is given twice")
-        if len(names) > MOST_CLASSES:
-            raise ValueError(f"classes: {len(names)} classes, at most {MOST_CLASSES} are supported")
+        if isinstance(self.classes, list) and (problem := wrong_classes(self.classes)):
+            raise ValueError(f"classes: {problem}")
         return self
 
 
-def _from_short(value: Any) -> Any:
-    """`image: x-*.npy` is short for `image: {files: x-*.npy}`."""
-    if not isinstance(value, dict):
-        return value
-    return {name: {"files": section} if isinstance(section, str | list) else section for name, section in value.items()}
-
-
-Short = BeforeValidator(_from_short)
+Short = short_for("files", str, list)  # `image: x-*.npy`
 
 
 class ArraySource(SourceSection):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.section import FilePath, Section
+from beamfeed.contract.config.section import FilePath, Positive, Section
 from beamfeed.contract.errors import UserError, first_line
 from beamfeed.contract.storage import FileStat
 
@@ -58,9 +58,7 @@ class SourceSection(Section):
     files: FilePath | Annotated[list[FilePath], Field(min_length=1)] = Field(
         description="Local or gs:// file, glob (** crosses folders) or folder; or a list of them."
     )
-    max_assets: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Only the first N assets: a smoke test."
-    )
+    max_assets: Positive | None = Field(default=None, description="Only the first N assets: a smoke test.")
 
     @field_validator("files")
     @classmethod

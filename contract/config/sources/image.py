@@ -1,11 +1,10 @@
 """Images: the section `source` with `kind: image`."""
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import FilePath, Section
+from beamfeed.contract.config.section import FilePath, Section, names_groups
 from beamfeed.contract.config.sources.base import SourceSection
 from beamfeed.contract.config.sources.csv import Csv
 
@@ -95,15 +94,7 @@ class ImageSource(SourceSection):
     @field_validator("pattern")
     @classmethod
     def _pattern_has_groups(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            groups = re.compile(value).groupindex
-        except re.error as error:
-            raise ValueError(f"{value!r} is not a regular expression: {error}") from None
-        if not groups:
-            raise ValueError(f"{value!r} has no named group such as (?P<breed>[a-z]+)")
-        return value
+        return None if value is None else names_groups(value, "(?P<breed>[a-z]+)")
 
     @property
     def beside(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import Section, names_groups
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.config.sources.formats import FilesOfRows
 from beamfeed.contract.errors import near_miss
@@ -29,16 +29,8 @@ class AssetFrom(Section):
 
     @field_validator("pattern")
     @classmethod
-    def _pattern_names_asset(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            groups = re.compile(value).groupindex
-        except re.error as error:
-            raise ValueError(f"{value!r} is not a regular expression: {error}") from None
-        if not groups:
-            raise ValueError(f"{value!r} has no named group such as (?P<asset>[^/]+)")
-        return value
+    def _pattern_has_groups(cls, value: str | None) -> str | None:
+        return None if value is None else names_groups(value, "(?P<asset>[^/]+)")
 
     @model_validator(mode="after")
     def _one_way(self) -> "AssetFrom":
@@ -51,8 +43,6 @@ class AssetFrom(Section):
 
 # What a time format may hold, after its %; docs/files.md explains them.
 FORMAT_LETTERS = frozenset("YymdeHIMSfpbBhjzaATRFD%")
-
-
 MOST_TIMES = 6  # columns: year, month, day, hour, minute, second
 
 
