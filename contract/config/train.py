@@ -5,9 +5,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.inputs import InputSection
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, FieldName, FilePath, FolderPath, Fraction, Section, class_name
+from beamfeed.contract.config.section import (
+    Duration,
+    FieldName,
+    FilePath,
+    FolderPath,
+    Fraction,
+    Positive,
+    Section,
+    class_name,
+)
 from beamfeed.contract.config.task import Forecast, Reconstruct, Task, goals_of
 
 
@@ -16,9 +25,7 @@ class Feed(Section):
 
     example: ClassVar[str] = "{batch_size: 256}"
 
-    batch_size: Annotated[int, Field(ge=1)] = Field(
-        default=256, description="Windows in a step, over all workers together."
-    )
+    batch_size: Positive = Field(default=256, description="Windows in a step, over all workers together.")
     shuffle: Annotated[int, Field(ge=0)] = Field(
         default=10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
     )
@@ -26,7 +33,7 @@ class Feed(Section):
         default="none",
         description="memory: reads the split into memory first. file: copies its shards to this machine first.",
     )
-    lanes: Annotated[int, Field(ge=1)] | None = Field(
+    lanes: Positive | None = Field(
         default=None,
         description="Places of the data that each batch is drawn from. Left out, 16, or with more workers at the start "
         "of a run, as many as they are; more workers than lanes read some data twice.",
@@ -57,7 +64,7 @@ class Schedule(Section):
         default="constant", description="How the rate falls after the warm-up."
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(default=0, description="Steps in which the rate rises from 0.")
-    decay_steps: Annotated[int, Field(ge=1)] | None = Field(
+    decay_steps: Positive | None = Field(
         default=None,
         description="Steps in which it falls; then it stays. By default it falls until the end of training.",
     )
@@ -117,8 +124,8 @@ class On(Section):
 
     example: ClassVar[str] = "{runs: 7, replay: 0.2}"
 
-    runs: Annotated[int, Field(ge=1)] = Field(description="The last N runs that added windows to the dataset.")
-    replay: Annotated[float, Field(ge=0, le=1)] = Field(
+    runs: Positive = Field(description="The last N runs that added windows to the dataset.")
+    replay: Fraction = Field(
         default=0.0, description="Beside them, about this share of the older windows, in whole shards."
     )
 
@@ -139,7 +146,7 @@ class EarlyStopping(Section):
 
     example: ClassVar[str] = "{patience: 3}"
 
-    patience: Annotated[int, Field(ge=1)] = Field(
+    patience: Positive = Field(
         default=3, description="Evaluations (of each epoch, as a rule) without a better value before stopping."
     )
     min_delta: Annotated[float, Field(ge=0)] = Field(
@@ -155,10 +162,8 @@ class Checkpoint(Section):
     every: Duration = Field(
         default="5m", description="Time between checkpoints; there is also one after each evaluation."
     )
-    every_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Steps between checkpoints, in addition."
-    )
-    keep: Annotated[int, Field(ge=1)] = Field(default=3, description="How many of the latest are kept.")
+    every_steps: Positive | None = Field(default=None, description="Steps between checkpoints, in addition.")
+    keep: Positive = Field(default=3, description="How many of the latest are kept.")
 
     _every = field_validator("every")(checked_duration)
 
@@ -172,7 +177,7 @@ class Devices(Section):
         default="float32", description="Precision that layers compute in; weights stay float32."
     )
     xla: bool = Field(default=False, description="Compile each step with XLA.")
-    accumulate: Annotated[int, Field(ge=1)] = Field(
+    accumulate: Positive = Field(
         default=1,
         description="Parts in which a device computes its share of a batch, to save memory. Their gradients are "
         "summed; a step still covers feed.batch_size windows.",
@@ -200,16 +205,16 @@ class Train(Section):
 
     model: Model = Field(description="What is trained: one of the models here by its name, or your own by its class.")
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
-    inputs: dict[FieldName, InputSection] = Field(
+    inputs: dict[FieldName, ImageInput] = Field(
         default={},
         description="How image fields are decoded and augmented, by the field's name: {image: {size: [64, 64]}}.",
     )
     feed: Feed = Feed()
-    epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
-    max_steps: Annotated[int, Field(ge=1)] | None = Field(
+    epochs: Positive = Field(default=20, description="How often the train split is read, at most.")
+    max_steps: Positive | None = Field(
         default=None, description="Stop after this many steps, if that comes before the end of the last epoch."
     )
-    evaluate_every: Annotated[int, Field(ge=1)] | None = Field(
+    evaluate_every: Positive | None = Field(
         default=None, description="Steps from one evaluation to the next; left out, each epoch ends with one."
     )
     init: Init | None = None

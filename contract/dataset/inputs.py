@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from beamfeed.contract.config.inputs import InputSection
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import inputs_of
 from beamfeed.contract.dataset.manifest import Manifest
@@ -12,7 +12,7 @@ KEY = "train.inputs"
 IMAGE = "image"  # the content of a field of encoded images
 
 
-def check_inputs(inputs: Mapping[str, InputSection], manifest: Manifest) -> None:
+def check_inputs(inputs: Mapping[str, ImageInput], manifest: Manifest) -> None:
     """Says what the section asks for that the dataset does not have, and what it leaves open.
 
     Raises:
@@ -50,7 +50,7 @@ def is_raw_image(field: Field) -> bool:
     return field.dtype == "uint8" and len(field.shape) == 3 and field.shape[2] in (1, 3) and field.per == "row"
 
 
-def _check_section(name: str, section: InputSection, field: Field) -> None:
+def _check_section(name: str, section: ImageInput, field: Field) -> None:
     if is_encoded(field) and section.size is None:
         raise UserError(f"{KEY}.{name}.size: is missing, it must be height and width, such as [64, 64]")
     if is_raw_image(field) and section.channels not in (None, field.shape[2]):

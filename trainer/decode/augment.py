@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from beamfeed.contract.config.inputs.image import Augment
+from beamfeed.contract.config.inputs import Augment
 from beamfeed.trainer.decode.draws import Draws
 
 GREY = 0.5  # of what cutout covers

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from beamfeed.contract.config.inputs.image import ImageInput
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.trainer.decode.augment import WHITE, augment, crops, flips, recolored, turned, without_crop
 from beamfeed.trainer.decode.draws import Draws

@@ -1,13 +1,12 @@
 """Whether `train.inputs` fits a dataset, told in one line before TensorFlow is loaded."""
 
 import pytest
+from manifests import manifest_of
 from pydantic import TypeAdapter
 
-from beamfeed.contract.config.inputs import InputSection
-from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.inputs import check_inputs
-from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
 
 ENCODED = Field(name="image", dtype="bytes", role="input", content="image")
@@ -17,12 +16,7 @@ SOUND = Field(name="sound", dtype="bytes", role="input", content="audio")
 
 
 def check(fields, **inputs):
-    manifest = Manifest(
-        name="tiny", kind="handmade", fingerprint="f", data="data-f", fields=fields, windows=Windows(length=1),
-        records="windows", compression="none", splits={},
-        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
-    )  # fmt: skip
-    check_inputs(TypeAdapter(dict[str, InputSection]).validate_python(inputs), manifest)
+    check_inputs(TypeAdapter(dict[str, ImageInput]).validate_python(inputs), manifest_of(fields, {}))
 
 
 @pytest.mark.parametrize(

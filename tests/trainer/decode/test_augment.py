@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.contract.config.inputs.image import Augment
+from beamfeed.contract.config.inputs import Augment
 from beamfeed.trainer.decode.augment import augment
 from beamfeed.trainer.decode.draws import Draws
 

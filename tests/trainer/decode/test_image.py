@@ -8,7 +8,7 @@ import tensorflow as tf
 from PIL import Image
 from stripes import FIELDS, RAW, png, stripes
 
-from beamfeed.contract.config.inputs.image import ImageInput
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.trainer.decode.draws import Draws
 from beamfeed.trainer.decode.image import EncodedImages, RawImages, resized
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from datasets import write_dataset
 from stripes import FIELDS, png, stripes
 
-from beamfeed.contract.config.inputs.image import ImageInput
+from beamfeed.contract.config.inputs import ImageInput
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.decode.image import EncodedImages
