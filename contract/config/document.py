@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.mistakes import INCLUDE, dotted
 from beamfeed.contract.config.variables import Variables
 from beamfeed.contract.config.wanted import Key, shown
@@ -34,15 +34,6 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 
 
 JobLoader.yaml_implicit_resolvers = _resolvers()
-
-
-def read_value(text: str) -> Any:
-    """A value as a job file would have it."""
-    loader = JobLoader(text)
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
 
 
 @dataclass(frozen=True)
@@ -78,18 +69,17 @@ def read_text(path: str) -> str:
         raise UserError(f"{path}: cannot be read as a job file: {reason}") from None
 
 
-def parse_document(text: str, name: str, keys: Sequence[str]) -> Document:
+def parse_document(text: str, name: str) -> Document:
     """What a job file says, from its text.
 
     Args:
       text: of the file.
       name: its path, local or gs://, which messages begin with.
-      keys: that a job file may have, for a message.
 
     Raises:
       UserError: with a line for each mistake.
     """
-    return _parse(text, name, folder_of(name), (name,), keys)
+    return _parse(text, (name,))
 
 
 def folder_of(path: str) -> str:
@@ -97,15 +87,14 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
 
-def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
-    variables = Variables(job_dir)
-    places: Places = {(): f"{name}:1"}
+def _parse(text: str, chain: tuple[str, ...]) -> Document:
+    """What a file says; `chain` holds the job file, the files that lead from there to this one, and this one."""
+    name, variables = chain[-1], Variables(folder_of(chain[0]))
     try:
         loader = JobLoader(variables.protect(text))
         try:
             node = loader.get_single_node()
-            find_places(node, (), places, name, variables)
-            _fill(node, loader, name, variables)
+            places = _read_nodes(node, loader, name, variables)
             data = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
@@ -120,7 +109,7 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
         raise UserError(f"{name}: is nested too deeply for a job file") from None
     if not isinstance(data, dict):
         content = "is empty" if data is None else f"holds {shown(data)}"
-        raise UserError(f"{name}: {content}; a job file is a mapping with the keys {', '.join(keys)}")
+        raise UserError(f"{name}: {content}; a job file is a mapping with the keys {', '.join(Job.model_fields)}")
     if INCLUDE not in data:
         return Document(data, places)
     included = data.pop(INCLUDE)
@@ -128,7 +117,7 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     base = Document({}, {})
     for place, path in enumerate(_paths(included, origin)):
         place_of = places.pop((INCLUDE, place), origin)
-        base = _merge(base, _include(path, place_of, name, job_dir, chain, keys))
+        base = _merge(base, _include(path, place_of, chain))
     return _merge(base, Document(data, places))
 
 
@@ -139,11 +128,11 @@ def _paths(included: Any, origin: str) -> list[str]:
     return paths
 
 
-def _include(path: str, origin: str, by: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
+def _include(path: str, origin: str, chain: tuple[str, ...]) -> Document:
     """What an included file says; its path counts from the folder of the file that includes it."""
-    path = os.path.expanduser(path)
-    if not storage.is_remote(path) and not os.path.isabs(path):
-        path = path if "/" not in by else f"{folder_of(by).rstrip('/')}/{path}"
+    path, by = os.path.expanduser(path), chain[-1]
+    if "/" in by and not storage.is_remote(path) and not os.path.isabs(path):
+        path = f"{folder_of(by).rstrip('/')}/{path}"
     scheme = storage.GS if storage.is_remote(path) else ""
     path = scheme + os.path.normpath(path.removeprefix(scheme))
     if path in chain:
@@ -153,7 +142,7 @@ def _include(path: str, origin: str, by: str, job_dir: str, chain: tuple[str, ..
         text = read_text(path)
     except UserError as error:
         raise UserError(f"{origin}: {INCLUDE}: {error}") from None
-    return _parse(text, path, job_dir, (*chain, path), keys)
+    return _parse(text, (*chain, path))
 
 
 def _merge(base: Document, over: Document) -> Document:
@@ -176,61 +165,47 @@ def _merge(base: Document, over: Document) -> Document:
     return Document(data, {**places, **over.places})
 
 
-def find_places(node: yaml.Node | None, key: Key, places: Places, name: str, variables: Variables) -> None:
-    """Adds the file and the line of each key below a node.
+def _read_nodes(node: yaml.Node | None, loader: yaml.SafeLoader, name: str, variables: Variables) -> Places:
+    """Fills variables into the values of a file, and notes the file and the line of each key.
 
     Raises:
-      UserError: if one is given twice, or there are too many.
+      UserError: if a key is given twice or there are too many; with a line for each value that cannot be filled in.
     """
-    if len(key) > DEEPEST:  # an alias may hold itself
-        raise RecursionError
-    if len(places) > MOST_KEYS:
-        raise UserError(
-            f"{name}: holds more than {MOST_KEYS:,} keys and items, counting those that its aliases (*name) repeat; "
-            "write out what is meant, without aliases of aliases"
-        )
-    if isinstance(node, yaml.MappingNode):
-        children = set()
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise UserError(f"{name}:{key_node.start_mark.line + 1}: is not YAML: found unhashable key")
-            key_node.value = variables.restore(key_node.value)
-            child = (*key, key_node.value)
-            if child in children:
-                raise UserError(f"{name}:{key_node.start_mark.line + 1}: {dotted(child)} is given twice")
-            children.add(child)
-            places[child] = f"{name}:{key_node.start_mark.line + 1}"
-            find_places(value_node, child, places, name, variables)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, item in enumerate(node.value):
-            places[(*key, i)] = f"{name}:{item.start_mark.line + 1}"
-            find_places(item, (*key, i), places, name, variables)
-
-
-def _fill(node: yaml.Node | None, loader: yaml.SafeLoader, name: str, variables: Variables) -> None:
-    """Fills variables into the values below a node.
-
-    Raises:
-      UserError: with a line for each that cannot be.
-    """
+    places: Places = {(): f"{name}:1"}
+    filled: set[int] = set()
     mistakes: list[str] = []
-    done: set[int] = set()
 
     def visit(node: yaml.Node | None, key: Key) -> None:
-        if node is None or id(node) in done:  # an alias is the node that it stands for
-            return
-        done.add(id(node))
+        if len(key) > DEEPEST:  # an alias may hold itself
+            raise RecursionError
+        if len(places) > MOST_KEYS:
+            raise UserError(
+                f"{name}: holds more than {MOST_KEYS:,} keys and items, counting those that its aliases (*name) "
+                "repeat; write out what is meant, without aliases of aliases"
+            )
         if isinstance(node, yaml.MappingNode):
+            children = set()
             for key_node, value in node.value:
-                visit(value, (*key, key_node.value))
+                place = _place(name, key_node)
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise UserError(f"{place}: is not YAML: found unhashable key")
+                key_node.value = variables.restore(key_node.value)
+                child = (*key, key_node.value)
+                if child in children:
+                    raise UserError(f"{place}: {dotted(child)} is given twice")
+                children.add(child)
+                places[child] = place
+                visit(value, child)
         elif isinstance(node, yaml.SequenceNode):
-            for i, value in enumerate(node.value):
-                visit(value, (*key, i))
-        elif isinstance(node, yaml.ScalarNode) and variables.holds(node.value):
+            for i, item in enumerate(node.value):
+                places[(*key, i)] = _place(name, item)
+                visit(item, (*key, i))
+        elif isinstance(node, yaml.ScalarNode) and id(node) not in filled and variables.holds(node.value):
+            filled.add(id(node))  # an alias is the node that it stands for
             try:
                 node.value = variables.fill(node.value)
             except ValueError as error:
-                mistakes.append(f"{name}:{node.start_mark.line + 1}: {dotted(key)}: {error}")
+                mistakes.append(f"{_place(name, node)}: {dotted(key)}: {error}")
                 return
             if node.style is None:  # not in quotes: what is filled in may be a number
                 node.tag = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
@@ -238,3 +213,8 @@ def _fill(node: yaml.Node | None, loader: yaml.SafeLoader, name: str, variables:
     visit(node, ())
     if mistakes:
         raise UserError("\n".join(mistakes))
+    return places
+
+
+def _place(name: str, node: yaml.Node) -> str:
+    return f"{name}:{node.start_mark.line + 1}"

@@ -6,19 +6,17 @@ found, what is allowed, and the near miss.
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from beamfeed.contract.config.document import Places, parse_document, read_text, read_value
-from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.document import JobLoader, Places, parse_document, read_text
+from beamfeed.contract.config.job import AnyJob, Job
 from beamfeed.contract.config.mistakes import describe
 from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.config.wanted import shown
 from beamfeed.contract.errors import UserError
-
-AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
@@ -64,7 +62,7 @@ class JobFile:
     """
 
     def __init__(self, text: str, name: str, overrides: Sequence[str] = ()):
-        document = parse_document(text, name, list(Job.model_fields))
+        document = parse_document(text, name)
         self._values, self._places = document.data, document.places
         for override in overrides:
             _apply(override, self._values, self._places)
@@ -106,7 +104,7 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(value_text)):
             raise UserError(f"--set {override}: a value cannot hold aliases (*name); write out what is meant")
-        value = read_value(value_text)
+        value = yaml.load(value_text, JobLoader)  # noqa: S506 - it is a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None
     if isinstance(value, str) and value_text.strip()[:1] not in "'\"!&|>":

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from beamfeed.contract.errors import redact, redacted
@@ -25,11 +24,10 @@ class Variables:
 
     Args:
       job_dir: what `${JOB_DIR}` stands for.
-      environment: the variables that there are; without it, those of this process.
     """
 
-    def __init__(self, job_dir: str, environment: Mapping[str, str] | None = None):
-        self._known = {**(os.environ if environment is None else environment), JOB_DIR: job_dir}
+    def __init__(self, job_dir: str):
+        self._known = {**os.environ, JOB_DIR: job_dir}
         self._written: list[str] = []
 
     def protect(self, text: str) -> str:

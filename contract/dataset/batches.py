@@ -1,17 +1,16 @@
 """Whether a job can train on a dataset, and how many batches a split gives. Pure; no TensorFlow."""
 
 import math
-from typing import TypeVar
 
-from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.job import AnyJob, Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.text import counted
 
-AnyJob = TypeVar("AnyJob", bound=Job)
 BATCH, SMALL_BATCH = 256, 32  # of a first job
 STEPS = 50  # of an epoch that learns something
 
@@ -97,7 +96,7 @@ def describe_batch(job: Job, original: Job) -> str:
     assert job.train is not None
     assert original.train is not None
     size, before = job.train.feed.batch_size, original.train.feed.batch_size
-    text = f"a batch is of {size:,} {job.source.noun}{'s' * (size > 1)}, not of {before:,} (train.feed.batch_size)"
+    text = f"a batch is of {counted(size, job.source.noun)}, not of {before:,} (train.feed.batch_size)"
     return f"{text}, as the train split has no more"
 
 

@@ -72,7 +72,7 @@ class Suggestion:
     @property
     def to_try(self) -> Job:
         """The job with a category in the place of each text, whose words TensorFlow would count."""
-        job: dict[str, Any] = parse_document(self.text, self.name, list(Job.model_fields)).data
+        job: dict[str, Any] = parse_document(self.text, self.name).data
         features = job.get("features", {})
         texts = {name: value for name, value in features.items() if isinstance(value, dict) and value["type"] == "text"}
         if texts:

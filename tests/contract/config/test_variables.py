@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from beamfeed.contract import errors
 from beamfeed.contract.config.document import parse_document
 from beamfeed.contract.config.load import load_job, parse_job
-from beamfeed.contract.config.variables import Variables, escaped
+from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.errors import UserError
 
 TEXT = """\
@@ -33,7 +33,7 @@ def _variables(monkeypatch):
 
 
 def data(text):
-    return parse_document(text, "conf/job.yaml", ["name"]).data
+    return parse_document(text, "conf/job.yaml").data
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,6 @@ def test_overrides_are_taken_as_they_stand():
 def test_what_is_escaped_comes_back(value):
     text = yaml.safe_dump({"x": escaped(value)})
     assert data(text) == {"x": value}
-
-
-def test_the_environment_may_be_given():
-    variables = Variables("here", {"A": "1"})
-    assert variables.fill(variables.protect("${A}${JOB_DIR}${B:-2}")) == "1here2"
 
 
 def test_a_job_from_memory_keeps_its_dollars(tmp_path):
