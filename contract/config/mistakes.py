@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from beamfeed.contract.config.section import Section
-from beamfeed.contract.config.wanted import Key, annotation_at, key_words_for, section_of, shown, words_for
+from beamfeed.contract.config.wanted import Key, annotation_at, key_words_for, section_of, shown, value_at, words_for
 from beamfeed.contract.errors import near_miss
 
 Places = Mapping[Key, str]
@@ -64,7 +64,7 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
     if key:
         place += f": {dotted(key)}"
     if kind == "extra_forbidden":
-        section = section_of(annotation_at(key[:-1], model, data), _value_at(key[:-1], data)) or Section
+        section = section_of(annotation_at(key[:-1], model, data), value_at(key[:-1], data)) or Section
         allowed = [field.alias or name for name, field in section.model_fields.items()]
         if key == (INCLUDE,):
             return f"{place}: belongs into a job file, at its top"
@@ -80,12 +80,12 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
         plain = re.sub(r"[^a-z0-9_]+", "_", str(value).lower()).strip("_")
         near = f"; {plain} is one" if words.startswith("small letters") and plain[:1].isalpha() else ""
         return f"{place}: {shown(value)} is not allowed as a name, it must be {words}{near}"
-    if kind == "missing" and _value_at(key, data) is None:
+    if kind == "missing" and value_at(key, data) is None:
         return f"{place}: is missing, it must be {words_for(annotation)}"
     if kind == "literal_error" and len(errors) == 1:
         options = _options(error)
         return f"{place}: {shown(value)} is not allowed{near_miss(value, options)} (allowed: {', '.join(options)})"
-    value, words = _value_at(key, data), words_for(annotation)
+    value, words = value_at(key, data), words_for(annotation)
     if value is None:
         return f"{place}: is empty, it must be {words}"
     if words.startswith("a mapping"):
@@ -109,12 +109,6 @@ def _place_of(key: Key, places: Places, message: str) -> str:
     ]
     overrides = [line for line in dict.fromkeys(below) if line != place]
     return ", ".join([place, *overrides]) if message else place
-
-
-def _value_at(key: Key, data: Any) -> Any:
-    for part in key:
-        data = data.get(part) if isinstance(data, dict) else data[part]
-    return data
 
 
 def _options(error: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """What the job file may hold at a key, in plain words, from the annotations of the sections."""
 
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -29,8 +29,18 @@ def annotation_at(key: Key, model: type[Section], data: Any) -> Any:
         fields = {(field.alias or name): field for name, field in section.model_fields.items()} if section else {}
         field = fields.get(str(part))
         here = _values_of(here, part) if field is None else Annotated[field.annotation, *field.metadata, None]
-        data = _inside(data, part)
+        data = value_at((part,), data)
     return here
+
+
+def value_at(key: Key, data: Any) -> Any:
+    """What stands at `key` in a file that holds `data`; None where nothing does."""
+    for part in key:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
 
 
 def section_of(annotation: Any, value: Any) -> type[Section] | None:
@@ -117,9 +127,9 @@ def _limits(metadata: Any, limits: _Limits) -> _Limits:
         low, above = getattr(item, "ge", None), getattr(item, "gt", None)
         high, below = getattr(item, "le", None), getattr(item, "lt", None)
         if low is not None or above is not None:
-            limits = _Limits(low if above is None else above, above is not None, limits.high, limits.below)
+            limits = replace(limits, low=low if above is None else above, above=above is not None)
         if high is not None or below is not None:
-            limits = _Limits(limits.low, limits.above, high if below is None else below, below is not None)
+            limits = replace(limits, high=high if below is None else below, below=below is not None)
         if getattr(item, "min_length", 0):
             limits = _Limits(filled=True)
     return limits
@@ -149,10 +159,3 @@ def _values_of(annotation: Any, part: str | int = "") -> Any:
     if get_origin(annotation) in (dict, list):
         return get_args(annotation)[-1]
     return next((values for member in get_args(annotation) if (values := _values_of(member, part))), None)
-
-
-def _inside(data: Any, part: str | int) -> Any:
-    try:
-        return data[part]
-    except (KeyError, IndexError, TypeError):
-        return None
