@@ -120,12 +120,13 @@ def _present(spec: ArraySpec, answers: Sequence[Stored | UserError]) -> list[Sto
 def _joined(spec: ArraySpec, stored: Sequence[Stored]) -> NamedArray:
     first, parts, row = stored[0], [], 0
     for array in stored:
-        for trait, value, first_value in (("dtype", array.dtype, first.dtype),
-                                   ("shape", list(array.shape[1:]), list(first.shape[1:]))):  # fmt: skip
+        for trait, value, first_value in (
+            ("values of the dtype", array.dtype, first.dtype),
+            ("rows of the shape", list(array.shape[1:]), list(first.shape[1:])),
+        ):
             if value != first_value:
-                row_of = "rows of the shape" if trait == "shape" else "values of the dtype"
                 raise UserError(
-                    f"{spec.key}: {array.file.path} has {row_of} {value}, {first.file.path} {first_value}; "
+                    f"{spec.key}: {array.file.path} has {trait} {value}, {first.file.path} {first_value}; "
                     "the files of an array must be alike"
                 )
         if array.rows:

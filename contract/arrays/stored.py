@@ -6,8 +6,8 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -22,6 +22,7 @@ NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
 # A Zarr array or group is a folder; the file in it that describes it stands for it, in format 3 or 2.
 ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
 SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
+UNNAMED = ""  # the name of the only array of a file that gives it none
 MOST_MEMBERS = 200  # of a file of several arrays, all of which are looked at
 CHUNK_BYTES = 256 << 20  # of a chunk of HDF5 or Zarr, which is unpacked as a whole for any row of it
 # A file may say that it has more values than are stored: the others are a fill value, of which an array is made up
@@ -39,7 +40,7 @@ class Stored:
 
     Attributes:
       file: as it was listed.
-      member: the name of the array in a file of several; of .npy it is empty.
+      member: the name of the array in the file, or UNNAMED.
       descr: the dtype as NumPy writes it: `<f4`.
       shape: of the whole array, rows first.
       offset: the byte of the file at which its values begin, one after the other; None where only a reader of the
@@ -87,48 +88,52 @@ def find_array(file: FileStat, name: str, member: str | None) -> Stored:
       BadArray: if there is none that can be used.
       OSError: if the file cannot be read.
     """
-    path = file.path.lower()
-    if path.endswith(NPZ):
-        stored = _in_npz(file, name, member)
-    elif path.endswith(HDF5):
-        stored = _in_hdf5(file, name, member)
-    elif path.endswith(ZARR):
-        stored = _in_zarr(file, name, member)
-    elif member is not None:
-        raise BadArray("holds one array and no names of several; leave 'array' out")
-    else:
-        with storage.open_input(file.path) as source:
-            stored = _stored(file, "", read_head(source.read), 0)
-    return _checked(stored)
+    with _arrays_in(file) as (names, look):
+        if names != [UNNAMED]:
+            return look(_choose(names, name, member))
+        if member is not None:
+            raise BadArray("holds one array and no names of several; leave 'array' out")
+        return look(UNNAMED)
 
 
 def find_arrays_of(file: FileStat) -> tuple[list[Stored], dict[str, str]]:
-    """All arrays of a .npy, .npz or HDF5 file, by heads alone; and the names of others, with why they cannot be used.
+    """All arrays of a file, by heads alone; and the names of others, with why they cannot be used.
 
     Raises:
       BadArray: if it is no such file.
       OSError: if it cannot be read.
     """
     arrays, problems = list[Stored](), dict[str, str]()
-    with ExitStack() as stack:
-        look: Callable[[str], Stored]
-        if file.path.lower().endswith(NPZ):
-            archive, source = stack.enter_context(open_npz(file.path))
-            infos = _members(archive)
-            names, look = list(infos), partial(_npz_member, file, archive, source, infos)
-        elif file.path.lower().endswith(HDF5):
-            opened = stack.enter_context(open_hdf5(file.path))
-            names, look = _datasets(opened), partial(_hdf5_member, file, opened)
-        else:
-            names, look = [""], lambda _: find_array(file, "", None)
+    with _arrays_in(file) as (names, look):
         if len(names) > MOST_MEMBERS:
             raise BadArray(f"holds {len(names):,} arrays, more than {MOST_MEMBERS:,}")
         for name in names:
             try:
-                arrays.append(_checked(look(name)))
+                arrays.append(look(name))
             except BadArray as bad:
                 problems[name] = str(bad)
     return arrays, problems
+
+
+@contextmanager
+def _arrays_in(file: FileStat) -> Iterator[tuple[list[str], Callable[[str], Stored]]]:
+    """The names of the arrays in a file, and a function that looks at one of them."""
+    path = file.path.lower()
+    if path.endswith(NPZ):
+        with open_npz(file.path) as (archive, source):
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            infos = {info.filename.removesuffix(".npy"): info for info in members}
+            yield list(infos), lambda name: _checked(_in_npz(file, name, archive, source, infos[name]))
+    elif path.endswith(HDF5):
+        with open_hdf5(file.path) as opened:
+            # By the listing alone: it follows no link, and to look a name up opens the other file that one may lead to.
+            yield _datasets(opened), lambda name: _checked(_in_hdf5(file, name, opened))
+    elif path.endswith(ZARR):
+        arrays = _zarr_arrays(file.path)
+        yield sorted(arrays), lambda name: _checked(_in_zarr(file, name, arrays[name]))
+    else:
+        with storage.open_input(file.path) as source:
+            yield [UNNAMED], lambda name: _checked(_stored(file, name, read_head(source.read), 0))
 
 
 def _checked(stored: Stored) -> Stored:
@@ -171,37 +176,24 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
             raise BadArray(f"cannot be unpacked: {error}") from None
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    return {info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")}
-
-
-def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
-    with open_npz(file.path) as (archive, source):
-        infos = _members(archive)
-        return _npz_member(file, archive, source, infos, _choose(list(infos), name, member))
-
-
-def _npz_member(
-    file: FileStat, archive: zipfile.ZipFile, source: Any, infos: Mapping[str, zipfile.ZipInfo], chosen: str
-) -> Stored:
-    info = infos[chosen]
+def _in_npz(file: FileStat, name: str, archive: zipfile.ZipFile, source: Any, info: zipfile.ZipInfo) -> Stored:
     if info.flag_bits & 1:
-        raise BadArray(f"has {chosen!r} encrypted")
+        raise BadArray(f"has {name!r} encrypted")
     if info.compress_type != zipfile.ZIP_STORED:
         with archive.open(info) as inside:
             head = read_head(inside.read)
-        stored = _stored(file, chosen, head, None)
+        stored = _stored(file, name, head, None)
         dtype_name(head.descr)
         actual, expected = info.file_size - head.size, stored.rows * stored.row_bytes if stored.shape else None
         if expected is not None and actual != expected:
             problem = "cut off" if actual < expected else "with more values than its header says"
-            raise BadArray(f"has {chosen!r} {problem}: {actual:,} bytes for the shape {list(stored.shape)}")
+            raise BadArray(f"has {name!r} {problem}: {actual:,} bytes for the shape {list(stored.shape)}")
         return stored
     source.seek(info.header_offset)
     local = source.read(_LOCAL_HEAD)
     before = info.header_offset + _LOCAL_HEAD + sum(int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
     source.seek(before)
-    return _stored(file, chosen, read_head(source.read), before)
+    return _stored(file, name, read_head(source.read), before)
 
 
 @contextmanager
@@ -256,24 +248,18 @@ def _datasets(opened: Any) -> list[str]:
     return names
 
 
-def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
-    with open_hdf5(file.path) as opened:
-        # By the listing alone: it follows no link, and to look a name up opens the other file that one may lead to.
-        chosen = _choose(_datasets(opened), name, None if member is None else member.strip("/"))
-        return _hdf5_member(file, opened, chosen)
-
-
-def _hdf5_member(file: FileStat, opened: Any, chosen: str) -> Stored:
-    dataset = dataset_of(opened, chosen)
-    if dataset.shape is None or dataset.dtype.names:
-        raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
-                       f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
+def _in_hdf5(file: FileStat, name: str, opened: Any) -> Stored:
+    dataset = dataset_of(opened, name)
+    if dataset.shape is None:
+        raise BadArray(f"has {name!r} without values")
+    if dataset.dtype.names:
+        raise BadArray(f"has records of several values in {name!r}; give each its own array")
     if dataset.dtype.kind == "O":
         raise BadArray(
-            f"has texts of any length, or other objects, in {chosen!r}; write texts of one length: astype('S')"
+            f"has texts of any length, or other objects, in {name!r}; write texts of one length: astype('S')"
         )
     offset = dataset.id.get_offset() if dataset.chunks is None else None
-    stored = Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+    stored = Stored(file, name, dataset.dtype.str, dataset.shape, offset)
     if offset is None:
         # Several chunks may be said to lie at the same place.
         def bytes_there(_: int) -> int:
@@ -318,23 +304,23 @@ def open_zarr(path: str) -> Any:
         raise BadArray(f"is no Zarr array: {first_line(error)}") from None
 
 
-def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
-    opened, chosen = open_zarr(file.path), ""
-    if not hasattr(opened, "shape"):
-        try:
-            arrays = {path: member_ for path, member_ in opened.members(max_depth=None) if hasattr(member_, "shape")}
-        except (ValueError, KeyError, TypeError) as error:  # such as a name that leads out of the folder
-            raise BadArray(f"is no Zarr group: {first_line(error)}") from None
-        chosen = _choose(sorted(arrays), name, None if member is None else member.strip("/"))
-        opened = arrays[chosen]
-    elif member is not None:
-        raise BadArray("holds one array and no names of several; leave 'array' out")
-    if opened.dtype.names:
+def _zarr_arrays(path: str) -> dict[str, Any]:
+    opened = open_zarr(path)
+    if hasattr(opened, "shape"):
+        return {UNNAMED: opened}
+    try:
+        return {name: member for name, member in opened.members(max_depth=None) if hasattr(member, "shape")}
+    except (ValueError, KeyError, TypeError) as error:  # such as a name that leads out of the folder
+        raise BadArray(f"is no Zarr group: {first_line(error)}") from None
+
+
+def _in_zarr(file: FileStat, name: str, array: Any) -> Stored:
+    if array.dtype.names:
         raise BadArray("has records of several values; give each its own array")
-    stored = Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
-    folder = storage.join(file.path.rpartition("/")[0], chosen)
-    files = opened.shards or opened.chunks  # each of several chunks, or of one
-    _check_filled(stored, opened.chunks, files, partial(_bytes_below, folder), partial(_chunks_below, folder))
+    stored = Stored(file, name, array.dtype.str, tuple(array.shape), None)
+    folder = storage.join(file.path.rpartition("/")[0], name)
+    places = array.shards or array.chunks  # each of several chunks, or of one
+    _check_filled(stored, array.chunks, places, partial(_bytes_below, folder), partial(_chunks_below, folder))
     return stored
 
 
@@ -401,6 +387,7 @@ def _choose(names: Sequence[str], name: str, member: str | None) -> str:
     """The array that is meant among those of a file."""
     has = f"(it has: {', '.join(names[:20])})" if names else "(it has none)"
     if member is not None:
+        member = member if member in names else member.strip("/")  # of groups in groups, as a path
         if member not in names:
             raise NoSuchArray(f"has no array {member!r}{near_miss(member, names)} {has}")
         return member
