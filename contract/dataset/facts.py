@@ -57,11 +57,7 @@ def read_facts(output: str, manifest: Manifest) -> Facts:
 
 def read_stats(output: str, manifest: Manifest) -> dict[str, Any]:
     """What stats.json of the dataset at `output` says; nothing where it cannot be read."""
-    try:
-        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
-    except (OSError, ValueError):
-        return {}
-    return stats if isinstance(stats, dict) else {}
+    return storage.read_mapping(manifest.data_layout(output).stats)
 
 
 def count_reasons(reasons: Iterable[str]) -> list[tuple[str, int]]:
@@ -78,10 +74,7 @@ def count_missing(stats: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     """Missing cells by feature, those with the most first, and all cells; of what stats.json says of the features."""
     features = stats.get("features")
     by_name = features if isinstance(features, dict) else {}
-    missing = {
-        name: entry["missing"] for name, entry in by_name.items() if isinstance(entry, dict) and entry.get("missing")
-    }
-    cells = sum(
-        entry.get("count", 0) + entry.get("missing", 0) for entry in by_name.values() if isinstance(entry, dict)
-    )
+    entries = {name: entry for name, entry in by_name.items() if isinstance(entry, dict)}
+    missing = {name: entry["missing"] for name, entry in entries.items() if entry.get("missing")}
+    cells = sum(entry.get("count", 0) + entry.get("missing", 0) for entry in entries.values())
     return dict(sorted(missing.items(), key=lambda item: -item[1])), cells

@@ -104,13 +104,19 @@ class SplitInfo(Strict):
     @classmethod
     def of(cls, assets: int, shards: Sequence[Shard], targets: dict[str, Target]) -> "SplitInfo":
         """A split of these shards, with what they hold together."""
-        sums = {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
-        return cls(assets=assets, **sums, targets=targets, shards=list(shards))
+        return cls(assets=assets, **_sums(shards), targets=targets, shards=list(shards))
 
     @property
     def numbers(self) -> list[int]:
         """The number of each shard among those on disk."""
         return list(range(len(self.shards))) if self.chosen is None else self.chosen
+
+    def some_of(self, places: Collection[int]) -> "SplitInfo":
+        """The split with the shards in these places alone. What it says of targets stays that of all."""
+        shards = [shard for place, shard in enumerate(self.shards) if place in places]
+        chosen = [number for place, number in enumerate(self.numbers) if place in places]
+        written = len(self.shards) if self.written is None else self.written
+        return self.model_copy(update={"shards": shards, "chosen": chosen, "written": written, **_sums(shards)})
 
     @field_validator("shards", mode="before")
     @classmethod
@@ -120,6 +126,10 @@ class SplitInfo(Strict):
     @field_serializer("shards")
     def _to_columns(self, shards: list[Shard]) -> dict[str, list[Any]]:
         return to_columns(Shard, shards)
+
+
+def _sums(shards: Sequence[Shard]) -> dict[str, int]:
+    return {key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")}
 
 
 class Counts(Strict):
@@ -291,6 +301,11 @@ class Manifest(Strict):
         """What makes the dataset good again."""
         return "preprocess again" if self.adopted is None else "adopt the folder again"
 
+    def with_shards(self, places: Mapping[SplitName, Collection[int]]) -> "Manifest":
+        """The manifest of some shards alone, see `SplitInfo.some_of`; splits that are not named have all of theirs."""
+        some = {split: self.splits[split].some_of(chosen) for split, chosen in places.items()}
+        return self.model_copy(update={"splits": {**self.splits, **some}})
+
     def select(self, partitions: Mapping[str, Sequence[str]]) -> "Manifest":
         """The manifest of the shards of some partitions alone: by column, the values that are wanted.
 
@@ -309,31 +324,17 @@ class Manifest(Strict):
             for folder, values in by_folder.items()
             if all(values.get(column) in chosen for column, chosen in partitions.items())
         }
-        chosen = {
-            name: {place for place, shard in enumerate(info.shards) if shard.folder in keep}
-            for name, info in self.splits.items()
-        }
-        splits = {name: some_of(info, chosen[name]) for name, info in self.splits.items()}
-        return self.model_copy(update={"splits": splits})
+        return self.with_shards(
+            {
+                split: {place for place, shard in enumerate(info.shards) if shard.folder in keep}
+                for split, info in self.splits.items()
+            }
+        )
 
 
 def below(folder: str, file: str) -> str:
     """The path of a file in a folder, as a listing of that folder has it."""
     return file if folder.rstrip("/") in (".", "") and not folder.startswith("/") else storage.join(folder, file)
-
-
-def some_of(info: SplitInfo, places: Collection[int]) -> SplitInfo:
-    """The split with the shards in these places alone. What it says of targets stays that of all."""
-    chosen = [number for place, number in enumerate(info.numbers) if place in places]
-    shards = [shard for place, shard in enumerate(info.shards) if place in places]
-    return info.model_copy(
-        update={
-            "shards": shards,
-            "chosen": chosen,
-            "written": len(info.shards) if info.written is None else info.written,
-            **{key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")},
-        }
-    )
 
 
 class OldFormat(UserError):
@@ -370,18 +371,19 @@ def find_manifest(output: str) -> Manifest | None:
         content = json.loads(text)
     except (ValueError, RecursionError):
         raise UserError(f"{path}: is not a manifest: it is not JSON; remove it and preprocess again") from None
-    if isinstance(content, dict) and isinstance(format_ := content.get("format"), int) and format_ != FORMAT:
+    if isinstance(content, dict) and isinstance(written := content.get("format"), int) and written != FORMAT:
+        data = content.get("data")
         raise OldFormat(
-            f"{path}: the dataset is of format {format_}, this version reads format {FORMAT}; preprocess it again",
-            data=data if isinstance(data := content.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
+            f"{path}: the dataset is of format {written}, this version reads format {FORMAT}; preprocess it again",
+            data=data if isinstance(data, str) and data.startswith(layout.DATA_PREFIX) else None,
         )
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        format_ = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{path}: is not a manifest of this version: {place}: {format_}; preprocess again") from None
+        problem = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{path}: is not a manifest of this version: {place}: {problem}; preprocess again") from None
 
 
 def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
@@ -399,11 +401,8 @@ def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
 
 def find_fingerprint(output: str) -> str | None:
     """The fingerprint of the dataset at `output`, without a look at the rest of its manifest; None if there is none."""
-    try:
-        content = json.loads(storage.read_text(layout.manifest_path(output)))
-    except (OSError, ValueError):
-        return None
-    return content.get("fingerprint") if isinstance(content, dict) else None
+    fingerprint: str | None = storage.read_mapping(layout.manifest_path(output)).get("fingerprint")
+    return fingerprint
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.config.train import On, Train
 from beamfeed.contract.dataset.layout import SHARD_PREFIX
-from beamfeed.contract.dataset.manifest import Increment, Manifest, Shard, some_of
+from beamfeed.contract.dataset.manifest import Increment, Manifest, Shard
 from beamfeed.contract.errors import UserError
 
 
@@ -19,11 +19,7 @@ def training_manifest(train: Train, manifest: Manifest) -> Manifest:
     on = train.on
     if on is not None:
         new = recent_shards(manifest, on.runs)["train"]
-        shards = manifest.splits["train"].shards
-        chosen = new | replayed(shards, new, on.replay)
-        manifest = manifest.model_copy(
-            update={"splits": {**manifest.splits, "train": some_of(manifest.splits["train"], chosen)}}
-        )
+        manifest = manifest.with_shards({"train": new | replayed(manifest.splits["train"].shards, new, on.replay)})
     return manifest.select(train.feed.where)
 
 
@@ -45,12 +41,7 @@ def by_age(on: On, manifest: Manifest) -> dict[str, Manifest]:
     if not any(before.values()):
         return {}
     last = "the last run" if on.runs == 1 else f"the last {on.runs:,} runs"
-    return {
-        f"{words} {last}": manifest.model_copy(
-            update={"splits": {name: some_of(info, chosen[name]) for name, info in manifest.splits.items()}}
-        )
-        for words, chosen in (("of", new), ("before", before))
-    }
+    return {f"of {last}": manifest.with_shards(new), f"before {last}": manifest.with_shards(before)}
 
 
 def recent_shards(manifest: Manifest, runs: int) -> dict[SplitName, set[int]]:
@@ -59,8 +50,9 @@ def recent_shards(manifest: Manifest, runs: int) -> dict[SplitName, set[int]]:
     Raises:
       UserError: if some of their windows are no longer in shards of their own.
     """
-    for number in range(1, runs + 1 if runs < len(manifest.increments) else 1):
-        if not is_apart(manifest, manifest.increments[-number]):
+    last_runs = manifest.increments[-runs:] if runs < len(manifest.increments) else []
+    for number, run in enumerate(reversed(last_runs), 1):
+        if not is_apart(manifest, run):
             can = f"at most {number - 1:,} can be given" if number > 1 else "not even those of the last run are"
             raise UserError(
                 f"train.on.runs: is {runs:,}, but not all windows of these runs are in shards of their own any more, "

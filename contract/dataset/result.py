@@ -1,6 +1,5 @@
 """The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,11 +79,7 @@ def read_result(workdir: str) -> TrainResult | None:
 
 def read_run(workdir: str) -> dict[str, Any]:
     """What `workdir` says of the training run in it, such as its `fingerprint`; nothing where there is none."""
-    try:
-        run = json.loads(storage.read_text(RunLayout(workdir).run))
-    except (OSError, ValueError):
-        return {}
-    return run if isinstance(run, dict) else {}
+    return storage.read_mapping(RunLayout(workdir).run)
 
 
 def write_result(workdir: str, result: TrainResult) -> None:

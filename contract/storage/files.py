@@ -5,6 +5,7 @@ module serves the job file, the manifest, and the one listing of the input.
 """
 
 import glob
+import json
 import os
 import re
 import uuid
@@ -168,6 +169,15 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode("utf-8")
 
 
+def read_mapping(path: str) -> dict[str, Any]:
+    """What a small JSON file holds; nothing where it cannot be read, or is no mapping."""
+    try:
+        content = json.loads(read_text(path))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a whole small file, see `write_bytes`."""
     write_bytes(path, text.encode())
@@ -287,8 +297,7 @@ def remove_tree(folder: str) -> None:
     if os.path.isdir(folder):
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        with suppress(FileNotFoundError):
-            os.unlink(folder)
+        remove_file(folder)
 
 
 def remove_file(path: str) -> None:
