@@ -37,8 +37,8 @@ def check_step(folder: str, step: int) -> None:
 def find_progress(folder: str) -> tuple[int, int] | None:
     """The step of the newest checkpoint and the epoch that it is in, from 1; None where there is none to be read."""
     try:
-        (*_, (step, prefix)) = find_checkpoints(folder).items() or [(0, "")]
-        state = json.loads(storage.read_text(f"{prefix}.json")) if step else {}
-        return (step, max(1, state["epoch"] + (state.get("done", 0) > 0))) if step else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        step, prefix = list(find_checkpoints(folder).items())[-1]
+        state = json.loads(storage.read_text(f"{prefix}.json"))
+        return step, max(1, state["epoch"] + (state.get("done", 0) > 0))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None

@@ -1,5 +1,6 @@
 """What a record holds: its fields, the same for every kind of source."""
 
+import math
 import unicodedata
 from typing import Annotated, Literal, cast, get_args
 
@@ -175,10 +176,7 @@ class Field(Strict):
     @property
     def width(self) -> int:
         """Numbers (or strings) in one value; in one entry of a value of any length."""
-        width = 1
-        for size in self.shape:
-            width *= size or 1
-        return width
+        return math.prod(size or 1 for size in self.shape)
 
     @property
     def names(self) -> list[str]:

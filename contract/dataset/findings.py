@@ -118,34 +118,27 @@ def _differing(splits: Mapping[SplitName, SplitReview]) -> list[str]:
 
 def drifts(manifest: Manifest) -> list[str]:
     """Targets and weights whose values differ much between train and another split, a line each."""
-    train = manifest.splits.get("train")
-    lines = []
-    for split, info in manifest.splits.items():
-        for name, target in info.targets.items() if split != "train" and train else ():
-            line = (
-                _drift(manifest.field(name).classes, train.targets.get(name), target, manifest.noun) if train else None
-            )
-            lines += [f"{name} differs between train and {split}: {line}"] if line else []
+    train, lines = manifest.splits.get("train"), []
+    if train is None:
+        return []
+    for split, info in manifest.splits.items():  # train is not far from itself
+        for name, target in info.targets.items():
+            of_train = train.targets.get(name)
+            line = None if of_train is None else _drift(manifest.field(name).classes, of_train, target, manifest.noun)
+            if line is not None:
+                lines.append(f"{name} differs between train and {split}: {line}")
     return lines
 
 
-def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -> str | None:
-    if train is None:
-        return None
+def _drift(classes: list[str], train: Target, other: Target, noun: str) -> str | None:
     if sum(train.counts) and sum(other.counts):
-        shares = [
-            (
-                count / sum(other.counts) - before / sum(train.counts),
-                before / sum(train.counts),
-                count / sum(other.counts),
-            )
-            for before, count in zip(train.counts, other.counts, strict=True)
-        ]
-        place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
-        far, before, now = shares[place]
-        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the {noun}s" if abs(far) > SHARE else None
+        before, now = ([count / sum(target.counts) for count in target.counts] for target in (train, other))
+        most = max(range(len(before)), key=lambda place: abs(now[place] - before[place]))
+        if abs(now[most] - before[most]) <= SHARE:
+            return None
+        return f"{classes[most]!r} are {before[most]:.0%} and {now[most]:.0%} of the {noun}s"
     if train.mean is None or other.mean is None or not train.std:
         return None
-    far = (other.mean - train.mean) / train.std
-    return f"the means are {train.mean:.4g} and {other.mean:.4g}, {abs(far):.1f} deviations apart" if (
-        abs(far) > FAR_MEAN) else None  # fmt: skip
+    away = abs(other.mean - train.mean) / train.std
+    text = f"the means are {train.mean:.4g} and {other.mean:.4g}, {away:.1f} deviations apart"
+    return text if away > FAR_MEAN else None

@@ -64,4 +64,4 @@ def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     width = int(np.prod(shape[1:]))
     if len(numbers) % width:
         raise ValueError(f"has {len(numbers)} entries, not a multiple of {width}")
-    return numbers.reshape(len(numbers) // width, *shape[1:])
+    return numbers.reshape(shape)
