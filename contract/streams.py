@@ -82,11 +82,6 @@ def write_line(line: str, descriptor: int = 2) -> None:
             os.write(descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
-def _is_pipe(descriptor: int) -> bool:
-    """Whether a program reads what is written, which may show it line by line."""
-    return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-
-
 def _to_nowhere(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     if nowhere != descriptor:
@@ -98,5 +93,6 @@ def _to_nowhere(descriptor: int) -> None:
 def _text(descriptor: int, before: TextIO | None) -> TextIO:
     encoding = before.encoding if before is not None else "utf-8"
     outlet = Outlet(descriptor)
-    lines = descriptor == 2 or outlet.isatty() or _is_pipe(descriptor)
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)  # a program that reads it may show it line by line
+    lines = descriptor == 2 or outlet.isatty() or is_pipe
     return io.TextIOWrapper(io.BufferedWriter(outlet), encoding, errors="backslashreplace", line_buffering=lines)

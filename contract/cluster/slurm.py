@@ -72,7 +72,7 @@ def _ports(environ: Mapping[str, str], step: int, count: int) -> list[int]:
     return list(range(base, base + count))
 
 
-def deal(counts: Sequence[int], cyclic: bool = False) -> list[tuple[int, int]]:
+def deal(counts: Sequence[int], cyclic: bool) -> list[tuple[int, int]]:
     """(node, index on the node) of each task: node after node, or one task to each node in turn."""
     block = [(node, local) for node, count in enumerate(counts) for local in range(count)]
     return sorted(block, key=lambda seat: seat[1]) if cyclic else block

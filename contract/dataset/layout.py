@@ -13,7 +13,7 @@
 import hashlib
 import uuid
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 from urllib.parse import quote
 
 from beamfeed.contract import storage
@@ -30,8 +30,6 @@ FILES, ASSETS, LEARNED, BASE = "files.parquet", "assets.parquet", "learned.json"
 SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
 DESCRIPTION = "_export.json"  # what was written
 REJECTS = "_rejects.jsonl"  # what was set aside of the files that predictions are for
-
-
 MODELS, NAME_BYTES = "models", 180  # of models by group; the most of a group's name in a file's
 
 
@@ -60,14 +58,9 @@ class Inside:
     def __init__(self, *names: str):
         self._names = names
 
-    def __get__(self, layout: "_Rooted", owner: type) -> str:
-        """The path."""
+    def __get__(self, layout: Any, owner: type) -> str:
+        """The path below the `root` of the layout."""
         return storage.join(layout.root, *self._names)
-
-
-class _Rooted(Protocol):
-    @property
-    def root(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.ending import Ending
@@ -51,24 +51,9 @@ class Busy(UserError):
     """Somebody else holds the lock."""
 
 
-class Lock(Protocol):
-    """A lock that can be taken once."""
-
-    def take(self) -> None:
-        """Takes it, unless it was given back.
-
-        Raises:
-          Busy: if somebody else holds it.
-          UserError: if it cannot be made there.
-        """
-
-    def give_back(self) -> None:
-        """Lets the next one have it. May be called again, and from any thread."""
-
-
 @contextmanager
-def hold(path: str, ending: Ending | None = None, use: Use = PREPROCESSING) -> Iterator[Lock]:
-    """Holds the lock of this name, on a disk or gs://, while the body runs.
+def hold(path: str, ending: Ending | None = None, use: Use = PREPROCESSING) -> Iterator["_FileLock | _Lease"]:
+    """Holds the lock of this name, on a disk or gs://, while the body runs, or until it is given back.
 
     Args:
       path: of the lock.
@@ -109,7 +94,10 @@ def _busy(path: str, use: Use, holder: dict[str, Any], more: str = "") -> Busy:
 
 
 class _FileLock:
-    """A locked file, and the folder that was made for it."""
+    """A locked file, and the folder that was made for it.
+
+    Once it was given back, it is not taken. That may be done from any thread, and again.
+    """
 
     def __init__(self, path: str, use: Use):
         self._path, self._use, self._folder = path, use, os.path.dirname(path) or "."
@@ -197,7 +185,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 class _Lease:
-    """An object that is replaced only by who knows its generation."""
+    """An object that is replaced only by who knows its generation. It is taken and given back as a `_FileLock`."""
 
     def __init__(self, path: str, ending: Ending, use: Use):
         from google.cloud.storage import Client
