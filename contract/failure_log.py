@@ -38,8 +38,8 @@ class FailureLog(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            self._parts.append(text)
-            self._size += len(text)
+            self._parts.append(text[-MOST:])
+            self._size += len(self._parts[-1])
             while self._size > MOST:
                 self._size -= len(self._parts.popleft())
         return len(text)

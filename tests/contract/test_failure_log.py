@@ -76,6 +76,9 @@ def test_it_keeps_the_end_and_not_more(monkeypatch, tmp_path):
         log.write(f"line {i:04d}\n")
     with open(log.keep()) as file:
         assert file.read() == "".join(f"line {i:04d}\n" for i in range(90, 100))
+    log.write("x" * 300 + "at once")
+    with open(log.keep()) as file:
+        assert file.read() == "x" * 93 + "at once"
 
 
 @pytest.mark.parametrize(
