@@ -201,7 +201,8 @@ class Steps(NamedTuple):
 
 def steps(text: str) -> Steps:
     """`100-110`, or one number."""
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and (last or first).isdecimal() and 1 <= int(first) <= int(last or first)):
+    first, dash, last = text.partition("-")
+    last = last if dash else first
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
         raise argparse.ArgumentTypeError(f"{text!r} is not like 100-110, the first and the last step")
-    return Steps(int(first), int(last or first))
+    return Steps(int(first), int(last))

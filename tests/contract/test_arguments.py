@@ -13,7 +13,7 @@ def test_ranges_of_steps(text, range_of_steps):
     assert steps(text) == range_of_steps
 
 
-@pytest.mark.parametrize("text", ["", "0-3", "5-4", "a-b", "1-2-3", "-3", "1.5", " 1-1 "])
+@pytest.mark.parametrize("text", ["", "0-3", "5-4", "a-b", "1-2-3", "-3", "7-", "1.5", " 1-1 "])
 def test_what_is_no_range_of_steps_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match=r" is not like 100-110, the first and the last step"):
         steps(text)
