@@ -120,6 +120,6 @@ def is_hidden(path: str, pattern: str) -> bool:
     spelled = {part[0] for part in reading.rest.split("/") if part}
     *folders, name = path[len(folder) :].strip("/").split("/")
     crosses = not reading.is_glob or "**" in reading.rest
-    begin = {part[0] for part in folders if part[0] in "._"}
-    begin |= {name[0]} & ({".", "_"} if crosses else {"."})
+    begin = {part[0] for part in folders if part.startswith((".", "_"))}
+    begin |= {name[:1]} & ({".", "_"} if crosses else {"."})
     return bool(begin - spelled)

@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 from beamfeed.contract import storage
+from beamfeed.contract.storage.patterns import is_hidden
 
 ODD = ("in[1]", "in*x", "in?y", "in\\z", "in sp", "in#h", "in%d", "ünï 温", "in\nnl", "in{1}", "in,co", "a[!b]", "x[[y")
 FILES = ("a[0].csv", "b*.csv", "c?.csv", "d\\e.csv", "f g.csv", "h#i.csv", "温度é.csv", "l\nm.csv")
@@ -56,3 +57,8 @@ def test_what_is_not_there_as_it_is_written_is_a_glob(odd):
     assert names(["[[]1]/[!b].csv"], odd) == ["[1]/a.csv"]
     assert storage.match(f"{odd}/in[z-a]/*.csv", (".csv",)) == []
     assert not storage.fits("fleet/1/a.csv", "fleet[!x]1/a.csv")
+
+
+def test_names_of_objects_may_hold_two_slashes():
+    assert not is_hidden("gs://bucket/lake/x//a.csv", "gs://bucket/lake")
+    assert is_hidden("gs://bucket/lake/x//_a.csv", "gs://bucket/lake")
