@@ -1,10 +1,12 @@
 """The section `source` of images: what goes together, and mistakes, a line each with the line and the key."""
 
+import re
+
 import pytest
+from job_text import complaint
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
-from beamfeed.contract.errors import UserError
 
 JOB = """\
 name: photos
@@ -57,11 +59,9 @@ def test_what_is_not_said():
     ],
 )
 def test_mistakes(change, message):
-    with pytest.raises(UserError, match=message) as caught:
-        parse_job(JOB, [change], name="job.yaml")
-    assert "\n" not in str(caught.value)
+    (line,) = complaint(JOB, change).splitlines()
+    assert re.search(message, line)
 
 
 def test_a_mistake_in_the_file_is_told_with_its_line():
-    with pytest.raises(UserError, match=r"job.yaml:5: source.store.format: 'rwa'"):
-        parse_job(JOB.replace("raw", "rwa"), name="job.yaml")
+    assert complaint(JOB.replace("raw", "rwa")).startswith("job.yaml:5: source.store.format: 'rwa'")

@@ -1,13 +1,10 @@
 """The section `train.inputs`: what it takes, and what is wrong with it in one line."""
 
-import re
-
 import pytest
-from job_text import TEXT
+from job_text import TEXT, complaint
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
-from beamfeed.contract.errors import UserError
 
 JOB = TEXT + "  inputs: {image: {size: [64, 48], augment: {flip: horizontal}}}\n"
 
@@ -43,16 +40,14 @@ def test_a_section_of_a_field():
     ],
 )  # fmt: skip
 def test_mistakes(override, message):
-    with pytest.raises(UserError) as caught:
-        parse_job(JOB, [override])
-    (line,) = str(caught.value).splitlines()
+    (line,) = complaint(JOB, override).splitlines()
     assert message in line
     assert f"--set {override}" in line
 
 
 def test_a_mistake_in_the_file_is_told_with_its_line():
-    with pytest.raises(UserError, match=r"^job.yaml:14: train.inputs.image.siz: unknown key; did you mean 'size'"):
-        parse_job(JOB.replace("size:", "siz:"), name="job.yaml")
+    told = complaint(JOB.replace("size:", "siz:"))
+    assert told.startswith("job.yaml:14: train.inputs.image.siz: unknown key; did you mean 'size'")
 
 
 @pytest.mark.parametrize(
@@ -79,5 +74,5 @@ def test_models_of_images_and_their_mistakes():
         ("{name: residual, stem: 3}", "3 is not allowed (allowed: 1, 2, 4)"),
         ("{name: residual, filters: []}", "[] is not allowed, it must be a list, such as [64, 32] with at least one"),
     ]:
-        with pytest.raises(UserError, match=f"^[^\n]*{re.escape(told)}[^\n]*$"):
-            parse_job(TEXT, [f"train.model={model}"])
+        (line,) = complaint(TEXT, f"train.model={model}").splitlines()
+        assert told in line

@@ -1,17 +1,11 @@
 """What is said of a mistake in a job file."""
 
 import pytest
-from job_text import TEXT
+from job_text import TEXT, complaint
 
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_job, parse_as, parse_job
 from beamfeed.contract.errors import UserError
-
-
-def message(text: str = TEXT, *overrides: str) -> str:
-    with pytest.raises(UserError) as caught:
-        parse_job(text, overrides, name="job.yaml")
-    return str(caught.value)
 
 
 def test_defaults_and_overrides():
@@ -57,11 +51,11 @@ def test_defaults_and_overrides():
 )  # fmt: skip
 def test_mistakes_name_line_key_and_what_is_allowed(old, new, expected):
     assert old in TEXT
-    assert expected in message(TEXT.replace(old, new))
+    assert expected in complaint(TEXT.replace(old, new))
 
 
 def test_every_mistake_is_told_at_once():
-    lines = message(TEXT.replace("length: 30", "lenght: 30").replace("stride: 1", "stride: x")).splitlines()
+    lines = complaint(TEXT.replace("length: 30", "lenght: 30").replace("stride: 1", "stride: x")).splitlines()
     assert len(lines) == 3
     assert any("windows.length: is missing" in line for line in lines)
     assert any("did you mean 'length'?" in line for line in lines)
@@ -83,7 +77,7 @@ def test_every_mistake_is_told_at_once():
     ],
 )
 def test_mistakes_on_the_command_line_name_the_override(override, expected):
-    found = message(TEXT, override)
+    found = complaint(TEXT, override)
     assert expected in found
     assert len(found.splitlines()) == 1
 
@@ -97,13 +91,13 @@ def test_mistakes_on_the_command_line_name_the_override(override, expected):
     ],
 )  # fmt: skip
 def test_keys_that_do_not_go_together_name_the_override_among_them(override, expected):
-    assert message(TEXT, override) == expected
-    assert message(TEXT, "windows.stride=2", override) == expected
+    assert complaint(TEXT, override) == expected
+    assert complaint(TEXT, "windows.stride=2", override) == expected
 
 
 @pytest.mark.parametrize("workdir", ["out/data/model", "out/data/", "./out/data/deep/model", "out/x/../data/model"])
 def test_a_working_folder_in_the_dataset_is_refused(workdir):
-    found = message(TEXT.replace("workdir: out/model", f"workdir: {workdir}"))
+    found = complaint(TEXT.replace("workdir: out/model", f"workdir: {workdir}"))
     assert "train.workdir" in found
     assert "out/data" in found
     assert len(found.splitlines()) == 1
@@ -116,18 +110,12 @@ def test_a_working_folder_beside_the_dataset_is_taken(workdir):
 
 def test_a_working_folder_in_a_dataset_of_a_bucket_is_refused():
     text = TEXT.replace("path: out/data", "path: gs://b/data/").replace("workdir: out/model", "workdir: gs://b/data/m")
-    assert "is inside of output.path" in message(text)
+    assert "is inside of output.path" in complaint(text)
 
 
 def test_files_that_are_no_job(tmp_path):
     with pytest.raises(UserError, match="there is no such job file"):
         load_job(str(tmp_path / "none.yaml"))
-    (tmp_path / "list.yaml").write_text("- a\n")
-    with pytest.raises(UserError, match="a job file is a mapping with the keys name, source"):
-        load_job(str(tmp_path / "list.yaml"))
-    (tmp_path / "empty.yaml").write_text("")
-    with pytest.raises(UserError, match=r"empty.yaml: is empty; a job file is a mapping"):
-        load_job(str(tmp_path / "empty.yaml"))
     (tmp_path / "evil.yaml").write_text("name: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(UserError, match=r"evil.yaml:1: is not YAML"):
         load_job(str(tmp_path / "evil.yaml"))
@@ -137,7 +125,7 @@ def test_files_that_are_no_job(tmp_path):
 
 def test_an_unknown_key_is_found_at_its_line():
     text = TEXT.replace("windows: {", "limits:\n  rejected: 0.2\nwindows: {")
-    assert message(text).startswith("job.yaml:8: limits.rejected: unknown key (allowed: max_rejected_fraction, ")
+    assert complaint(text).startswith("job.yaml:8: limits.rejected: unknown key (allowed: max_rejected_fraction, ")
 
 
 def test_a_job_that_is_only_preprocessed_needs_no_section_train():
@@ -150,7 +138,7 @@ def test_a_job_that_is_only_preprocessed_needs_no_section_train():
 def test_a_stage_passes_over_the_sections_of_backends_but_not_other_keys():
     job = parse_job(TEXT, ["launch.preprocess.flink={parallelism: 4}"])
     assert job.launch.preprocess.section("flink") == {"parallelism": 4}
-    found = message(TEXT, "launch.preprocess.worker=4")
+    found = complaint(TEXT, "launch.preprocess.worker=4")
     assert found.endswith(
         "unknown key 'worker'; did you mean 'workers'? (allowed: backend, workers, packages, the section of a backend)"
     )

@@ -1,12 +1,11 @@
 """A smoke test trains whatever few windows it has; any other job is told that it has no full batch."""
 
 import pytest
+from manifests import manifest_of
 
 from beamfeed.contract.config.load import parse_job
-from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.batches import check_split, describe_batch, fit_batch
-from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo
+from beamfeed.contract.dataset.manifest import SplitInfo
 from beamfeed.contract.errors import UserError
 
 JOB = """
@@ -18,22 +17,16 @@ train: {model: {name: recurrent_autoencoder, units: [4], latent: 2}, workdir: ou
 """
 
 
-def manifest_of(windows):
-    split = SplitInfo(assets=1, windows=windows, records=1, bytes=1, shards=[])
-    field = Field(name="values", dtype="float32", shape=(1,), role="input", columns=["x"])
-    return Manifest(
-        name="small", kind="timeseries", fingerprint="f", data="data-f", fields=[field], windows=Windows(length=8),
-        records="segments", compression="none", splits={"train": split},
-        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
-    )  # fmt: skip
+def manifest_with(windows):
+    return manifest_of([], {"train": SplitInfo(assets=1, windows=windows, records=1, bytes=1, shards=[])}, length=8)
 
 
 @pytest.mark.parametrize(("windows", "batch"), [(1, 1), (31, 31), (32, 32), (33, 32)])
 def test_a_batch_of_a_smoke_test_is_no_larger_than_the_split(windows, batch):
     job = parse_job(JOB, ["source.max_assets=1"])
-    found = fit_batch(job, manifest_of(windows))
+    found = fit_batch(job, manifest_with(windows))
     assert found.train.feed.batch_size == batch
-    check_split(manifest_of(windows), "train", found.train.feed.batch_size, full_batch=True)
+    check_split(manifest_with(windows), "train", found.train.feed.batch_size, full_batch=True)
     assert (found is job) == (windows >= 32)
     assert found.train.model_copy(update={"feed": job.train.feed}) == job.train  # nothing else changed
 
@@ -41,19 +34,19 @@ def test_a_batch_of_a_smoke_test_is_no_larger_than_the_split(windows, batch):
 def test_what_a_smoke_test_changes_is_told():
     job = parse_job(JOB, ["source.max_assets=1"])
     assert "a batch is of 7 windows, not of 32 (train.feed.batch_size)" in describe_batch(
-        fit_batch(job, manifest_of(7)), job
+        fit_batch(job, manifest_with(7)), job
     )
 
 
 def test_a_job_on_all_assets_keeps_its_batch():
     job = parse_job(JOB)
-    assert fit_batch(job, manifest_of(7)) is job
+    assert fit_batch(job, manifest_with(7)) is job
     with pytest.raises(UserError, match="fewer than one batch of 32"):
-        check_split(manifest_of(7), "train", job.train.feed.batch_size, full_batch=True)
+        check_split(manifest_with(7), "train", job.train.feed.batch_size, full_batch=True)
 
 
 def test_a_split_without_a_window_is_no_batch():
     job = parse_job(JOB, ["source.max_assets=1"])
-    assert fit_batch(job, manifest_of(0)) is job
+    assert fit_batch(job, manifest_with(0)) is job
     with pytest.raises(UserError, match="train holds no window"):
-        check_split(manifest_of(0), "train", 1, full_batch=True)
+        check_split(manifest_with(0), "train", 1, full_batch=True)

@@ -199,6 +199,8 @@ OF_IMAGES: list[tuple[str, str, str | None]] = [
     ("source.store.channels", "source.store.channels=1", None),
     ("source.max_pixels", "source.max_pixels=1000", None),
 ]  # fmt: skip
+OF_JOBS = {FULL: DATA, TABLE: OF_TABLES, ARRAYS: OF_ARRAYS, IMAGES: OF_IMAGES}
+CHANGES = [(text, *row) for text, rows in OF_JOBS.items() for row in rows]
 # What changes no byte of them. A section stands for all of its keys.
 OTHER: list[tuple[str, str, str | None]] = [
     ("name", "name=other", None),
@@ -222,28 +224,13 @@ def identity(*overrides: str | None, text: str = FULL) -> str:
     return data_fingerprint(job, [FileStat("a", 1, 2)])
 
 
-@pytest.mark.parametrize(("key", "change", "before"), DATA, ids=[row[0] for row in DATA])
-def test_what_changes_the_data_changes_the_fingerprint(key, change, before):
-    assert identity(before, change) != identity(before)
-
-
-@pytest.mark.parametrize(("key", "change", "before"), OF_TABLES, ids=[row[0] for row in OF_TABLES])
-def test_what_changes_a_table_changes_the_fingerprint(key, change, before):
-    assert identity(before, change, text=TABLE) != identity(before, text=TABLE)
-
-
-@pytest.mark.parametrize(("key", "change", "before"), OF_ARRAYS, ids=[row[0] for row in OF_ARRAYS])
-def test_what_changes_a_dataset_of_arrays_changes_the_fingerprint(key, change, before):
-    assert identity(before, change, text=ARRAYS) != identity(before, text=ARRAYS)
+@pytest.mark.parametrize(("text", "key", "change", "before"), CHANGES, ids=[row[1] for row in CHANGES])
+def test_what_changes_the_data_changes_the_fingerprint(text, key, change, before):
+    assert identity(before, change, text=text) != identity(before, text=text)
 
 
 def test_where_the_folder_of_the_arrays_is_does_not():
     assert identity("source.files=elsewhere", text=ARRAYS) == identity(text=ARRAYS)
-
-
-@pytest.mark.parametrize(("key", "change", "before"), OF_IMAGES, ids=[row[0] for row in OF_IMAGES])
-def test_what_changes_images_changes_the_fingerprint(key, change, before):
-    assert identity(before, change, text=IMAGES) != identity(before, text=IMAGES)
 
 
 @pytest.mark.parametrize(("key", "change", "before"), OTHER, ids=[row[0] for row in OTHER])
@@ -252,7 +239,7 @@ def test_what_changes_no_byte_does_not(key, change, before):
 
 
 def test_every_key_is_classified_and_once():
-    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OF_IMAGES, *OF_ARRAYS, *OTHER)]
+    classified = [*(key for _, key, _, _ in CHANGES), *(key for key, _, _ in OTHER)]
     assert len(set(classified)) == len(classified)
     keys = set(keys_of(job_model()))
     unknown = sorted(key for key in keys if not any(key == one or key.startswith(f"{one}.") for one in classified))

@@ -5,25 +5,20 @@ import sys
 
 import pytest
 from labelled import CLASSES, FIELDS
+from manifests import manifest_of
 from pydantic import TypeAdapter
 
-from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.task import Task
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import check_task, class_weights
-from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, Target
+from beamfeed.contract.dataset.manifest import SplitInfo, Target
 from beamfeed.contract.errors import UserError
 
 
-def manifest_of(fields, length=8, counts=(60, 30, 10)):
-    split = SplitInfo(
-        assets=1, windows=100, records=1, bytes=1, targets={"fault": Target(counts=list(counts))}, shards=[]
-    )
-    return Manifest(
-        name="tiny", kind="handmade", fingerprint="f", data="data-f", fields=fields, windows=Windows(length=length),
-        records="segments", compression="none", splits={"train": split},
-        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
-    )  # fmt: skip
+def manifest_with(fields, length=8, counts=(60, 30, 10)):
+    targets = {"fault": Target(counts=list(counts))}
+    split = SplitInfo(assets=1, windows=100, records=1, bytes=1, targets=targets, shards=[])
+    return manifest_of(fields, {"train": split}, length)
 
 
 def task_of(**section):
@@ -87,7 +82,7 @@ TEXT = Field(name="text", dtype="bytes", role="input", per="record")
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line(task, message):
     with pytest.raises(UserError) as caught:
-        check_task(task_of(**task), manifest_of([*FIELDS, WIDE, EACH]))
+        check_task(task_of(**task), manifest_with([*FIELDS, WIDE, EACH]))
     assert str(caught.value) == message
 
 
@@ -102,21 +97,21 @@ def test_what_does_not_fit_is_one_line(task, message):
     ],
 )
 def test_what_fits_is_let_pass(task):
-    check_task(task_of(**task), manifest_of([*FIELDS, WIDE]))
+    check_task(task_of(**task), manifest_with([*FIELDS, WIDE]))
 
 
 def test_a_value_for_each_row_will_do_where_a_window_is_a_row():
-    check_task(task_of(name="regress", target="each"), manifest_of([*FIELDS, EACH], length=1))
+    check_task(task_of(name="regress", target="each"), manifest_with([*FIELDS, EACH], length=1))
 
 
 def test_reconstruct_needs_one_input_of_numbers():
     with pytest.raises(UserError, match=r"train.task: reconstruct needs one input .* text \(bytes \[\]\)"):
-        check_task(task_of(name="reconstruct"), manifest_of([*FIELDS, TEXT]))
+        check_task(task_of(name="reconstruct"), manifest_with([*FIELDS, TEXT]))
 
 
 def test_a_dataset_without_labels_says_so():
     with pytest.raises(UserError, match=r"no field 'label' \(the dataset has no target; give the job a label\)"):
-        check_task(task_of(name="classify"), manifest_of(FIELDS[:2]))
+        check_task(task_of(name="classify"), manifest_with(FIELDS[:2]))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +125,7 @@ def test_a_dataset_without_labels_says_so():
 )
 def test_class_weights(asked, counts, found):
     task = task_of(name="classify", target="fault", class_weights=asked)
-    weights = class_weights(task, "train.task", manifest_of(FIELDS, counts=counts))
+    weights = class_weights(task, "train.task", manifest_with(FIELDS, counts=counts))
     assert weights == (found and pytest.approx(found))
     if asked == "balanced" and all(counts):
         shares = [weight * count for weight, count in zip(weights, counts, strict=True)]
@@ -140,7 +135,7 @@ def test_class_weights(asked, counts, found):
 def test_balanced_needs_counts():
     task = task_of(name="classify", target="fault", class_weights="balanced")
     with pytest.raises(UserError, match="does not count the windows of each class"):
-        class_weights(task, "train.task", manifest_of(FIELDS, counts=()))
+        class_weights(task, "train.task", manifest_with(FIELDS, counts=()))
 
 
 def test_it_loads_no_tensorflow():

@@ -1,13 +1,13 @@
 """Which shards of a dataset that has grown are of its last runs."""
 
 import pytest
+from manifests import manifest_of
 
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.config.train import On
 from beamfeed.contract.dataset.manifest import Increment, Shard, SplitInfo
 from beamfeed.contract.dataset.recent import by_age, recent_shards, replayed
 from beamfeed.contract.errors import UserError
-from tests.contract.dataset.test_batches import manifest_of
 
 
 def shard(file, windows):
@@ -26,7 +26,7 @@ def grown(windows, *, kept=()):
         )
         for name in SPLITS
     }  # fmt: skip
-    manifest = manifest_of(1)
+    manifest = manifest_of([], splits)
     increments = [
         Increment(
             **manifest.counts.model_dump(),
@@ -37,7 +37,7 @@ def grown(windows, *, kept=()):
         )
         for run, count in enumerate(windows)
     ]
-    return manifest.model_copy(update={"splits": splits, "increments": increments, "data": "data-9"})
+    return manifest.model_copy(update={"increments": increments, "data": "data-9"})
 
 
 def test_the_last_runs():
