@@ -9,12 +9,11 @@ import yaml
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.mistakes import INCLUDE, dotted
+from beamfeed.contract.config.mistakes import INCLUDE, Places, dotted
 from beamfeed.contract.config.variables import Variables
 from beamfeed.contract.config.wanted import Key, shown
 from beamfeed.contract.errors import UserError, first_line
 
-Places = dict[Key, str]
 DEEPEST = 50  # keys in keys
 # Keys and items, also those that an alias repeats: a few hundred bytes of nested aliases stand for billions.
 MOST_KEYS = 100_000
@@ -158,11 +157,16 @@ def _merge(base: Document, over: Document) -> Document:
                 put(target[name], value, child)
             else:
                 target[name] = value
-                for place in [other for other in places if other[: len(child)] == child]:
-                    del places[place]
+                forget(child, places)
 
     put(data, over.data, ())
     return Document(data, {**places, **over.places})
+
+
+def forget(key: Key, places: Places) -> None:
+    """Removes the places of a key and of what is below it."""
+    for known in [known for known in places if known[: len(key)] == key]:
+        del places[known]
 
 
 def _read_nodes(node: yaml.Node | None, loader: yaml.SafeLoader, name: str, variables: Variables) -> Places:

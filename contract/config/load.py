@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from beamfeed.contract.config.document import JobLoader, Places, parse_document, read_text
+from beamfeed.contract.config.document import JobLoader, forget, parse_document, read_text
 from beamfeed.contract.config.job import AnyJob, Job
-from beamfeed.contract.config.mistakes import describe
+from beamfeed.contract.config.mistakes import Places, describe
 from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.config.wanted import shown
 from beamfeed.contract.errors import UserError
@@ -125,7 +125,6 @@ def _put(dotted: str, value: Any, place: str, data: dict[str, Any], places: Plac
         target = child
     target[last] = value
     key = tuple(dotted.split("."))
-    for known in [k for k in places if k[: len(key)] == key]:
-        del places[known]
+    forget(key, places)
     for depth in range(1, len(key) + 1):
         places.setdefault(key[:depth], place)

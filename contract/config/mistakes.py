@@ -1,7 +1,7 @@
 """What pydantic finds wrong with a job file, in lines for people: place, key, what was found, what is allowed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,7 +10,7 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.wanted import Key, annotation_at, key_words_for, section_of, shown, value_at, words_for
 from beamfeed.contract.errors import near_miss
 
-Places = Mapping[Key, str]
+Places = dict[Key, str]  # of each key, such as `job.yaml:7`
 TEXTS = ("text", "letters", "small letters")  # how what is allowed begins where that is text
 INCLUDE = "include"  # a key of job files, not of jobs
 MOST = 10  # that are told at once
