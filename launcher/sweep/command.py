@@ -19,7 +19,6 @@ from beamfeed.contract.storage.lock import Use, hold
 from beamfeed.contract.text import counted, table
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.estimate import read_prices
-from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import Plan, check_backends, load_training, make_plan
 from beamfeed.launcher.run import ask_for_bill, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -35,8 +34,8 @@ from beamfeed.launcher.sweep.results import (
     shown,
     write_results,
 )
-from beamfeed.launcher.sweep.search import Search, run_trials
-from beamfeed.launcher.sweep.space import grid_size, read_space
+from beamfeed.launcher.sweep.search import run_trials
+from beamfeed.launcher.sweep.space import Search, grid_size, job_values, read_space
 from beamfeed.launcher.sweep.study import (
     JOURNAL,
     STARTUP,
@@ -44,7 +43,6 @@ from beamfeed.launcher.sweep.study import (
     make_study,
     next_trial,
     open_study,
-    planned_trials,
     require_optuna,
     retry_failed,
 )
@@ -79,7 +77,7 @@ def sweep(args: argparse.Namespace) -> int:
             if args.restart or is_half_forgotten(search.folder):
                 forget(search.folder)
             search = replace(search, data=read_manifest(search.job.output.path).fingerprint)
-            study = open_study(search.folder, search.job, search.sweep, search.data)
+            study = open_study(search)
             if args.retry_failed:
                 retry_failed(study)
             board = _carry_out(args, search, study, display)
@@ -107,10 +105,8 @@ def make_search(args: argparse.Namespace) -> tuple[Plan, Search]:
         raise UserError(f"--out: {folder}: a sweep needs a folder on a disk of this machine")
     check_backends(job, (TRAIN,))
     check_folder(folder)
-    file, model = JobFile(read_text(args.job), args.job, overrides), job_model(sourced=False)
-    dimensions = read_space(file, job.sweep, model)
-    trials = planned_trials(job.sweep, dimensions)
-    search = Search(file, model, job, job.sweep, dimensions, folder, trials, args.parallel)
+    file = JobFile(read_text(args.job), args.job, overrides)
+    search = Search(file, job, job.sweep, read_space(file, job.sweep), folder, args.parallel)
     if isinstance(job.source, NoSource):
         plan = make_plan(args.job, overrides, (TRAIN,))
         return replace(plan, stages=()), search
@@ -197,8 +193,8 @@ def _tell_plan(args: argparse.Namespace, plan: Plan, search: Search) -> None:
     """What would be done: what the trials share, and the first of them, as far as they do not depend on others."""
     section = search.sweep
     known = search.trials if section.sampler != "tpe" else min(search.trials, STARTUP)
-    study = make_study(search.job, section)
-    trials = [search.values(next_trial(study, section, search.dimensions)) for _ in range(known)]
+    study = make_study(search)
+    trials = [job_values(search.dimensions, next_trial(study, search).params) for _ in range(known)]
     stage = next(iter(plan.stages), None)
     complete = stage is None or stage.complete
     reason = stage.reason if stage is not None else f"the dataset in {search.job.output.path}"

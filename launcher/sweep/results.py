@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from beamfeed.contract import storage
 from beamfeed.contract.text import table
 from beamfeed.launcher.display.words import clock
-from beamfeed.launcher.sweep.search import Search
+from beamfeed.launcher.sweep.space import Search, job_values
 from beamfeed.launcher.sweep.study import current_trials
 from beamfeed.launcher.sweep.trials import trial_text
 
@@ -78,7 +78,7 @@ def read_leaderboard(search: Search, study: "optuna.Study") -> Leaderboard:
             trial.number,
             names.get(trial.state.name, "running"),
             None if score is None else -score if high else score,
-            search.values(trial) if len(trial.params) == len(search.dimensions) else {},
+            job_values(search.dimensions, trial.params) if len(trial.params) == len(search.dimensions) else {},
             attributes.get("epochs"),
             attributes.get("seconds"),
             attributes.get("reason", ""),

@@ -4,18 +4,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.load import JobFile
-from beamfeed.contract.config.sweep import Sweep
 from beamfeed.contract.dataset.manifest import find_fingerprint
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.launcher.plan import SAVE_SECONDS
 from beamfeed.launcher.processes import end_all
-from beamfeed.launcher.sweep.space import Dimension, job_values
+from beamfeed.launcher.sweep.space import Search, job_values
 from beamfeed.launcher.sweep.study import current_trials, next_trial, taken_up
 from beamfeed.launcher.sweep.trials import Going, is_over, start_trial
 
@@ -27,52 +22,6 @@ AT_ONCE = 3  # trials in a row that fail before they have evaluated anything: it
 GRACE_SECONDS = SAVE_SECONDS + 10  # the launcher of a trial gives its trainer that long to save
 
 Tell = Callable[[str, int, Mapping[str, Any]], None]  # begins, evaluation, done, pruned or failed; of a trial; more
-
-
-@dataclass(frozen=True)
-class Search:
-    """What a sweep is to do.
-
-    Attributes:
-      file: its job file.
-      model: that it must fit.
-      job: made of it.
-      sweep: its section.
-      dimensions: the space.
-      folder: of the sweep, on a disk.
-      trials: how many there are to be in all.
-      parallel: how many go on at once.
-      data: the fingerprint of the dataset, once it is there.
-    """
-
-    file: JobFile
-    model: type[Job]
-    job: Job
-    sweep: Sweep
-    dimensions: list[Dimension]
-    folder: str
-    trials: int
-    parallel: int = 1
-    data: str = ""
-
-    def trial_folder(self, number: int) -> str:
-        """The working folder of a trial."""
-        return storage.join(self.folder, f"trial-{number:04d}")
-
-    def values(self, trial: "optuna.Trial | optuna.trial.FrozenTrial") -> dict[str, Any]:
-        """The values of a trial, by key."""
-        return job_values(self.dimensions, trial.params)
-
-    def trial_job(self, number: int, values: Mapping[str, Any], **more: Any) -> Job:
-        """The job of a trial.
-
-        Raises:
-          UserError: if its values do not go together.
-        """
-        place = f"{self.file.place('sweep', 'space')}: sweep.space"
-        return self.file.job(self.model, {**values, "train.workdir": self.trial_folder(number), **more}, place)
-
-
 ALONE = {"after": [], "train.floor": False, "launch.train.restarts": 0}  # a trial is only trained, and once
 
 
@@ -91,7 +40,7 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
     Raises:
       JobFailed: if the dataset has changed, or some trials in a row have failed before they evaluated anything.
     """
-    waiting = taken_up(study, search.sweep, search.dimensions)
+    waiting = taken_up(study, search)
     slots: dict[int, Going] = {}
     reasons: list[str] = []  # of the last trials, as far as they failed at once
 
@@ -107,7 +56,7 @@ def run_trials(search: Search, study: "optuna.Study", tell: Tell, ended: Callabl
                         f"{len(reasons)} trials in a row failed at once: {reasons[-1]}; mend it and run again with "
                         "--retry-failed"
                     )
-                trial = waiting.pop(0) if waiting else next_trial(study, search.sweep, search.dimensions)
+                trial = waiting.pop(0) if waiting else next_trial(study, search)
                 slot = min(set(range(search.parallel)) - slots.keys())
                 going = _start(search, study, trial, slot, tell)
                 if going is None:
@@ -146,7 +95,7 @@ def _check_data(search: Search) -> None:
 def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: int, tell: Tell) -> Going | None:
     """Starts a trial; None where its values do not make a job."""
     _check_data(search)
-    values = search.values(trial)
+    values = job_values(search.dimensions, trial.params)
     tell("begins", trial.number, {"params": values, "folder": search.trial_folder(trial.number)})
     try:
         job = search.trial_job(trial.number, values, **ALONE)
@@ -165,14 +114,14 @@ def _look(study: "optuna.Study", going: Going, tell: Tell) -> None:
         value = watched.value(line)
         going.lines.append(line)
         going.scores.append(math.nan if value is None else watched.turned(value))
-        if going.is_pruned:  # what it does until it has ended does not count: that depends on how busy the machine is
+        if going.pruned_at:  # what it does until it has ended does not count: that depends on how busy the machine is
             continue
         step = len(going.lines)
         if step not in study.get_trials(deepcopy=False)[going.number].intermediate_values:  # one taken up has some
             going.trial.report(going.scores[-1], step)
             tell("evaluation", going.number, {"value": value, "values": line})
         if not is_over(going.lines, going.scores, going.train) and _looks_bad(study, going.number, step):
-            going.is_pruned, going.judged = True, step
+            going.pruned_at = step
             going.running.terminate()
 
 
@@ -194,9 +143,9 @@ def _end(study: "optuna.Study", going: Going, tell: Tell) -> None:
     if watched is not None and going.lines:
         going.trial.set_user_attr("metric", watched.name(going.lines[0]))
         going.trial.set_user_attr("mode", watched.mode)
-    if going.is_pruned:
+    if going.pruned_at:
         study.tell(going.trial, state=state.PRUNED)
-        tell("pruned", going.number, {"evaluations": going.judged, "seconds": seconds})
+        tell("pruned", going.number, {"evaluations": going.pruned_at, "seconds": seconds})
     elif result is None or result.best is None or watched is None:
         _fail(study, going.trial, going.why_failed() if result is None else "no evaluation gave a number", tell)
     else:

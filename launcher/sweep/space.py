@@ -1,4 +1,4 @@
-"""The space of a sweep: keys of the job, and the values that each may have. Pure; no Optuna."""
+"""What a sweep is to do, and its space: keys of the job, and the values that each may have. Pure; no Optuna."""
 
 import json
 import math
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import JobFile
 from beamfeed.contract.config.section import kinds_of
@@ -15,8 +16,10 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.config.wanted import annotation_at
 from beamfeed.contract.dataset.fingerprint import set_keys
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.job import job_model
 
 TRAIN = "train"
+TRIALS = 20  # where the job does not say how many
 DIGITS = 12  # of a value that is reached by steps: 0.1 + 2 * 0.1 is 0.3
 # Keys of `train` that are not to be tried, and why.
 FIXED = {
@@ -77,6 +80,51 @@ class Dimension:
         return trial.suggest_float(self.key, low, high, step=step, log=log)
 
 
+@dataclass(frozen=True)
+class Search:
+    """What a sweep is to do.
+
+    Attributes:
+      file: its job file.
+      job: made of it.
+      sweep: its section.
+      dimensions: the space.
+      folder: of the sweep, on a disk.
+      parallel: how many trials go on at once.
+      data: the fingerprint of the dataset, once it is there.
+    """
+
+    file: JobFile
+    job: Job
+    sweep: Sweep
+    dimensions: list[Dimension]
+    folder: str
+    parallel: int = 1
+    data: str = ""
+
+    @property
+    def trials(self) -> int:
+        """How many there are to be in all."""
+        if self.sweep.sampler != "grid":
+            return self.sweep.trials or TRIALS
+        points = grid_size(self.dimensions)
+        return min(points, self.sweep.trials or points)
+
+    def trial_folder(self, number: int) -> str:
+        """The working folder of a trial."""
+        return storage.join(self.folder, f"trial-{number:04d}")
+
+    def trial_job(self, number: int, values: Mapping[str, Any], **more: Any) -> Job:
+        """The job of a trial.
+
+        Raises:
+          UserError: if its values do not go together.
+        """
+        place = f"{self.file.place('sweep', 'space')}: sweep.space"
+        values = {**values, "train.workdir": self.trial_folder(number), **more}
+        return self.file.job(job_model(sourced=False), values, place)
+
+
 def grid_size(dimensions: Sequence[Dimension]) -> int:
     """How many combinations there are."""
     return math.prod(dimension.points for dimension in dimensions)
@@ -96,7 +144,7 @@ def job_values(dimensions: Sequence[Dimension], params: Mapping[str, Any]) -> di
     return {dimension.key: dimension.value(params[dimension.key]) for dimension in dimensions}
 
 
-def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]:
+def read_space(file: JobFile, sweep: Sweep) -> list[Dimension]:
     """The space, checked: every value of a list, and both ends of a range, must make a job by itself.
 
     Raises:
@@ -109,7 +157,7 @@ def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]
         try:
             if above := [other for other in sweep.space if key.startswith(f"{other}.") and other != TRAIN]:
                 raise UserError(f"{place}: {key}: cannot be tried beside {above[0]}, whose values hold it")
-            dimensions.append(_read_key(file, key, choices, model, place))
+            dimensions.append(_read_key(file, key, choices, place))
         except UserError as error:
             mistakes.append(str(error))
     if mistakes:
@@ -117,12 +165,13 @@ def read_space(file: JobFile, sweep: Sweep, model: type[Job]) -> list[Dimension]
     return dimensions
 
 
-def _read_key(file: JobFile, key: str, choices: Range | list[Any], model: type[Job], place: str) -> Dimension:
+def _read_key(file: JobFile, key: str, choices: Range | list[Any], place: str) -> Dimension:
     section, _, name = key.partition(".")
     if section != TRAIN or not name:
         raise UserError(f"{place}: {key}: is no key of train; trials share one dataset, and differ in how they train")
     if why := FIXED.get(name.partition(".")[0]):
         raise UserError(f"{place}: {key}: cannot be tried: {why}")
+    model = job_model(sourced=False)
     base = file.job(model).train
 
     def check(value: Any) -> Job:

@@ -8,16 +8,13 @@ import hashlib
 import importlib.util
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.sweep import Sweep
-from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import NO_MODEL, leaves, set_keys
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.sweep.space import Dimension, grid_point, grid_size
+from beamfeed.launcher.sweep.space import Search, grid_point
 
 if TYPE_CHECKING:
     import optuna
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 NAME = "sweep"
 JOURNAL = "journal.log"
 SAME = "same"  # the attribute that says what all trials share
-TRIALS = 20
 AGAIN = "again"  # the attribute of a trial that says which failed one it tries again
 STARTUP = 10  # trials that tpe draws at random
 
@@ -36,22 +32,8 @@ def require_optuna() -> None:
         raise UserError("beamfeed sweep needs the package optuna: pip install 'beamfeed[sweep]'")
 
 
-def planned_trials(sweep: Sweep, dimensions: Sequence[Dimension]) -> int:
-    """How many trials a sweep has."""
-    if sweep.sampler != "grid":
-        return sweep.trials or TRIALS
-    points = grid_size(dimensions)
-    return min(points, sweep.trials or points)
-
-
-def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study":
-    """The study in a folder that this process holds; a new one where there is none.
-
-    Args:
-      folder: on a disk.
-      job: of the sweep.
-      sweep: its section.
-      data: the fingerprint of the dataset.
+def open_study(search: Search) -> "optuna.Study":
+    """The study in the folder of a sweep, which this process holds; a new one where there is none.
 
     Raises:
       UserError: if the folder holds the study of another sweep.
@@ -59,27 +41,27 @@ def open_study(folder: str, job: Job, sweep: Sweep, data: str) -> "optuna.Study"
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-    path = storage.join(folder, JOURNAL)
+    path = storage.join(search.folder, JOURNAL)
     _mend(path)
-    study = make_study(job, sweep, JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))))
-    same = shared_keys(job, sweep, data)
+    study = make_study(search, JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path))))
+    same = shared_keys(search)
     before = study.user_attrs.get(SAME)
     if before is None:
         study.set_user_attr(SAME, same)
     elif changes := describe_changes(before, same):
         raise UserError(
-            f"{folder}: holds another sweep ({'; '.join(changes[:3])}); choose another --out, or start again "
+            f"{search.folder}: holds another sweep ({'; '.join(changes[:3])}); choose another --out, or start again "
             "with --restart"
         )
     return study
 
 
-def make_study(job: Job, sweep: Sweep, study_storage: Any = None) -> "optuna.Study":
+def make_study(search: Search, study_storage: Any = None) -> "optuna.Study":
     """The study in this storage of Optuna, or a new one; without a storage, nothing is kept of it."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    train = job.train
+    train = search.job.train
     evaluations = train.epochs if train is not None and train.evaluate_every is None else "auto"
     pruners: dict[str, optuna.pruners.BasePruner] = {
         "none": optuna.pruners.NopPruner(),
@@ -87,30 +69,30 @@ def make_study(job: Job, sweep: Sweep, study_storage: Any = None) -> "optuna.Stu
         "hyperband": optuna.pruners.HyperbandPruner(max_resource=evaluations),
     }
     return optuna.create_study(
-        study_name=NAME, storage=study_storage, pruner=pruners[sweep.pruner], load_if_exists=True
+        study_name=NAME, storage=study_storage, pruner=pruners[search.sweep.pruner], load_if_exists=True
     )
 
 
-def next_trial(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> "optuna.Trial":
+def next_trial(study: "optuna.Study", search: Search) -> "optuna.Trial":
     """A new trial with its parameters. They depend on the seed, its number and what is known of the others by then."""
     import optuna
 
     number = len(current_trials(study))
-    if sweep.sampler == "grid":
+    if search.sweep.sampler == "grid":
         waiting = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING])
         if not waiting:
-            study.enqueue_trial(grid_point(dimensions, number))
+            study.enqueue_trial(grid_point(search.dimensions, number))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         # Made anew each time: so the choices of a sweep that was stopped are those of one that was not.
-        seed = int.from_bytes(hashlib.sha256(f"{sweep.seed}:{number}".encode()).digest()[:4], "big")
+        seed = int.from_bytes(hashlib.sha256(f"{search.sweep.seed}:{number}".encode()).digest()[:4], "big")
         study.sampler = (
             optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
-            if sweep.sampler == "tpe"
+            if search.sweep.sampler == "tpe"
             else optuna.samplers.RandomSampler(seed=seed)
         )
     trial = study.ask()
-    for dimension in dimensions:
+    for dimension in search.dimensions:
         dimension.suggest(trial)
     return trial
 
@@ -131,30 +113,31 @@ def retry_failed(study: "optuna.Study") -> None:
             study.enqueue_trial(trial.params, user_attrs={AGAIN: trial.number})
 
 
-def taken_up(study: "optuna.Study", sweep: Sweep, dimensions: Sequence[Dimension]) -> list["optuna.Trial"]:
+def taken_up(study: "optuna.Study", search: Search) -> list["optuna.Trial"]:
     """The trials that were running when an earlier process ended, to go on with."""
     import optuna
 
-    study.sampler = optuna.samplers.RandomSampler(seed=sweep.seed)  # for what a trial had not drawn yet
+    study.sampler = optuna.samplers.RandomSampler(seed=search.sweep.seed)  # for what a trial had not drawn yet
     running = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING])
     trials = [optuna.Trial(study, frozen._trial_id) for frozen in running]
     for trial in trials:
-        for dimension in dimensions:
+        for dimension in search.dimensions:
             dimension.suggest(trial)
     return trials
 
 
-def shared_keys(job: Job, sweep: Sweep, data: str) -> dict[str, Any]:
+def shared_keys(search: Search) -> dict[str, Any]:
     """What the trials of a sweep have in common, by key: trials of another could not be compared with them."""
-    train: Train | None = job.train
-    flat = {"dataset": data[:16]}
-    flat |= leaves({"train": set_keys(train, NO_MODEL) if train is not None else {}})
-    tried = tuple(sweep.space)
-    flat = {
-        key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(f"{prefix}." for prefix in tried))
+    sweep, train = search.sweep, search.job.train
+    assert train is not None
+    tried = tuple(f"{key}." for key in sweep.space)
+    settings = leaves({"train": set_keys(train, NO_MODEL)})
+    return {
+        "dataset": search.data[:16],
+        **{key: value for key, value in settings if not f"{key}.".startswith(tried)},
+        **{f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()},
+        **{f"sweep.{key}": getattr(sweep, key) for key in ("sampler", "pruner", "seed")},
     }
-    space = {f"sweep.space.{key}": value for key, value in set_keys(sweep)["space"].items()}
-    return {**flat, **space, "sweep.sampler": sweep.sampler, "sweep.pruner": sweep.pruner, "sweep.seed": sweep.seed}
 
 
 def describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

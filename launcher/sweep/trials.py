@@ -51,8 +51,7 @@ class Going:
       running: its process.
       lines: of metrics.jsonl, so far.
       scores: of these; NaN where there is no number.
-      is_pruned: whether it is to end.
-      judged: the evaluation that decided so, from 1.
+      pruned_at: the evaluation that decided that it is to end, from 1; 0 where none has.
       began: when, by `time.monotonic`.
     """
 
@@ -61,8 +60,7 @@ class Going:
     running: Running
     lines: list[Line] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    is_pruned: bool = False
-    judged: int = 0
+    pruned_at: int = 0
     began: float = field(default_factory=time.monotonic)
     _last_stat: tuple[int, int] = (0, 0)  # time and size of the metrics at the last look
 

@@ -11,9 +11,7 @@ from beamfeed.contract.config.load import JobFile
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.processes import Process, start_process
 from beamfeed.launcher.sweep import search as search_module
-from beamfeed.launcher.sweep.search import Search
-from beamfeed.launcher.sweep.space import read_space
-from beamfeed.launcher.sweep.study import planned_trials
+from beamfeed.launcher.sweep.space import Search, read_space
 from beamfeed.launcher.sweep.trials import Going
 
 TEXT = """
@@ -60,14 +58,11 @@ def publish(tmp_path) -> Callable[[str], None]:
 def make(tmp_path, publish) -> Callable[..., Search]:
     def make(*overrides: str, parallel: int = 1) -> Search:
         file = JobFile(TEXT.format(folder=tmp_path), "job.yaml", overrides)
-        model = job_model(sourced=False)
-        job = file.job(model)
-        dimensions = read_space(file, job.sweep, model)
-        folder = str(tmp_path / "sweep")
-        Path(folder).mkdir(exist_ok=True)
-        trials = planned_trials(job.sweep, dimensions)
+        job = file.job(job_model(sourced=False))
+        folder = tmp_path / "sweep"
+        folder.mkdir(exist_ok=True)
         publish("data")
-        return Search(file, model, job, job.sweep, dimensions, folder, trials, parallel, "data")
+        return Search(file, job, job.sweep, read_space(file, job.sweep), str(folder), parallel, "data")
 
     return make
 

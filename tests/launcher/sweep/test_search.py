@@ -2,6 +2,7 @@
 
 import os
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -11,14 +12,10 @@ from beamfeed.launcher.backends.local import backend as local_backend
 from beamfeed.launcher.sweep import trials as trials_module
 from beamfeed.launcher.sweep.results import read_leaderboard, write_results
 from beamfeed.launcher.sweep.search import run_trials
-from beamfeed.launcher.sweep.study import next_trial, open_study, planned_trials, retry_failed, taken_up
+from beamfeed.launcher.sweep.study import next_trial, open_study, retry_failed, taken_up
 from beamfeed.launcher.sweep.trials import is_over, start_trial
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install 'beamfeed[sweep]')")
-
-
-def study_of(search):
-    return open_study(search.folder, search.job, search.sweep, "data")
 
 
 def run(search, study, after=None):
@@ -35,7 +32,7 @@ def params(study):
 def test_the_choices_follow_from_the_seed_also_of_a_sweep_that_was_stopped(make, trainers, tmp_path):
     trainers(0)
     search = make("sweep.trials=12", "sweep.space={train.seed: {low: 100, high: 1000}}")
-    study = study_of(search)
+    study = open_study(search)
     run(search, study)
     whole = params(study)
     assert len({one["train.seed"] for one in whole}) > 6
@@ -44,25 +41,25 @@ def test_the_choices_follow_from_the_seed_also_of_a_sweep_that_was_stopped(make,
 
     for trials in (5, 11, 12):
         part = make(f"sweep.trials={trials}", "sweep.space={train.seed: {low: 100, high: 1000}}")
-        study = study_of(part)
+        study = open_study(part)
         run(part, study)
     assert params(study) == whole
     other = make("sweep.trials=12", "sweep.seed=8")
-    assert params(study)[0] != next_trial(optuna.create_study(), other.sweep, other.dimensions).params
+    assert params(study)[0] != next_trial(optuna.create_study(), other).params
 
 
 def test_what_was_running_is_gone_on_with(make, trainers):
     trainers(0)
     search = make("sweep.trials=3")
-    study = study_of(search)
-    killed = next_trial(study, search.sweep, search.dimensions)  # and nobody tells of it any more
+    study = open_study(search)
+    killed = next_trial(study, search)  # and nobody tells of it any more
     del study
     with open(f"{search.folder}/journal.log", "a") as journal:
         journal.write('{"op_code": 4, "wor')  # a line that was being written
     open(f"{search.folder}/journal.log.lock", "w").close()
 
-    study = study_of(search)
-    (trial,) = taken_up(study, search.sweep, search.dimensions)
+    study = open_study(search)
+    (trial,) = taken_up(study, search)
     assert (trial.number, trial.params) == (0, killed.params)
     told = run(search, study)
     assert [number for what, number, _ in told if what == "begins"] == [0, 1, 2]
@@ -73,16 +70,16 @@ def test_what_was_running_is_gone_on_with(make, trainers):
 
 def test_a_trial_of_which_only_a_part_was_drawn_is_drawn_to_its_end(make):
     search = make()
-    study = study_of(search)
+    study = open_study(search)
     study.ask().suggest_int("train.seed", 1, 1000)
-    (trial,) = taken_up(study_of(search), search.sweep, search.dimensions)
+    (trial,) = taken_up(open_study(search), search)
     assert set(trial.params) == {"train.seed", "train.optimizer.clip_norm"}
 
 
 def test_a_failed_trial_is_kept_with_its_reason_and_the_others_go_on(make, trainers):
     trainers(0)
     search = make("sweep.sampler=grid", "sweep.space={train.seed: [500, 50, 300]}")
-    study = study_of(search)
+    study = open_study(search)
     told = run(search, study, lambda: write_results(search, read_leaderboard(search, study)))
     assert [(what, number) for what, number, _ in told if what not in ("begins", "evaluation")] == [
         ("done", 0), ("failed", 1), ("done", 2),
@@ -101,7 +98,7 @@ def test_values_that_do_not_go_together_are_a_failed_trial(make, trainers):
     with pytest.raises(UserError, match=r"sweep\.space: train\.optimizer\.schedule"):
         make("sweep.sampler=grid", f"sweep.space={space}")
     search = make("sweep.sampler=grid", f"{schedule}={{name: linear}}", f"sweep.space={space}", "train.seed=200")
-    study = study_of(search)
+    study = open_study(search)
     told = run(search, study)
     failed = [more["reason"] for what, _, more in told if what == "failed"]
     assert len(failed) == 2
@@ -116,7 +113,7 @@ def test_failed_trials_are_tried_again_when_asked_for(make, trainers):
     trainers(0)
     seeds = [500, 50, 60, 300]
     search = make("sweep.sampler=grid", f"sweep.space={{train.seed: {seeds}}}", "sweep.trials=3")
-    study = study_of(search)
+    study = open_study(search)
     run(search, study)
     search = make("sweep.sampler=grid", f"sweep.space={{train.seed: {seeds}}}")
     trainers(0, least=0)
@@ -136,7 +133,7 @@ def test_a_sweep_ends_when_trials_in_a_row_fail_at_once(make, trainers):
     trainers(0)
     seeds = [50, 500, 60, 70, 80, 90, 300]
     search = make("sweep.sampler=grid", f"sweep.space={{train.seed: {seeds}}}")
-    study = study_of(search)
+    study = open_study(search)
     line = "3 trials in a row failed at once: the seed is bad; mend it and run again with --retry-failed"
     with pytest.raises(JobFailed, match=line):
         run(search, study)
@@ -155,7 +152,7 @@ def test_the_cores_of_a_machine_are_shared_by_all_workers_of_all_trials(make, mo
     for name in local_backend.THREADS:
         monkeypatch.delenv(name, raising=False)
     search = make("launch.train.workers=3")
-    trial = next_trial(study_of(search), search.sweep, search.dimensions)
+    trial = next_trial(open_study(search), search)
     start_trial(trial, search.trial_job(0, {}), "data", 1, 2)
     assert started[0].env == {**dict.fromkeys(local_backend.THREADS, "2"), "BEAMFEED_SHARE": "1/2"}
     assert started[0].command[-2:] == ("--data", "data")
@@ -166,7 +163,7 @@ def test_a_bad_trial_is_ended_as_soon_as_it_is_worse_than_half_of_the_others(mak
     space = f"sweep.space={{train.seed: {seeds}}}"
     trainers(0)
     search = make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space, "sweep.trials=5")
-    study = study_of(search)
+    study = open_study(search)
     run(search, study)
     trainers(0.2)  # as long as it takes to see that it is bad, and eight seconds to its end
     search = make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space, "sweep.trials=6")
@@ -190,7 +187,7 @@ def test_what_a_busy_machine_sees_late_does_not_count(make, trainers):
         "sweep.sampler=grid", "sweep.pruner=median", "train.epochs=4",
         "sweep.space={train.seed: [200, 210, 220, 230, 240, 1000]}",
     )  # fmt: skip
-    study = study_of(search)
+    study = open_study(search)
     told = run(search, study)
     assert told[-1][:2] == ("pruned", 5)
     assert study.trials[5].intermediate_values == {1: 1000}
@@ -199,7 +196,7 @@ def test_what_a_busy_machine_sees_late_does_not_count(make, trainers):
 def test_several_at_once(make, trainers):
     trainers(0.3)
     search = make("sweep.trials=4", "sweep.space={train.seed: {low: 100, high: 1000}}", parallel=3)
-    told = run(search, study_of(search))
+    told = run(search, open_study(search))
     assert [what for what, _, _ in told if what != "evaluation"][:3] == ["begins"] * 3
     going = most = 0
     for what, _, _ in told:
@@ -211,7 +208,7 @@ def test_several_at_once(make, trainers):
 def test_an_interrupted_sweep_leaves_no_process_and_goes_on(make, trainers):
     trainers(30)
     search = make("sweep.trials=2", "sweep.space={train.seed: [300, 400]}", "sweep.sampler=grid", parallel=2)
-    study = study_of(search)
+    study = open_study(search)
 
     def interrupt(what, number, more):
         if (what, number) == ("evaluation", 1):
@@ -223,14 +220,14 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(make, trainers):
     assert lines == ""
     assert {trial.state.name for trial in study.get_trials()} == {"RUNNING"}
     trainers(0)
-    told = run(search, study_of(search))
+    told = run(search, open_study(search))
     assert sorted(number for what, number, _ in told if what == "done") == [0, 1]
 
 
 def test_other_data_end_a_sweep_and_nothing_is_lost(make, trainers, publish, tmp_path):
     trainers(0)
     search = make("sweep.trials=3", "sweep.space={train.seed: [300, 400, 500]}", "sweep.sampler=grid")
-    study = study_of(search)
+    study = open_study(search)
     with pytest.raises(JobFailed, match=rf"{tmp_path}/data: changed while the sweep went on"):
         run(search, study, lambda: publish("other"))  # between two trials
     assert [trial.state.name for trial in study.get_trials()] == ["COMPLETE", "RUNNING"]
@@ -249,8 +246,8 @@ def test_other_data_end_a_sweep_and_nothing_is_lost(make, trainers, publish, tmp
 
 def test_another_sweep_in_the_folder_is_refused(make):
     search = make()
-    study_of(search)
-    study_of(make("sweep.trials=99", "train.seed=5", "train.checkpoint.keep=1", "train.workdir=elsewhere"))
+    open_study(search)
+    open_study(make("sweep.trials=99", "train.seed=5", "train.checkpoint.keep=1", "train.workdir=elsewhere"))
     for change, told in (
         ("train.epochs=4", "train.epochs: was 3, is now 4"),
         ("sweep.seed=8", "sweep.seed: was 7, is now 8"),
@@ -258,14 +255,14 @@ def test_another_sweep_in_the_folder_is_refused(make):
     ):
         other = make(change)
         with pytest.raises(UserError) as caught:
-            study_of(other)
+            open_study(other)
         assert f"{search.folder}: holds another sweep ({told}" in str(caught.value)
     with pytest.raises(UserError, match="dataset: was data, is now other"):
-        open_study(search.folder, search.job, search.sweep, "other")
+        open_study(replace(search, data="other"))
 
 
 def test_how_many_trials_there_are(make):
-    assert planned_trials(make().sweep, []) == 20
+    assert make().trials == 20
     grid = "sweep.space={train.seed: [1, 2, 3], train.optimizer.clip_norm: {low: 0.5, high: 2, step: 0.5}}"
     assert make("sweep.sampler=grid", grid).trials == 12
     assert make("sweep.sampler=grid", grid, "sweep.trials=5").trials == 5

@@ -24,8 +24,7 @@ sweep:
 
 def read(*lines: str, overrides: Sequence[str] = ()) -> list:
     file = JobFile(TEXT + "".join(f"    {line}\n" for line in lines), "job.yaml", overrides)
-    model = job_model(sourced=False)
-    return read_space(file, file.job(model).sweep, model)
+    return read_space(file, file.job(job_model(sourced=False)).sweep)
 
 
 def test_all_points_of_a_grid():
