@@ -107,36 +107,32 @@ def node_resources(stage: Stage, section: Any) -> Mapping[str, float]:
     return {"core": cores, **({"gpu": section.gpus} if section.gpus else {})}
 
 
-class Patience:
-    """Endures a cluster that does not answer, for a while.
+def ask_patiently(
+    whose: str, question: Callable[[], Answer], say: Callable[[str], None], seconds: float = POLL_SECONDS
+) -> Answer:
+    """The answer of a cluster, as soon as there is one.
 
     Args:
-      whose: what does not answer, as messages begin.
+      whose: what may not answer, as messages begin.
+      question: raises Unreachable where there is no answer.
       say: tells a line.
       seconds: from one try to the next.
+
+    Raises:
+      UserError: if there is none for too long.
     """
-
-    def __init__(self, whose: str, say: Callable[[str], None], seconds: float = POLL_SECONDS):
-        self._whose, self._say, self._seconds = whose, say, seconds
-
-    def ask(self, question: Callable[[], Answer]) -> Answer:
-        """The answer, as soon as there is one.
-
-        Raises:
-          UserError: if there is none for too long.
-        """
-        since: float | None = None
-        while True:
-            try:
-                return question()
-            except Unreachable as error:
-                now = time.monotonic()
-                if since is None:
-                    since = now
-                    self._say(f"{self._whose} does not answer ({error}); trying again")
-                if now > since + PATIENCE_SECONDS:
-                    raise UserError(f"{self._whose} does not answer: {error}") from None
-            time.sleep(self._seconds)
+    since: float | None = None
+    while True:
+        try:
+            return question()
+        except Unreachable as error:
+            now = time.monotonic()
+            if since is None:
+                since = now
+                say(f"{whose} does not answer ({error}); trying again")
+            if now > since + PATIENCE_SECONDS:
+                raise UserError(f"{whose} does not answer: {error}") from None
+        time.sleep(seconds)
 
 
 def flags(options: Mapping[str, bool | int | float | str | list[str] | None]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from beamfeed.contract.errors import JOB_FAILED, Failure, find_failure, last_raised
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Message
 from beamfeed.launcher.backends.google import state_words
-from beamfeed.launcher.backends.remote import Patience, Unreachable
+from beamfeed.launcher.backends.remote import Unreachable, ask_patiently
 
 DONE = "JOB_STATE_DONE"
 FAILED = "JOB_STATE_FAILED"
@@ -38,7 +38,7 @@ def follow(service: DataflowService, job_id: str, report: Callable[[str], None])
     Raises:
       UserError: if the service cannot be asked any more. The job is not touched.
     """
-    log, patience = _Log(service, job_id, report), Patience("Dataflow", report, POLL_SECONDS)
+    log = _Log(service, job_id, report)
     before, last_line, looks = "", "", 0
 
     def look() -> tuple[str, str]:
@@ -49,7 +49,7 @@ def follow(service: DataflowService, job_id: str, report: Callable[[str], None])
         return state, counters(service.metrics(job_id)) if is_due else ""
 
     while True:
-        state, line = patience.ask(look)
+        state, line = ask_patiently("Dataflow", look, report, POLL_SECONDS)
         if state in ENDED:
             break
         if state != before:

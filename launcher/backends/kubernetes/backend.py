@@ -228,10 +228,12 @@ class KubernetesRun(remote.RemoteRun):
             log.close()
 
     def _follow(self, progress: StageProgress, log: PodLog) -> int:
-        patience, whole_at, chief = remote.Patience(CLUSTER, self._say), time.monotonic(), ""
+        whole_at, chief = time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
-            item, every = patience.ask(lambda: (self._kubectl.get(RESOURCES[self._kind], self._name), self._pods()))
+            item, every = remote.ask_patiently(
+                CLUSTER, lambda: (self._kubectl.get(RESOURCES[self._kind], self._name), self._pods()), self._say
+            )
             if item is None or "deletionTimestamp" in item["metadata"]:
                 self._say(f"{self.title} was deleted; run the same command to go on")
                 return 1

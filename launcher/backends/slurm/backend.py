@@ -141,9 +141,9 @@ class SlurmRun(remote.RemoteRun):
 
     def _wait(self, progress: StageProgress) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
-        last_words, restarts, patience = "", 0, remote.Patience("Slurm", self._say)
+        last_words, restarts = "", 0
         while True:
-            state = patience.ask(lambda: queue.job_state(self.job_id))
+            state = remote.ask_patiently("Slurm", lambda: queue.job_state(self.job_id), self._say)
             if state is None or state.ended:
                 return state
             if state.restarts > restarts:

@@ -93,12 +93,11 @@ class VertexRun(remote.RemoteRun):
         self.title = f"job {self.id} of Vertex AI"
 
     def follow(self, progress: StageProgress) -> int:
-        patience = remote.Patience(NAME, self._say, POLL_SECONDS)
         while state_of(self.job) not in ENDED:
             progress.phase = self.state()
             self._display.show(progress)
             time.sleep(POLL_SECONDS)
-            self.job = patience.ask(lambda: self._service.get(self.id))
+            self.job = remote.ask_patiently(NAME, lambda: self._service.get(self.id), self._say, POLL_SECONDS)
         return self._judge(state_of(self.job), self.job.get("error", {}).get("message", ""))
 
     def _judge(self, state: str, error: str) -> int:
