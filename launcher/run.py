@@ -19,7 +19,7 @@ from beamfeed.launcher.estimate import Estimate, estimate_preprocess, estimate_t
 from beamfeed.launcher.plan import Plan, load_for_plan, steps_left
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.runs.recorder import Recorder, recording
-from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage, launch_key
 
 
 def run_plan(plan: Plan, display: Display) -> tuple[int, dict[str, float]]:
@@ -136,14 +136,16 @@ def cancel_job(
       UserError: if the job file is wrong, or a backend does not answer; the others were asked all the same.
     """
     job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
-    places: list[tuple[str, StageLaunch, str]] = [(PREPROCESS, job.launch.preprocess, job.output.path)]
+    places = {PREPROCESS: job.output.path}
     if job.train is not None:
-        floor = [(FLOOR, job.launch.train, RunLayout(job.train.workdir).floor)] if job.train.floor else []
-        places += [*floor, (TRAIN, job.launch.train, job.train.workdir)]
+        places |= {FLOOR: RunLayout(job.train.workdir).floor} if job.train.floor else {}
+        places[TRAIN] = job.train.workdir
     running, failed = 0, None
-    for name, launch, place in places:
+    for name, place in places.items():
+        key = launch_key(name)
+        launch: StageLaunch = getattr(job.launch, key)
         backend = backends()[launch.backend]
-        command = backend.command(PREPROCESS if name == PREPROCESS else TRAIN, job, (), fingerprint="")
+        command = backend.command(key, job, (), fingerprint="")
         section = launch.section(launch.backend)
         stage = Stage(name, command, launch.backend, 1, "", False, "", output=place, section=section)
         try:

@@ -9,6 +9,11 @@ if TYPE_CHECKING:  # it takes long to load, and the help needs the names below
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
 
 
+def launch_key(name: str) -> str:
+    """The key of `launch` that says how a stage of this name runs: the floor is trained as the model is."""
+    return PREPROCESS if name == PREPROCESS else TRAIN
+
+
 @dataclass(frozen=True)
 class Stage:
     """A stage of a plan.

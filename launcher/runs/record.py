@@ -19,7 +19,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RUNS, RecordLayout
 from beamfeed.contract.errors import printable
 from beamfeed.contract.storage.lock import born
-from beamfeed.launcher.stage import PREPROCESS, Stage
+from beamfeed.launcher.stage import Stage, launch_key
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SILENT_SECONDS = 90.0  # a launcher that has said nothing for so long is taken for gone
@@ -63,7 +63,7 @@ class StageRecord(_Part):
 
     def stage(self, job: Job) -> Stage:
         """The stage, for its backend to find, follow or cancel."""
-        launch = job.launch.preprocess if self.name == PREPROCESS else job.launch.train
+        launch = getattr(job.launch, launch_key(self.name))
         kept = self.model_dump(include={field.name for field in fields(Stage)})
         return Stage(**kept, complete=False, section=launch.section(self.backend), job=job)
 

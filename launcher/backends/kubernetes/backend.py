@@ -32,7 +32,7 @@ from beamfeed.launcher.backends.kubernetes.section import JOB_FOLDER, Kubernetes
 from beamfeed.launcher.backends.kubernetes.state import KILLED, Pod, end_of, failed_first, newest, read_pod, words_for
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress
-from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage, launch_key
 
 CLUSTER = "the cluster"
 LONGEST_NAME = 16  # of the words in a name: with those of its worker, the name of a pod's host has 63 letters at most
@@ -132,12 +132,7 @@ def _manifests(stage: Stage, more: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _kubectl(stage: Stage) -> Kubectl:
-    return Kubectl(stage.section.context, stage.section.namespace, _key(stage))
-
-
-def _key(stage: Stage) -> str:
-    """The part of `launch` that says how a stage runs; the floor is trained as the model is."""
-    return PREPROCESS if stage.name == PREPROCESS else TRAIN
+    return Kubectl(stage.section.context, stage.section.namespace, launch_key(stage.name))
 
 
 class KubernetesRun(remote.RemoteRun):
@@ -267,7 +262,7 @@ class KubernetesRun(remote.RemoteRun):
         if now <= whole_at + seconds_of(self._stage.section.start_timeout):
             return ""
         reason = next((pod.waits_for for pod in pods if pod.waits_for), "") or self._warning()
-        timeout = f"launch.{_key(self._stage)}.kubernetes.start_timeout"
+        timeout = f"launch.{launch_key(self._stage.name)}.kubernetes.start_timeout"
         return f"after {timeout} not all pods run: {reason or 'the cluster does not say why'}"
 
     def _warning(self) -> str:
@@ -290,10 +285,9 @@ class KubernetesRun(remote.RemoteRun):
             self._say(f"{self.title} failed: {message or self._warning() or 'the cluster does not say why'}")
             return 1
         if pod.reason == "OOMKilled":
-            self._say(
-                f"pod {pod.name} was killed, as it ran out of memory; raise launch.{_key(stage)}.kubernetes.memory"
-                + (", or start more workers" if stage.checkpoints else "")
-            )
+            more = ", or start more workers" if stage.checkpoints else ""
+            advice = f"raise launch.{launch_key(stage.name)}.kubernetes.memory{more}"
+            self._say(f"pod {pod.name} was killed, as it ran out of memory; {advice}")
             return 1
         if pod.code and pod.code < KILLED:
             self._say(f"{last_line(self._kubectl, pod, CONTAINERS[self._kind])}; see {self._logs(pod)}")

@@ -20,7 +20,7 @@ from beamfeed.launcher.backends.slurm.script import script
 from beamfeed.launcher.backends.slurm.section import SlurmSection
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.progress import StageProgress, watching
-from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage, launch_key
 
 TAIL_BYTES = 64 * 1024
 ADVICE = {
@@ -176,7 +176,7 @@ class SlurmRun(remote.RemoteRun):
             self._say(f"{_last_line(log) or 'the job failed'}; its log is {log}")
             return 2 if state.code == USER_MISTAKE else 1
         words = state.state.lower().replace("_", " ")
-        advice = ADVICE.get(state.state, "").format(stage="train" if self._stage.checkpoints else "preprocess")
+        advice = ADVICE.get(state.state, "").format(stage=launch_key(self.stage_name))
         self._say(f"the job ended as {words}{advice}; run the same command to go on; its log is {log}")
         return 1
 
