@@ -21,10 +21,9 @@ from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
 from beamfeed.launcher import verbs
 from beamfeed.launcher.backends.base import Submission
-from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.estimate import read_prices
-from beamfeed.launcher.parser import COMMANDS, build_parser
+from beamfeed.launcher.parser import COMMANDS, completion_script
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, load_training, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import ask_for_bill, cancel_job, describe_plan, plan_values, run_plan
@@ -356,7 +355,7 @@ def schema(args: argparse.Namespace) -> int:
 
 def completion(args: argparse.Namespace) -> int:
     """Prints the completion script of a shell."""
-    print(completion_script(build_parser(), args.shell))
+    print(completion_script(args.shell))
     return 0
 
 

@@ -1,6 +1,7 @@
 """The command line: the commands of `beamfeed` and their options. Loads nothing that takes time."""
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,11 @@ from beamfeed.contract import options
 from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive, sentence
 from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, REFIT, REPLACE, RUN, SET
 from beamfeed.contract.program import Program
-from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
+
+SHELLS = ("bash", "zsh", "fish")
+# Placeholders of arguments that are paths of files, which shells complete as such.
+_FILES = "JOB", "FOLDER", "DATASET|JOB", "DATASET|JOB|DIR", "CURRENT", "FILE.png", "RUN", "WHERE", "FILE", "PATTERN"
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,29 @@ def build_parser() -> Parser:
         add_options(output, (JSON,))
         add_options(own, (*command.options, *(command.program.options if command.program else ())))
     return parser
+
+
+def completion_script(shell: str) -> str:
+    """The script by which one of SHELLS completes commands, options and paths."""
+    import shtab
+
+    parser = build_parser()
+    for action in _actions(parser):
+        name = action.metavar or action.dest.upper()
+        if name in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif name == "DIR":
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    return str(shtab.complete(parser, shell=shell))
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The arguments and options of a parser and of its commands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)
+        yield action
 
 
 class _Version(argparse.Action):

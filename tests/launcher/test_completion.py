@@ -5,8 +5,7 @@ import subprocess
 
 import pytest
 
-from beamfeed.launcher.completion import SHELLS, completion_script
-from beamfeed.launcher.parser import build_parser
+from beamfeed.launcher.parser import SHELLS, build_parser, completion_script
 
 COMMANDS = {
     "adopt", "init", "run", "preprocess", "train", "cancel", "inspect", "profile", "export", "schema", "completion"
@@ -17,7 +16,7 @@ COMMANDS = {
 def scripts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("completion")
     for shell in SHELLS:
-        (folder / shell).write_text(completion_script(build_parser(), shell))
+        (folder / shell).write_text(completion_script(shell))
     return folder
 
 
