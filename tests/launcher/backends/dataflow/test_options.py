@@ -7,7 +7,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends.dataflow.options import beam_options
+from beamfeed.launcher.backends.dataflow.backend import beam_options
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
 from beamfeed.launcher.backends.remote import check_paths, job_name, option
 from beamfeed.launcher.job import job_model
