@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 from beamfeed.contract import storage
-from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.config.load import job_text
 from beamfeed.contract.dataset.layout import RecordLayout
 from beamfeed.contract.errors import Unanswered, UserError, failure_of, printable
 from beamfeed.launcher.backends.base import Submission
+from beamfeed.launcher.backends.local.backend import this_worker
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.copied import copying_stderr
 from beamfeed.launcher.display.words import going_line
@@ -113,7 +113,7 @@ def _kept_by(recorder: "_Recorder") -> Iterator[None]:
 
 
 def _begin(plan: Plan, display: Display) -> "_Recorder | None":
-    if not read_worker_info(os.environ).is_chief:  # one of several that are started each by itself
+    if not this_worker(strict=False).is_chief:  # one of several that are started each by itself
         return None
     asked_to_train = any(stage.name == TRAIN for stage in plan.stages)
     place = plan.job.train.workdir if asked_to_train and plan.job.train else plan.job.output.path

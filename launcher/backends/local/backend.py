@@ -12,7 +12,7 @@ from dataclasses import replace
 from beamfeed.contract import storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
-from beamfeed.contract.cluster.worker_info import SHARE
+from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.checkpoints import find_checkpoints, find_progress
@@ -31,14 +31,6 @@ THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # in an operatio
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 
-def _is_chief() -> bool:
-    """Whether the environment leaves it to this machine to write what a training run leaves; also where it is wrong."""
-    try:
-        return read_worker_info(os.environ).is_chief
-    except UserError:
-        return True
-
-
 class LocalBackend(Backend):
     """Every worker is a process here; they find each other on free ports."""
 
@@ -47,7 +39,7 @@ class LocalBackend(Backend):
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
-        if name == TRAIN and job.train is not None and _is_chief():
+        if name == TRAIN and job.train is not None and this_worker(strict=False).is_chief:
             check_writers(job.train.writers, os.environ)
             check_init(job.train)
         if name == TRAIN and job.launch.train.workers > 1 and (peers := workers_of_environment()):
@@ -125,18 +117,23 @@ class LocalRun(Submission):
         """As `leave`."""
 
 
-def workers_of_environment(strict: bool = True) -> str:
-    """What the environment of this process says about workers that train together; empty if there is one.
+def this_worker(strict: bool = True) -> WorkerInfo:
+    """This process among the workers that its environment names.
 
     Raises:
-      UserError: if it is not understood; if not `strict`, that counts as one.
+      UserError: if that is not understood; if not `strict`, this one is alone then.
     """
     try:
-        worker = read_worker_info(os.environ)
+        return read_worker_info(os.environ)
     except UserError:
         if strict:
             raise
-        return ""
+        return WorkerInfo()
+
+
+def workers_of_environment(strict: bool = True) -> str:
+    """What the environment says about workers that train together; empty if there is one. See `this_worker`."""
+    worker = this_worker(strict)
     return f"{worker.source} says that this is worker {worker.index} of {worker.count}" if worker.count > 1 else ""
 
 

@@ -450,6 +450,12 @@ def test_what_was_done_while_nobody_followed_is_not_lost(bench):
     assert "job 7 of Far is not there any more; resume the run to go on" in bench.call("status", id_)[1]
 
 
+def test_variables_that_only_training_asks_for_hinder_no_record(bench, monkeypatch):
+    monkeypatch.setitem(bench.env, "MASTER_ADDR", "left over")
+    assert bench.call("preprocess", "job.yaml")[0] == 0
+    assert [run["state"] for run in bench.listed()] == ["done"]
+
+
 def test_a_place_that_takes_no_record_ends_no_run(bench):
     (bench.folder / "model").write_text("a file")
     bench.stage("train", "print('trained')\n")
