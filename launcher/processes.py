@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import IO
 
 from beamfeed.contract import text
+from beamfeed.contract.errors import DRIFT, JOB_FAILED, USER_MISTAKE
 
 POLL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
 GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, of those whose group has failed
 TAIL_BYTES = 64 * 1024
 DRAIN_SECONDS = 5.0  # for what a process wrote last: one that it has left behind may hold the pipe for ever
-JOB_FAILED, USER_MISTAKE, DRIFT = 1, 2, 3  # exit codes of commands that have told why
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Running:
     def ended(self) -> bool:
         if self.code is None and self._popen.poll() is not None:
             # At once: later its number may be another group's.
-            self._signal_group(signal.SIGKILL)  # what it left behind
+            self._kill_group()  # what it left behind
             code = self._popen.returncode
             self.code, self.signal = (128 - code, -code) if code < 0 else (code, None)
         return self.code is not None
@@ -122,13 +122,13 @@ class Running:
 
     def kill(self) -> None:
         if not self.ended():
-            self._signal_group(signal.SIGKILL)
+            self._kill_group()
             self._popen.wait()
             self.ended()
 
-    def _signal_group(self, number: int) -> None:
+    def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses where the group has ended
-            os.killpg(self._popen.pid, number)
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
 
 def run_together(
@@ -163,6 +163,7 @@ def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     if mistaken:
         _show(last_line(mistaken[0]))
         return USER_MISTAKE
+    # With these codes, the chief has told why.
     named = [process for process in failed if process.log or process.code not in (JOB_FAILED, DRIFT)]
     if named:
         _show([f"beamfeed: {_describe(named[0])}", *last_line(named[0])])

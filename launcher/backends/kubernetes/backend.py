@@ -182,7 +182,7 @@ class KubernetesRun(remote.RemoteRun):
 
     def start(self) -> None:
         """Makes the object, in the place of one that has ended."""
-        self._delete(self._objects())
+        self._delete()
         self._wait_until_gone()
         for item in _manifests(self._stage, count_once(self._stage)):
             try:
@@ -191,11 +191,11 @@ class KubernetesRun(remote.RemoteRun):
                 raise UserError(f"{self._stage.output}: {self.title} was just started by someone else") from None
             except UserError:
                 with suppress(UserError):  # what was made before it is of no use alone
-                    self._delete(self._objects())
+                    self._delete()
                 raise
 
-    def _delete(self, items: Sequence[dict[str, Any]]) -> None:
-        for item in items:
+    def _delete(self) -> None:
+        for item in self._objects():
             with remote.answered(CLUSTER):
                 self._kubectl.delete(item)
 
@@ -245,7 +245,7 @@ class KubernetesRun(remote.RemoteRun):
                 whole_at = now
             hopeless = {pod.uid: hopeless.get(pod.uid, now) for pod in pods if pod.is_hopeless}
             if why := self._given_up(pods, hopeless, now, whole_at):
-                self._delete(self._objects())
+                self._delete()
                 self._say(f"{why}; {self.title} is given up")
                 return 1
             progress.phase = words_for(
@@ -300,7 +300,7 @@ class KubernetesRun(remote.RemoteRun):
         return f"`{self._kubectl.words('logs', pod.name if pod else self._selector)}`"
 
     def cancel(self) -> None:
-        self._delete(self._objects())
+        self._delete()
         self._say(f"{self.title} is asked to stop")
 
     def state(self) -> str:

@@ -52,8 +52,7 @@ class LocalBackend(Backend):
         return (sys.executable, "-m", PROGRAMS[name].module, *arguments)
 
     def describe(self, stage: Stage) -> list[str]:
-        processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-        return [shell_command(process) for process in processes]
+        return [shell_command(process) for process in worker_processes(stage)]
 
     def submit(self, stage: Stage, display: Display) -> "LocalRun":
         cluster = workers_of_environment(strict=stage.name != PREPROCESS)
@@ -95,10 +94,9 @@ class LocalRun(Submission):
             stage = replace(stage, command=(*stage.command, *count_once(stage), "--progress-dir", folder))
             restarts, reached = 0, newest(stage)
             while True:
-                processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 watch = watching(folder, progress, display.show)
                 try:
-                    code = run_together(stage.name, processes, watch, stage.grace, display.output())
+                    code = run_together(stage.name, worker_processes(stage), watch, stage.grace, display.output())
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(what_is_left(stage)) from None
                 if code < ENDED_BY_SIGNAL:
@@ -163,12 +161,12 @@ def what_is_left(stage: Stage) -> str:
     return "nothing published, the earlier dataset is unchanged"
 
 
-def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:
-    """The processes of a stage, the chief first; each learns from TF_CONFIG who the others are."""
+def worker_processes(stage: Stage) -> list[Process]:
+    """The processes of a stage, the chief first; each learns from TF_CONFIG where the others listen."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
     if stage.workers == 1:
         return [Process(stage.command, quiet)]
-    addresses = [f"{HOST}:{port}" for port in ports]
+    addresses = [f"{HOST}:{port}" for port in free_ports(stage.workers)]
     threads = share_cores(stage.workers)
     return [
         Process(
@@ -179,7 +177,7 @@ def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Proc
                 **threads,
                 **quiet,
             },
-            log=os.path.join(logs, f"worker-{index}.log") if index else None,
+            log=os.path.join(stage.logs, f"worker-{index}.log") if index else None,
         )
         for index in range(stage.workers)
     ]
