@@ -93,7 +93,7 @@ def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, 
     try:
         submission = take_on()
         recorder.follows(submission)
-        code = submission.follow(progress)
+        code = submission.follow(progress, recorder.display)
     except BaseException as error:
         if submission is None and not isinstance(error, UserError):
             with suppress(Exception):  # it may have been handed in by then

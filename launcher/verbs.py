@@ -173,7 +173,6 @@ def follow_on(run: Run, stage: StageRecord, work: Submission, display: Display) 
         recorder.display.begins(progress, f"following {work.title}")
         followed = stage.stage(job_of(run))
         recorder.begins(followed)
-        work.shown_by(recorder.display)
         code = follow(followed, lambda: work, recorder, progress)
         recorder.display.ends(progress, code, time.monotonic() - progress.started)
     return code

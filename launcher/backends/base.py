@@ -31,15 +31,15 @@ class Submission(Protocol):
       goes_on: whether the work outlives its launcher.
     """
 
-    _display: Display
     title: str = ""
     log_file: str | None = None
     goes_on: bool = False
 
-    def follow(self, progress: StageProgress) -> int:
+    def follow(self, progress: StageProgress, display: Display) -> int:
         """Waits for the end, tells what happens, puts what is known of it into `progress`, and returns the exit code.
 
-        0 done, 1 failed, 2 a mistake of the user's.
+        0 done, 1 failed, 2 a mistake of the user's. The display shows `progress`, and gives the place where processes
+        write.
 
         When this returns, nothing of the stage is left running. When it raises, the
         caller calls `leave`.
@@ -50,10 +50,6 @@ class Submission(Protocol):
 
     def cancel(self) -> None:
         """Ends the work, wherever it is."""
-
-    def shown_by(self, display: Display) -> None:
-        """Shows it from here on by this display."""
-        self._display = display
 
     def state(self) -> str:
         """How far work is that outlives its launcher, in a few words.
@@ -107,7 +103,7 @@ class Backend(Protocol):
 
         Args:
           stage: what to run.
-          display: shows the progress; gives the place where processes write.
+          display: is told of it.
         """
 
     def chain(self, stage: Stage, before: Submission, display: Display) -> Submission | None:

@@ -18,7 +18,6 @@ from beamfeed.contract.config.section import InWords
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.base import PROGRAMS, Submission
-from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 POLL_SECONDS = 2.0
@@ -62,13 +61,12 @@ class RemoteRun(Submission):
 
     Args:
       stage: what it makes.
-      display: shows it.
     """
 
     goes_on = True
 
-    def __init__(self, stage: Stage, display: Display | None = None):
-        self._stage, self._display = stage, display or Lines()
+    def __init__(self, stage: Stage):
+        self._stage = stage
 
     def leave(self) -> None:
         self._say(f"{self.title} goes on; run the same command again to follow it, or stop it with `beamfeed cancel`")

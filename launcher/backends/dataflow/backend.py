@@ -94,7 +94,7 @@ class DataflowBackend(Backend):
                 job_id = _active_job(service, name, stage)
                 if job_id is not None:
                     display.say(f"{stage.name}: job {name} was submitted elsewhere, following it")
-        return DataflowRun(stage, service, job_id, display, code)
+        return DataflowRun(stage, service, job_id, code)
 
     def find(self, stage: Stage) -> "DataflowRun | None":
         service = DataflowService(stage.command)
@@ -110,25 +110,22 @@ class DataflowRun(RemoteRun):
       stage: what it makes.
       service: that it runs on.
       job_id: its id; None where none was started.
-      display: is told what the service says.
       code: the exit code where none was started: 0 if the dataset was published in the meantime.
     """
 
-    def __init__(
-        self, stage: Stage, service: DataflowService, job_id: str | None, display: Display | None = None, code: int = 0
-    ):
-        super().__init__(stage, display)
+    def __init__(self, stage: Stage, service: DataflowService, job_id: str | None, code: int = 0):
+        super().__init__(stage)
         self._service, self._job_id, self._code = service, job_id, code
         self.title, self.goes_on = f"job {job_id} of Dataflow" if job_id else "", job_id is not None
 
-    def follow(self, progress: StageProgress) -> int:
+    def follow(self, progress: StageProgress, display: Display) -> int:
         stage, service = self._stage, self._service
         if self._job_id is None:
             return self._code
         progress.phase = "running on Dataflow"
         link = f"{CONSOLE}/{service.region}/{self._job_id}?project={service.project}"
-        self._display.say(f"{stage.name}: job {self._job_id}, {link}")
-        state, messages = follow(service, self._job_id, lambda line: self._display.say(f"{stage.name}: {line}"))
+        display.say(f"{stage.name}: job {self._job_id}, {link}")
+        state, messages = follow(service, self._job_id, lambda line: display.say(f"{stage.name}: {line}"))
         if state == FAILED:
             why = failure(messages)
             self._say(why.message)

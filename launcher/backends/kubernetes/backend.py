@@ -72,7 +72,7 @@ class KubernetesBackend(Backend):
         return remote.node_resources(stage, stage.section)
 
     def submit(self, stage: Stage, display: Display) -> "KubernetesRun":
-        run = KubernetesRun(stage, display)
+        run = KubernetesRun(stage)
         existing = run.find()
         if existing:
             work = existing["metadata"].get("annotations", {}).get(WORK)
@@ -140,11 +140,10 @@ class KubernetesRun(remote.RemoteRun):
 
     Args:
       stage: what they make.
-      display: shows it.
     """
 
-    def __init__(self, stage: Stage, display: Display | None = None):
-        super().__init__(stage, display)
+    def __init__(self, stage: Stage):
+        super().__init__(stage)
         self._kubectl, self._name = _kubectl(stage), _name(stage)
         self._kind = stage.section.kind
         self._selector = f"--selector={RUN}={self._name}"
@@ -215,14 +214,14 @@ class KubernetesRun(remote.RemoteRun):
         items = self._kubectl.listed("pods", self._selector)
         return sorted((read_pod(item, CONTAINERS[self._kind]) for item in items), key=lambda pod: pod.created)
 
-    def follow(self, progress: StageProgress) -> int:
-        log = PodLog(self._kubectl, self._display, CONTAINERS[self._kind], TAIL if self._was_there else None)
+    def follow(self, progress: StageProgress, display: Display) -> int:
+        log = PodLog(self._kubectl, display, CONTAINERS[self._kind], TAIL if self._was_there else None)
         try:
-            return self._follow(progress, log)
+            return self._follow(progress, display, log)
         finally:
             log.close()
 
-    def _follow(self, progress: StageProgress, log: PodLog) -> int:
+    def _follow(self, progress: StageProgress, display: Display, log: PodLog) -> int:
         whole_at, chief = time.monotonic(), ""
         hopeless: dict[str, float] = {}  # when a pod was first seen so, by its uid
         while True:
@@ -251,7 +250,7 @@ class KubernetesRun(remote.RemoteRun):
             progress.phase = words_for(
                 pods, self._stage.workers, self._warning() if now > whole_at + CALM_SECONDS else ""
             )
-            self._display.show(progress)
+            display.show(progress)
             time.sleep(remote.POLL_SECONDS)
 
     def _given_up(self, pods: Sequence[Pod], hopeless: dict[str, float], now: float, whole_at: float) -> str:

@@ -66,7 +66,7 @@ class LocalBackend(Backend):
                 f"--restart and --from-step: {cluster}, and each would do it whenever it is started again; "
                 "name this start, the same on all: --once NAME"
             )
-        return LocalRun(stage, display)
+        return LocalRun(stage)
 
     def find(self, stage: Stage) -> None:
         """None: a stage ends with its launcher."""
@@ -77,14 +77,13 @@ class LocalRun(Submission):
 
     Args:
       stage: what to run.
-      display: shows it.
     """
 
-    def __init__(self, stage: Stage, display: Display):
-        self._stage, self._display = stage, display
+    def __init__(self, stage: Stage):
+        self._stage = stage
 
-    def follow(self, progress: StageProgress) -> int:
-        stage, display = self._stage, self._display
+    def follow(self, progress: StageProgress, display: Display) -> int:
+        stage = self._stage
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there

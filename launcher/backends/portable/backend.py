@@ -80,7 +80,7 @@ class PortableBackend(Backend):
         server = option(stage.command, "job_endpoint")
         if server is not None:
             check_answers(server, f"launch.preprocess.{self.name}.job_server")
-        run = PortableRun(stage, self.name, display)
+        run = PortableRun(stage, self.name)
         if job := run.active_job():
             raise UserError(
                 f"output.path: job {job} of Flink is preprocessing into {stage.output} already; wait for it, choose "
@@ -100,13 +100,12 @@ class PortableRun(RemoteRun):
     Args:
       stage: what it makes.
       engine: that it runs on.
-      display: shows it.
     """
 
     goes_on = False
 
-    def __init__(self, stage: Stage, engine: str, display: Display | None = None):
-        super().__init__(stage, display)
+    def __init__(self, stage: Stage, engine: str):
+        super().__init__(stage)
         self._engine = engine
         self.title = f"{option(stage.command, 'job_name')} on {engine.capitalize()}"
         master = stage.section.master if isinstance(stage.section, FlinkSection) else None
@@ -116,7 +115,7 @@ class PortableRun(RemoteRun):
         """The id of the job of Flink that writes to the place of this stage; None where none can be asked for."""
         return self._flink.active_job(option(self._stage.command, "job_name") or "") if self._flink else None
 
-    def follow(self, progress: StageProgress) -> int:
+    def follow(self, progress: StageProgress, display: Display) -> int:
         stage, watch = self._stage, None
         progress.phase = f"running on {self._engine.capitalize()}"
         command = stage.command
@@ -124,9 +123,9 @@ class PortableRun(RemoteRun):
             temporary = DataLayout.of(stage.output, stage.fingerprint).temporary
             folder = os.path.join(temporary, f"progress-{uuid.uuid4().hex}")
             command = (*command, "--progress-dir", os.path.abspath(folder))
-            watch = watching(folder, progress, self._display.show)
+            watch = watching(folder, progress, display.show)
         process = Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})
-        code = run_together(stage.name, [process], watch, CANCEL_SECONDS, self._display.output())
+        code = run_together(stage.name, [process], watch, CANCEL_SECONDS, display.output())
         if code not in (0, USER_MISTAKE):  # killed, or without the job server; what another launcher runs is refused
             with suppress(UserError):
                 self.cancel()

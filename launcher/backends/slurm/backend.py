@@ -59,7 +59,6 @@ class SlurmBackend(Backend):
             known = queue.job_state(run.job_id)
         remote.check_same_work(stage, run.title, known is None or known.comment == remote.work_of(stage))
         display.say(f"{stage.name}: job {run.job_id} is in the queue already; following it")
-        run.shown_by(display)
         return run
 
     def _hand_in(self, stage: Stage, display: Display, after: str | None) -> "SlurmRun":
@@ -72,7 +71,7 @@ class SlurmBackend(Backend):
         job_id = queue.submit(_script(stage, more, after))
         waits = f", which waits for {after}" if after else ""
         display.say(f"{stage.name}: job {job_id} of Slurm{waits}; its log is {_log(stage, job_id)}")
-        return SlurmRun(stage, job_id, display)
+        return SlurmRun(stage, job_id)
 
     def chain(self, stage: Stage, before: Submission, display: Display) -> "SlurmRun | None":
         # The floor may fail, or never begin; the model is trained in the first case alone: a launcher must see which.
@@ -123,23 +122,22 @@ class SlurmRun(remote.RemoteRun):
     Args:
       stage: what it makes.
       job_id: its id.
-      display: shows it.
     """
 
-    def __init__(self, stage: Stage, job_id: str, display: Display | None = None):
-        super().__init__(stage, display)
+    def __init__(self, stage: Stage, job_id: str):
+        super().__init__(stage)
         self.job_id, self.stage_name = job_id, stage.name
         self.title, self.log_file = f"job {job_id} of Slurm", _log(stage, job_id)
 
-    def follow(self, progress: StageProgress) -> int:
+    def follow(self, progress: StageProgress, display: Display) -> int:
         folder = _progress_folder(self._stage)
-        with watching(folder, progress, self._display.show) if folder else nullcontext():
-            state = self._wait(progress)
+        with watching(folder, progress, display.show) if folder else nullcontext():
+            state = self._wait(progress, display)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         return self._judge(state)
 
-    def _wait(self, progress: StageProgress) -> queue.JobState | None:
+    def _wait(self, progress: StageProgress, display: Display) -> queue.JobState | None:
         """Tells changes of state until the job has ended; None where Slurm has forgotten it."""
         last_words, restarts = "", 0
         while True:
@@ -154,7 +152,7 @@ class SlurmRun(remote.RemoteRun):
                 progress.phase = f"{self.title} is {words}"
                 last_words = words
                 if _progress_folder(self._stage) is None:  # else who watches it does that
-                    self._display.show(progress)
+                    display.show(progress)
             time.sleep(remote.POLL_SECONDS)
 
     def state(self) -> str:

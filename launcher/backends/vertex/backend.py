@@ -57,7 +57,6 @@ class VertexBackend(Backend):
         if run := self.find(stage):
             remote.check_same_work(stage, run.title, run.job.get("labels", {}).get(WORK) == remote.work_of(stage))
             display.say(f"{stage.name}: {run.title} is running already; following it")
-            run.shown_by(display)
             return run
         assert stage.job is not None
         values = stage.job.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -65,7 +64,7 @@ class VertexBackend(Backend):
         section = stage.section
         service = VertexService(section.project, section.region)
         with remote.answered(NAME, "; the job may have started: run the same command again, which follows it then"):
-            run = VertexRun(stage, service, service.create(_request(stage, count_once(stage))), display)
+            run = VertexRun(stage, service, service.create(_request(stage, count_once(stage))))
         link = f"{CONSOLE}/{section.region}/training/{run.id}?project={section.project}"
         display.say(f"{stage.name}: {run.title}, {link}")
         return run
@@ -84,18 +83,17 @@ class VertexRun(remote.RemoteRun):
       stage: what it makes.
       service: that it runs on.
       job: as it was seen last.
-      display: shows it.
     """
 
-    def __init__(self, stage: Stage, service: VertexService, job: dict[str, Any], display: Display | None = None):
-        super().__init__(stage, display)
+    def __init__(self, stage: Stage, service: VertexService, job: dict[str, Any]):
+        super().__init__(stage)
         self._service, self.job, self.id = service, job, job["name"].rpartition("/")[2]
         self.title = f"job {self.id} of Vertex AI"
 
-    def follow(self, progress: StageProgress) -> int:
+    def follow(self, progress: StageProgress, display: Display) -> int:
         while state_of(self.job) not in ENDED:
             progress.phase = self.state()
-            self._display.show(progress)
+            display.show(progress)
             time.sleep(POLL_SECONDS)
             self.job = remote.ask_patiently(NAME, lambda: self._service.get(self.id), self._say, POLL_SECONDS)
         return self._judge(state_of(self.job), self.job.get("error", {}).get("message", ""))

@@ -25,7 +25,7 @@ class EchoRun(Submission):
     def __init__(self, stage, log):
         self.stage, self.log = stage, log
 
-    def follow(self, progress):
+    def follow(self, progress, display):
         self.log.append(("follow", self.stage.command))
         if "interrupt" in self.stage.command:
             raise KeyboardInterrupt

@@ -27,11 +27,11 @@ class FarRun(Submission):
     goes_on = not (FOLDER / "far-tied").exists()
     title = "job 7 of Far"
 
-    def __init__(self, stage, display=None):
-        self.stage, self._display, self.file = stage, display, FOLDER / "far-job"
+    def __init__(self, stage):
+        self.stage, self.file = stage, FOLDER / "far-job"
 
-    def follow(self, progress):
-        output = self._display.output()
+    def follow(self, progress, display):
+        output = display.output()
         os.write(output.stderr or 2, b"far away it begins\n")
         output.finish()
         while True:
@@ -71,7 +71,7 @@ class Far(Backend):
         return ["far"]
 
     def submit(self, stage, display):
-        run = FarRun(stage, display)
+        run = FarRun(stage)
         if run.file.exists():
             raise UserError("another job is there")
         run.file.write_text("busy")

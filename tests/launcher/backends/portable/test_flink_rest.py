@@ -80,7 +80,7 @@ def test_a_job_whose_submission_failed_is_ended_and_nobody_elses(flink, tmp_path
     stage = Stage(
         PREPROCESS, command, "flink", 1, "", False, "", output=f"{tmp_path}/data", fingerprint="f" * 64, section=section
     )
-    assert PortableRun(stage, "flink", Lines()).follow(StageProgress(PREPROCESS, 0.0)) == code
+    assert PortableRun(stage, "flink").follow(StageProgress(PREPROCESS, 0.0), Lines()) == code
     assert ("PATCH /jobs/c?mode=cancel" in asked) == cancelled
 
 

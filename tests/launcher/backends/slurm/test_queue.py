@@ -91,8 +91,7 @@ def test_how_a_job_ended_is_the_exit_code(programs, capsys, state, code, told):
     folder = programs(scontrol=state)
     (folder / "model" / "logs").mkdir(parents=True)
     (folder / "model" / "logs" / "slurm-7.log").write_text("first\nwhat was wrong\nsrun: error: node1: task 0\n\n")
-    run = SlurmRun(stage(folder), "7", Lines())
-    assert run.follow(StageProgress(TRAIN, time.monotonic())) == code
+    assert SlurmRun(stage(folder), "7").follow(StageProgress(TRAIN, time.monotonic()), Lines()) == code
     assert told in capsys.readouterr().err
 
 
@@ -128,9 +127,7 @@ def test_without_slurm_cancel_tells_what_is_missing(monkeypatch, tmp_path):
 
 def test_training_waits_for_its_dataset_and_for_no_floor_that_may_fail(programs):
     folder = programs(sbatch='cat > "$0.script"; echo 8')
-    before = {
-        name: SlurmRun(dataclasses.replace(stage(folder), name=name), "7", Lines()) for name in (PREPROCESS, FLOOR)
-    }
+    before = {name: SlurmRun(dataclasses.replace(stage(folder), name=name), "7") for name in (PREPROCESS, FLOOR)}
     later = stage(folder)
     assert SlurmBackend().chain(later, before[FLOOR], Lines()) is None
     assert SlurmBackend().chain(dataclasses.replace(later, starts_anew=True), before[PREPROCESS], Lines()) is None

@@ -164,7 +164,7 @@ def test_a_service_that_does_not_answer_for_a_while_is_waited_for(cloud, stage, 
 
     monkeypatch.setattr(run._service, "get", get)
     monkeypatch.setattr(remote, "POLL_SECONDS", 0.01)
-    assert run.follow(vertex.StageProgress("train", 0.0)) == 0
+    assert run.follow(vertex.StageProgress("train", 0.0), Lines()) == 0
     assert "Vertex AI does not answer (503 later); trying again" in capsys.readouterr().err
 
 
