@@ -43,10 +43,11 @@ def run_plan(plan: Plan, display: Display) -> tuple[int, dict[str, float]]:
             if stage.complete:
                 display.skipped(stage.name, stage.reason)
                 continue
-            progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
+            number = to_do.index(stage) + 1
+            progress = StageProgress(stage.name, time.monotonic(), number, len(to_do))
             display.begins(progress, stage.reason)
-            later = to_do[to_do.index(stage) + 1 :]
-            code = run_stage(stage, recorder, progress, [other for other in later if other.backend == stage.backend])
+            later = [other for other in to_do[number:] if other.backend == stage.backend]
+            code = run_stage(stage, recorder, progress, later)
             took = time.monotonic() - progress.started
             display.ends(progress, code, took)
             if code and stage.name == FLOOR:
@@ -175,18 +176,14 @@ def estimates(plan: Plan, prices: Mapping[str, Any]) -> dict[str, Estimate]:
     return by_stage
 
 
-def is_billed(plan: Plan) -> bool:
-    """Whether somebody will send a bill for what is to do."""
-    return any(not stage.complete and backends()[stage.backend].is_billed for stage in plan.stages)
-
-
 def ask_for_bill(plan: Plan, prices: Mapping[str, Any]) -> None:
     """Asks at a terminal before work begins that somebody sends a bill for.
 
     Raises:
       UserError: if the answer is no.
     """
-    if not is_billed(plan) or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+    is_billed = any(not stage.complete and backends()[stage.backend].is_billed for stage in plan.stages)
+    if not is_billed or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         return
     for name, takes in estimates(plan, prices).items():
         print(f"{name}: {takes.words() or 'what it takes is not known yet'}", file=sys.stderr)
