@@ -275,23 +275,25 @@ def _go_on(args: argparse.Namespace, run: Run, overrides: Sequence[str], *, as_k
 
 def cancel(args: argparse.Namespace) -> int:
     """Stops a run; of a job file, also what it runs elsewhere without a record."""
-    is_job = is_job_file(args.run)
-    if not is_job and (args.set or args.max_assets is not None):
+    job = None
+    if is_job_file(args.run):
+        job, _ = load_for_plan(args.run, args.set, args.max_assets, sourced=False)
+    elif args.set or args.max_assets is not None:
         raise UserError(f"{args.run}: is no job file, whose keys --set and --max-assets could change")
     ended: list[str] = []
     titles: list[str] = []  # of work that is cancelled
     failed: BeamfeedError | None = None
-    for unfinished in verbs.unfinished(args.run, args.set, args.max_assets) if is_job else [find_run(args.run)]:
+    for run in verbs.unfinished(job) if job else [find_run(args.run)]:
         try:
-            with verbs.in_its_folder(unfinished):
-                lines = verbs.cancel(unfinished)
-            titles += (stage.handle for stage in unfinished.record.stages if lines)
+            with verbs.in_its_folder(run):
+                lines = verbs.cancel(run)
+            titles += (stage.handle for stage in run.record.stages if lines)
             ended += lines
         except (UserError, Unanswered) as error:  # the others can be ended all the same
             failed = error
     for line in ended:
         note(f"beamfeed: {line}")
-    stopped = len(ended) + (cancel_job(args.run, args.set, args.max_assets, titles) if is_job else 0)
+    stopped = len(ended) + (cancel_job(job, titles) if job else 0)
     if failed is not None:
         raise failed
     if args.json:

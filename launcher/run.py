@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.launch import StageLaunch
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import read_result
@@ -16,7 +17,7 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.estimate import Estimate, estimate_preprocess, estimate_train
-from beamfeed.launcher.plan import Plan, load_for_plan, steps_left
+from beamfeed.launcher.plan import Plan, steps_left
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.runs.recorder import Recorder, recording
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage, launch_key
@@ -122,21 +123,16 @@ def _let_go(submission: Submission, recorder: Recorder) -> None:
         recorder.still_runs = submission.goes_on
 
 
-def cancel_job(
-    job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None, cancelled: Collection[str] = ()
-) -> int:
+def cancel_job(job: Job, cancelled: Collection[str]) -> int:
     """Cancels what a job runs without a launcher, whatever its input is by now; returns how many runs that were.
 
     Args:
-      job_path: the job file.
-      overrides: as given to --set.
-      max_assets: of a smoke test.
+      job: whose work it is.
       cancelled: titles of work that is told to end already.
 
     Raises:
-      UserError: if the job file is wrong, or a backend does not answer; the others were asked all the same.
+      UserError: if a backend does not answer; the others were asked all the same.
     """
-    job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
     places = {PREPROCESS: job.output.path}
     if job.train is not None:
         places |= {FLOOR: RunLayout(job.train.workdir).floor} if job.train.floor else {}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from beamfeed.contract import storage, text
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
@@ -17,7 +18,7 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.base import Submission
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.display.words import clock
-from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, make_plan
 from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.run import follow
 from beamfeed.launcher.runs.find import Run, find_runs, job_of, known_runs, places_of, runs_in
@@ -232,13 +233,8 @@ def _has_job(run: Run) -> bool:
         return False
 
 
-def unfinished(job_path: str, overrides: Sequence[str], max_assets: int | None) -> list[Run]:
-    """The runs of a job that have not ended, as far as their records tell.
-
-    Raises:
-      UserError: if the job file is wrong.
-    """
-    job, _ = load_for_plan(job_path, overrides, max_assets, sourced=False)
+def unfinished(job: Job) -> list[Run]:
+    """The runs of a job that have not ended, as far as their records tell."""
     runs: list[Run] = []
     with suppress(OSError, BeamfeedError):  # what runs elsewhere can be ended all the same
         runs += (run for run in runs_in(places_of(job)) if run.record.outcome in ("running", "left"))
