@@ -106,8 +106,7 @@ def make_plan(
       UserError: if the job file is wrong or nothing matches its input.
       JobFailed: if the dataset is complete, but not within the job's limits.
     """
-    settings = tuple(overrides)
-    job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
+    job, every = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
     preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {shlex.quote(job_path)}'"
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; {preprocess} needs none")
@@ -131,7 +130,7 @@ def make_plan(
     if PREPROCESS not in names and complete is None:
         raise UserError(f"output.path: {_why_no_training(job, job_path, published, why, preprocess)}")
 
-    named = {"job": job_path, "set": list(overrides)}
+    named = {"job": job_path, "set": every}
     stages = []
     if PREPROCESS in names:
         if complete is None and not replace:
@@ -141,24 +140,24 @@ def make_plan(
     if TRAIN in names and job.train is not None:
         values = {"restart": restart, "from_step": from_step, "once": once, "profile_steps": profile_steps}
         if job.train.floor:
-            every = [*overrides, *floor_overrides(job.train)]
-            floor = load_job(job_path, every, sourced=PREPROCESS in names)
-            of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
-            stages.append(train_stage(floor, of_floor, data, complete, name=FLOOR))
+            of_floor = [*every, *floor_overrides(job.train)]
+            floor = load_job(job_path, of_floor, sourced=PREPROCESS in names)
+            floor_values = {"job": job_path, "set": of_floor, "restart": restart, "once": once}
+            stages.append(train_stage(floor, floor_values, data, complete, name=FLOOR))
         stages.append(train_stage(job, {**named, **values}, data, complete))
     return Plan(
-        job,
-        job_path,
-        tuple(stages),
-        settings,
-        tuple(overrides),
-        tuple(names),
-        max_assets,
-        tuple(beam_options),
-        replace,
-        refit,
-        tuple(files),
-        complete,
+        job=job,
+        job_path=job_path,
+        stages=tuple(stages),
+        overrides=tuple(overrides),
+        every=tuple(every),
+        requested=tuple(names),
+        max_assets=max_assets,
+        beam_options=tuple(beam_options),
+        replace=replace,
+        refit=refit,
+        files=tuple(files),
+        dataset=complete,
     )
 
 

@@ -85,13 +85,13 @@ def run_stage(
             shown.say(f"{error}; it is handed in again later")
         return taken
 
-    recorder.begins(stage)
     return follow(stage, take_on, recorder, progress)
 
 
 def follow(stage: Stage, take_on: Callable[[], Submission], recorder: Recorder, progress: StageProgress) -> int:
     """Follows a stage to its end, once a backend has taken it on; tells the recorder, and returns the exit code."""
     submission: Submission | None = None
+    recorder.begins(stage)
     try:
         submission = take_on()
         recorder.follows(submission)

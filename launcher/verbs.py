@@ -168,13 +168,12 @@ def _write(data: bytes) -> None:
 def follow_on(run: Run, stage: StageRecord, work: Submission, display: Display) -> int:
     """Follows the work of a run that nobody follows to its end, as `run_plan` does; returns the exit code."""
     for before in run.record.stages[: run.record.stages.index(stage)]:
-        before.state = "complete" if before.state == "complete" else "done"
+        if before.state != "complete":
+            before.state = "done"
     progress = StageProgress(stage.name, time.monotonic())
     with going_on(run, display) as recorder:
         recorder.display.begins(progress, f"following {work.title}")
-        followed = stage.stage(job_of(run))
-        recorder.begins(followed)
-        code = follow(followed, lambda: work, recorder, progress)
+        code = follow(stage.stage(job_of(run)), lambda: work, recorder, progress)
         recorder.display.ends(progress, code, time.monotonic() - progress.started)
     return code
 
