@@ -11,6 +11,9 @@ from typing import Any
 import yaml
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.sources.array import ArraySource
+from beamfeed.contract.config.sources.formats import FORMATS
+from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted
@@ -20,9 +23,9 @@ from beamfeed.launcher.stage import Stage
 # Bytes of files that one core preprocesses in a second; `python benchmarks/rates.py` measures them.
 RATES = {"parquet": 64e6, "csv": 32e6, "json": 16e6, "image": 79e6}
 SUFFIXES = {
-    "parquet": (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".npy", ".h5", ".hdf5", ".zarr"),
-    "json": (".jsonl", ".ndjson", ".json"),
-    "image": (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
+    "parquet": (*FORMATS["parquet"].suffixes, *FORMATS["arrow"].suffixes, *ArraySource.suffixes),
+    "json": (*FORMATS["json"].suffixes, *FORMATS["json"].named),
+    "image": ImageSource.suffixes,
 }
 CARE = 2.0  # machines of a cloud, and data of all kinds, are slower than what was measured
 VARIABLE = "BEAMFEED_PRICES"

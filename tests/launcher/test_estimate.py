@@ -26,7 +26,8 @@ def test_files_cost_by_their_kind():
     found = estimate_preprocess(LOCAL, files, PRICES)
     assert (found.files, found.hours, found.dollars) == (2, CARE, None)
     assert found.words() == f"2 files, {found.bytes / 1e6:,.1f} MB, about 2.0 core hours"
-    assert [kind_of(path) for path in ("x.jpg", "gs://b/x.ndjson", "x.tsv", "x")] == ["image", "json", "csv", "csv"]
+    kinds = {"x.jpg": "image", "gs://b/x.ndjson": "json", "x.tsv": "csv", "x": "csv", "x.zarr/zarr.json": "parquet"}
+    assert {path: kind_of(path) for path in kinds} == kinds
 
 
 @pytest.mark.parametrize(("machine", "gigabytes"), [(None, 4), ("n2-highmem-8", 8), ("e2-highcpu-4", 1)])
