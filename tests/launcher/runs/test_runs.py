@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -33,6 +35,20 @@ output: {path: data}
 train: {model: {name: recurrent_autoencoder}, workdir: model}
 """
 GOES_ON = "import time\nprint('it goes on', flush=True)\nwhile True: time.sleep(1)\n"
+
+
+def wait_for(found: Callable[[], Any]) -> Any:
+    """What is found as soon as it is there."""
+    end = time.monotonic() + 60
+    while not (there := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return there
+
+
+def end(launcher: subprocess.Popen, sent: signal.Signals = signal.SIGINT) -> None:
+    launcher.send_signal(sent)
+    launcher.communicate(timeout=60)
 
 
 class Bench:
@@ -63,6 +79,11 @@ class Bench:
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
 
+    def start_far(self, *stages: str) -> tuple[subprocess.Popen, str]:
+        """A launcher that follows stages on `far`, training if none is named, and the id of its run."""
+        sets = [part for stage in stages or ("train",) for part in ("--set", f"launch.{stage}.backend=far")]
+        return self.start("run", "job.yaml", *sets), self.until("far away it begins")
+
     def listed(self, *arguments: str) -> list[dict]:
         """As `beamfeed runs --json` tells them, in this process."""
         with contextlib.chdir(self.folder), mock.patch.dict(os.environ, self.env):
@@ -72,14 +93,15 @@ class Bench:
     def until(self, text: str) -> str:
         """Waits until the log of the newest run has a text, and its record what that is of; returns the run's id."""
         recorded = '"handle": "job 7 of Far"' if text.startswith("far away") else "{"
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
+
+        def find() -> str:
             for log in sorted(self.folder.glob("model/runs/*.log"), reverse=True):
                 record = log.with_suffix(".json")
                 if text in log.read_text() and record.exists() and recorded in record.read_text():
                     return log.stem
-            time.sleep(0.05)
-        raise AssertionError(f"{text!r} was not printed")
+            return ""
+
+        return wait_for(find)
 
 
 @pytest.fixture
@@ -186,8 +208,7 @@ def test_who_only_watches_leaves_it_alone(bench):
     second = bench.start("attach", id_)
     assert second.stdout is not None
     second.stdout.readline()
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    end(launcher)
     assert bench.listed()[0]["state"] == "interrupted"
     second.communicate(timeout=60)
     assert second.returncode == 130  # as the launcher's
@@ -211,8 +232,7 @@ def test_a_launcher_that_does_not_answer_and_then_was_killed(bench, monkeypatch)
         with pytest.raises(UserError, match="was asked to end it, and has not yet"):
             verbs.cancel(run)
     assert not request.exists()
-    launcher.kill()
-    launcher.communicate()
+    end(launcher, signal.SIGKILL)
     assert f"lost: its launcher, process {launcher.pid} on " in bench.call("status", id_)[1]
     code, _, err = bench.call("attach", id_)
     assert code == 2
@@ -223,10 +243,8 @@ def test_a_launcher_that_does_not_answer_and_then_was_killed(bench, monkeypatch)
 
 
 def test_what_nobody_follows_is_found_where_it_runs(bench):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    launcher, id_ = bench.start_far()
+    end(launcher)
     assert bench.listed()[0]["state"] == "left"
     assert "running: job 7 is busy; nobody follows it" in bench.call("status", id_, where=Path("/"))[1]
     code, _, err = bench.call("resume", id_, "--set", "launch.train.backend=local")
@@ -244,10 +262,8 @@ def test_what_nobody_follows_is_found_where_it_runs(bench):
 
 
 def test_who_attaches_starts_nothing_whatever_the_job_file_says_by_now(bench):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    launcher, id_ = bench.start_far()
+    end(launcher)
     (bench.folder / "job.yaml").write_text(JOB.replace("workdir: model", "workdir: other"))
     attached = bench.start("attach", id_)
     time.sleep(1)
@@ -258,10 +274,8 @@ def test_who_attaches_starts_nothing_whatever_the_job_file_says_by_now(bench):
 
 
 def test_where_the_cluster_does_not_answer_the_record_is_told_and_the_run_gone_on_with(bench):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
-    launcher.kill()
-    launcher.communicate()
+    launcher, id_ = bench.start_far()
+    end(launcher, signal.SIGKILL)
     (bench.folder / "far-gone").touch()
     code, out, _ = bench.call("status", id_)
     assert (code, "lost: its launcher" in out, "; Far does not answer" in out) == (0, True, True)
@@ -276,8 +290,7 @@ def test_where_the_cluster_does_not_answer_the_record_is_told_and_the_run_gone_o
 @pytest.mark.parametrize("how", ["far-breaks", "far-gone"])
 def test_work_is_not_forgotten_when_its_launcher_fails(bench, how):
     """Its launcher may have no memory left, or hear nothing of the cluster when it is interrupted."""
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
+    launcher, id_ = bench.start_far()
     (bench.folder / how).touch()
     if how == "far-gone":
         launcher.send_signal(signal.SIGINT)
@@ -293,10 +306,8 @@ def test_work_is_not_forgotten_when_its_launcher_fails(bench, how):
 @pytest.mark.parametrize("command", ["attach", "resume"])
 def test_what_only_its_launcher_could_follow_is_not_begun_again(bench, command):
     (bench.folder / "far-tied").touch()
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
-    launcher.kill()
-    launcher.communicate()
+    launcher, id_ = bench.start_far()
+    end(launcher, signal.SIGKILL)
     code, _, err = bench.call(command, id_)
     assert (code, err) == (
         2,
@@ -353,10 +364,7 @@ def test_a_log_whose_beginning_was_dropped(bench, capsys):
 def test_a_launcher_that_is_ended_while_it_hands_work_in(bench, how):
     (bench.folder / "far-slow").touch()
     launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    end = time.monotonic() + 60
-    while not (bench.folder / "far-job").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for((bench.folder / "far-job").exists)
     if how == "Ctrl-C":
         launcher.send_signal(signal.SIGINT)
     else:
@@ -369,12 +377,8 @@ def test_a_launcher_that_is_ended_while_it_hands_work_in(bench, how):
 def test_what_is_refused_is_no_run(bench):
     far = ["preprocess", "job.yaml", "--set", "launch.preprocess.backend=far"]
     launcher = bench.start(*far)
-    end = time.monotonic() + 60
-    while not (bench.folder / "far-job").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    wait_for((bench.folder / "far-job").exists)
+    end(launcher)
     (id_,) = [run["id"] for run in bench.listed("data")]
     kept = (bench.folder / "data" / "runs" / f"{id_}.yaml").read_text()
     for more in ("limits.max_rejected_assets=3", "windows.stride=3"):  # it would go on with that run, or be another
@@ -386,11 +390,8 @@ def test_what_is_refused_is_no_run(bench):
 
 def test_a_later_stage_that_is_refused_loses_none_that_was_taken_on(bench):
     (bench.folder / "far-refuses").touch()
-    both = ["--set", "launch.preprocess.backend=far", "--set", "launch.train.backend=far"]
-    launcher = bench.start("run", "job.yaml", *both)
-    id_ = bench.until("far away it begins")
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    launcher, id_ = bench.start_far("preprocess", "train")
+    end(launcher)
     assert [(run["id"], run["state"]) for run in bench.listed()] == [(id_, "left")]
     assert "Far takes no second job; it is handed in again later" in bench.call("logs", id_)[1]
 
@@ -403,16 +404,11 @@ def test_what_is_refused_leaves_nothing(bench):
 
 
 def test_what_a_later_run_has_there_is_not_an_earlier_ones(bench):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    first = bench.until("far away it begins")
-    launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=60)
+    launcher, first = bench.start_far()
+    end(launcher)
     (bench.folder / "far-job").unlink()
     launcher = bench.start("run", "job.yaml", "--restart", "--set", "launch.train.backend=far")
-    end = time.monotonic() + 60
-    while not any(run["id"] != first and run["stages"][1]["handle"] for run in bench.listed()):  # its record tells it
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for(lambda: any(run["id"] != first and run["stages"][1]["handle"] for run in bench.listed()))  # its record
     assert "job 7 of Far is not there any more" in bench.call("status", first)[1]
     assert "nothing of it is running" in bench.call("cancel", first)[2]
     assert (bench.folder / "far-job").exists()
@@ -429,11 +425,9 @@ def test_a_folder_whose_name_is_no_text_ends_no_run(bench):
 
 @pytest.mark.parametrize("how", ["left", "followed"])
 def test_work_elsewhere_is_cancelled_with_its_run(bench, how):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.train.backend=far")
-    id_ = bench.until("far away it begins")
+    launcher, id_ = bench.start_far()
     if how == "left":
-        launcher.kill()
-        launcher.communicate()
+        end(launcher, signal.SIGKILL)
     code, _, err = bench.call("cancel", id_)
     assert (code, f"run {id_} is cancelled" in err) == (0, True)
     launcher.communicate(timeout=60)
@@ -442,10 +436,8 @@ def test_work_elsewhere_is_cancelled_with_its_run(bench, how):
 
 
 def test_what_was_done_while_nobody_followed_is_not_lost(bench):
-    launcher = bench.start("run", "job.yaml", "--set", "launch.preprocess.backend=far")
-    id_ = bench.until("far away it begins")
-    launcher.send_signal(signal.SIGTERM)
-    launcher.communicate(timeout=60)
+    launcher, id_ = bench.start_far("preprocess")
+    end(launcher, signal.SIGTERM)
     (bench.folder / "far-job").unlink()
     assert "job 7 of Far is not there any more; resume the run to go on" in bench.call("status", id_)[1]
 
