@@ -59,15 +59,6 @@ def test_importing_it_loads_nothing_heavy(module, heavy):
     assert result.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["run"], ["preprocess"], ["train"], ["cancel"], ["runs"], ["inspect"], ["profile"], ["schema"]]
-)
-def test_every_help_has_an_example(command, capsys):
-    with pytest.raises(SystemExit, match="0"):
-        cli.main([*command, "--help"])
-    assert f"example: {' '.join(['beamfeed', *command])}" in capsys.readouterr().out
-
-
 def test_version():
     assert beamfeed("--version").stdout == "beamfeed 0.1.0\n"
 
@@ -93,11 +84,6 @@ def test_dry_run_prints_the_commands_and_touches_nothing(job_path, tmp_path):
         assert json.loads(shell.stdout)["task"]["index"] == index
 
 
-def test_dry_run_of_one_worker_has_no_cluster(job_path):
-    result = beamfeed("run", job_path, "--dry-run", "--set", "launch.train.workers=1")
-    assert "TF_CONFIG" not in result.stdout
-
-
 def test_a_dry_run_says_that_no_file_was_opened_and_what_opens_them(job_path):
     result = beamfeed("run", job_path, "--dry-run", "--set", "source.time.column=nothing")
     assert result.returncode == 0
@@ -116,54 +102,6 @@ def test_beam_options_follow_two_dashes(job_path):
     result = beamfeed("train", job_path, "--dry-run", "--", "--runner=Other")
     assert result.returncode == 2
     assert "options after --" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("windows:", "window:"), "windows"),
-        (("length: 8", "length: eight"), "length"),
-        (("in/*.csv", "in/*.parquet"), "no file matches"),
-        (("name: small", "name: [small"), "is not YAML"),
-    ],
-)
-def test_a_wrong_job_is_told_without_a_traceback(job_path, tmp_path, change, message):
-    text = (tmp_path / "job.yaml").read_text()
-    (tmp_path / "job.yaml").write_text(text.replace(*change))
-    result = beamfeed("run", job_path)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert all(line.startswith("beamfeed: ") for line in result.stderr.splitlines())
-    assert result.stdout == ""
-
-
-def test_a_job_file_that_is_not_there():
-    result = beamfeed("run", "nowhere.yaml")
-    assert (result.returncode, result.stderr) == (2, "beamfeed: nowhere.yaml: there is no such job file\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "the following arguments are required: COMMAND (try beamfeed --help)"),
-        (["run"], "the following arguments are required: JOB (try beamfeed run --help)"),
-        (["fly"], "argument COMMAND: invalid choice: 'fly'"),
-        (["run", "j.yaml", "--max-assets", "0"], "argument --max-assets: '0' is not a whole number above 0"),
-        (["run", "j.yaml", "--max-assets", "x"], "argument --max-assets: 'x' is not a whole number above 0"),
-        (["inspect"], "the following arguments are required: DATASET"),
-        (
-            ["preprocess", "j.yaml", "--sett", "x=1"],
-            "preprocess: --sett: unknown option; did you mean '--set'?",
-        ),
-        (["run", "j.yaml", "--dryrun"], "run: --dryrun: unknown option; did you mean '--dry-run'?"),
-        (["run", "j.yaml", "k.yaml"], "run: unexpected argument 'k.yaml'"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments, message):
-    result = beamfeed(*arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"beamfeed: {message}")
-    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_wrong_option_of_beam_is_one_line_of_the_stage(job_path):
@@ -322,11 +260,3 @@ def test_profile_passes_its_arguments_on(monkeypatch):
         "-m", "beamfeed.trainer.tools.profile_dataset", "out/data",
         "--job", "job.yaml", "--set", "a.b=1", "--shuffle", "0",
     )  # fmt: skip
-
-
-def test_profile_of_no_dataset(tmp_path):
-    result = beamfeed("profile", str(tmp_path))
-    assert result.returncode == 2
-    assert result.stderr == (
-        f"{tmp_path}: there is no dataset (no manifest.json); 'beamfeed preprocess' writes one to a job's output.path\n"
-    )
