@@ -166,10 +166,10 @@ def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     # With these codes, the chief has told why.
     named = [process for process in failed if process.log or process.code not in (JOB_FAILED, DRIFT)]
     if named:
-        _show([f"beamfeed: {_describe(named[0])}", *last_line(named[0])])
+        _show(f"beamfeed: {_describe(named[0])}", last_line(named[0]))
     if rest := named[1:]:
         more = f", and {len(rest) - 1} more" if len(rest) > 1 else ""
-        _show([f"beamfeed: {_describe(rest[0])}{more}"])
+        _show(f"beamfeed: {_describe(rest[0])}{more}")
     # A job that failed takes its workers with it, which then miss each other.
     return JOB_FAILED if any(process.code == JOB_FAILED for process in failed) else first.code or 0
 
@@ -282,15 +282,14 @@ def _describe(running: Running) -> str:
     return f"{running.title} {ending}" + (f"; its log is {running.process.log}" if running.log else "")
 
 
-def _show(lines: Sequence[str]) -> None:
-    for line in lines:
+def _show(*lines: str) -> None:
+    for line in filter(None, lines):
         print(line, file=sys.stderr, flush=True)
 
 
-def last_line(process: Running) -> list[str]:
-    """The last line of a process's log that is not empty; none where the terminal has shown it."""
+def last_line(process: Running) -> str:
+    """The last line of a process's log that is not empty; empty where the terminal has shown it."""
     if process.log is None:
-        return []
+        return ""
     process.log.seek(max(0, process.log.seek(0, os.SEEK_END) - TAIL_BYTES))
-    line = text.last_line(process.log.read())
-    return [line] if line else []
+    return text.last_line(process.log.read())

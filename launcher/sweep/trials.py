@@ -17,7 +17,7 @@ from beamfeed.contract.config.load import job_text
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult, Watched, read_result, read_run
-from beamfeed.contract.options import OF_DATASET
+from beamfeed.contract.options import BEFORE, OF_DATASET
 from beamfeed.launcher.backends.local.backend import share_cores
 from beamfeed.launcher.processes import Process, Running, last_line, start_process
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import optuna
 
 Line = dict[str, Any]  # of metrics.jsonl
-PREFIX = "beamfeed: "
 
 
 class WatchedLine(Watched):
@@ -98,8 +97,7 @@ class Going:
 
     def why_failed(self) -> str:
         """The last line that it has printed."""
-        lines = last_line(self.running)
-        return lines[0].removeprefix(PREFIX) if lines else f"ended with exit code {self.running.code}"
+        return last_line(self.running).removeprefix(BEFORE) or f"ended with exit code {self.running.code}"
 
     def seconds(self) -> float:
         """That it took, over all starts of which something is known."""
