@@ -241,13 +241,6 @@ def preprocess_stage(
     )
 
 
-def _fitted(job: Job, complete: Manifest | None) -> Job:
-    """The job as the trainer will train it, see `fit_batch`, by which it says what it finished."""
-    if complete is None or job.train is None:
-        return job
-    return fit_batch(job, training_manifest(job.train, complete))
-
-
 def train_stage(
     job: Job, values: Mapping[str, Any], data: str, complete: Manifest | None = None, name: str = TRAIN
 ) -> Stage:
@@ -260,10 +253,12 @@ def train_stage(
       complete: its manifest, if it is there.
       name: of the stage.
     """
-    launch, train = job.launch.train, _fitted(job, complete).train
+    launch, train = job.launch.train, job.train
     assert train is not None
-    assert job.train is not None
-    finished, reason = _training_state(train, data)
+    # As the trainer will train it, by which it says what it finished.
+    fitted = train if complete is None else fit_batch(job, training_manifest(train, complete)).train
+    assert fitted is not None
+    finished, reason = _training_state(fitted, data)
     start = [option.write(values.get(option.key)) for option in options.TRAIN_FROM]
     flag = next((" ".join(parts) for parts in start if parts), None)
     if flag:
@@ -281,7 +276,7 @@ def train_stage(
         complete=finished,
         reason=reason,
         output=train.workdir,
-        fingerprint=run_fingerprint(job.train, data),  # the same before and after its dataset is there
+        fingerprint=run_fingerprint(train, data),  # the same before and after its dataset is there
         section=launch.section(launch.backend),
         job=job,
         grace=SAVE_SECONDS,

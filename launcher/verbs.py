@@ -112,7 +112,7 @@ def print_log(run: Run, follow: bool, tail: int | None = None) -> int:
     Returns:
       the exit code of the run; 0 where it goes on.
     """
-    place = _start(run, tail)
+    place = run.record.log_dropped if tail is None else _start(run, tail)
     while True:
         record = _now(run) or run.record
         state = record.state()  # asked before the log is read: then nothing of it is missed
@@ -134,13 +134,12 @@ def _now(run: Run) -> RunRecord | None:
     return None
 
 
-def _start(run: Run, tail: int | None) -> int:
+def _start(run: Run, tail: int) -> int:
     """Where the last lines of a log begin, in bytes from the beginning of all that it ever held."""
     printed = b""
-    if tail is not None:
-        with suppress(OSError, Unanswered):
-            printed = storage.read_bytes(run.layout.log)
-    start = printed.find(b"\n", len(printed) - tail - 1) + 1 if tail is not None and len(printed) > tail else 0
+    with suppress(OSError, Unanswered):
+        printed = storage.read_bytes(run.layout.log)
+    start = printed.find(b"\n", len(printed) - tail - 1) + 1 if len(printed) > tail else 0
     return run.record.log_dropped + start
 
 

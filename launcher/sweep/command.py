@@ -66,13 +66,9 @@ def sweep(args: argparse.Namespace) -> int:
     if not args.yes:
         ask_for_bill(plan, read_prices(args.prices))
     with choose(args.quiet, args.json) as display:
-        if any(not stage.complete for stage in plan.stages):  # the dataset; where it is there, no run is recorded
-            code, _ = run_plan(plan, display)
-            if code:
-                return code
-        else:
-            for stage in plan.stages:
-                display.skipped(stage.name, stage.reason)
+        code, _ = run_plan(plan, display)  # of the dataset
+        if code:
+            return code
         with hold(storage.join(search.folder, LOCK), use=SWEEPING):
             if args.restart or is_half_forgotten(search.folder):
                 forget(search.folder)

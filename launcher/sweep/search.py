@@ -102,7 +102,7 @@ def _start(search: Search, study: "optuna.Study", trial: "optuna.Trial", slot: i
     except UserError as error:
         _fail(study, trial, str(error).splitlines()[0], tell)
         return None
-    return start_trial(trial, job, search.data, slot, search.parallel)
+    return start_trial(trial, job, search, slot)
 
 
 def _look(study: "optuna.Study", going: Going, tell: Tell) -> None:

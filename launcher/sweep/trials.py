@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.result import TrainResult, Watched, read_result, 
 from beamfeed.contract.options import BEFORE, OF_DATASET
 from beamfeed.launcher.backends.local.backend import share_cores
 from beamfeed.launcher.processes import Process, Running, last_line, start_process
+from beamfeed.launcher.sweep.space import Search
 
 if TYPE_CHECKING:
     import optuna
@@ -109,21 +110,21 @@ class Going:
             self.running.log.close()
 
 
-def start_trial(trial: "optuna.Trial", job: Job, data: str, slot: int, slots: int) -> Going:
+def start_trial(trial: "optuna.Trial", job: Job, search: Search, slot: int) -> Going:
     """Starts, or goes on with, the training run of a trial.
 
     Args:
       trial: of Optuna.
       job: of the trial.
-      data: the fingerprint of the dataset, which is taken as it is.
+      search: whose dataset is taken as it is.
       slot: its place among those that go on, which share cores and GPUs.
-      slots: the number of places.
     """
     assert job.train is not None
     names = RunLayout(job.train.workdir)
     storage.write_text(names.job, trial_text(job))
+    slots = search.parallel
     shared = {**share_cores(slots * job.launch.train.workers), SHARE: f"{slot}/{slots}"} if slots > 1 else {}
-    command = (sys.executable, "-m", "beamfeed", "train", names.job, *OF_DATASET.write(data))
+    command = (sys.executable, "-m", "beamfeed", "train", names.job, *OF_DATASET.write(search.data))
     process = Process(command, shared, log=storage.join(job.train.workdir, "train.log"))
     return Going(trial, job.train, start_process(f"trial {trial.number}", process))
 

@@ -73,7 +73,7 @@ def trainers(tmp_path, monkeypatch) -> Callable[..., None]:
     (tmp_path / "trainer.py").write_text(TRAINER)
 
     def use(pause: float, least: int = 100) -> None:
-        def start(trial, job, data, slot, slots):
+        def start(trial, job, search, slot):
             folder = Path(job.train.workdir)
             folder.mkdir(exist_ok=True)
             words = (tmp_path / "trainer.py", folder, job.train.seed, job.train.epochs, pause, least)

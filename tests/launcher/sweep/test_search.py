@@ -151,9 +151,9 @@ def test_the_cores_of_a_machine_are_shared_by_all_workers_of_all_trials(make, mo
     monkeypatch.setattr(local_backend, "available_cores", lambda: 12)
     for name in local_backend.THREADS:
         monkeypatch.delenv(name, raising=False)
-    search = make("launch.train.workers=3")
+    search = make("launch.train.workers=3", parallel=2)
     trial = next_trial(open_study(search), search)
-    start_trial(trial, search.trial_job(0, {}), "data", 1, 2)
+    start_trial(trial, search.trial_job(0, {}), search, 1)
     assert started[0].env == {**dict.fromkeys(local_backend.THREADS, "2"), "BEAMFEED_SHARE": "1/2"}
     assert started[0].command[-2:] == ("--data", "data")
 
