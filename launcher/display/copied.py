@@ -14,11 +14,8 @@ _changing = threading.Lock()
 class CopiedText:
     """Stands for stderr, once for all runs of this process, as they may begin and end in any order.
 
-    Args:
-      stream: stderr.
-
     Attributes:
-      stream: the same.
+      stream: stderr.
       copies: what takes the text, each behind the thread of its run.
     """
 
