@@ -183,10 +183,10 @@ def work_of(stage: Stage) -> str:
 
 
 def is_published(stage: Stage) -> bool:
-    """Whether the dataset of a stage that makes one is there, also seconds after the job's end."""
-    end = time.monotonic() + LATE_SECONDS
+    """Whether the dataset of a stage that makes one is there; in a shared folder, also seconds after the job's end."""
+    end = time.monotonic() + (0.0 if storage.is_remote(stage.output) else LATE_SECONDS)
     while stage.name == PREPROCESS and read_complete(stage.output, stage.fingerprint) is None:
-        if time.monotonic() > end:
+        if time.monotonic() >= end:
             return False
         time.sleep(POLL_SECONDS)
     return True

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract import options
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.base import Backend
 from beamfeed.launcher.backends.dataflow.api import DataflowService
@@ -130,12 +129,9 @@ class DataflowRun(RemoteRun):
             why = failure(messages)
             self._say(why.message)
             return why.code
-        if state != DONE:
-            self._say(f"the job was {state_words(state)} before it was done; run the same command to start again")
-        elif read_complete(stage.output, stage.fingerprint) is None:
-            self._say(f"the job ended, but {stage.output} holds no dataset of this job; its input may have changed")
-        else:
-            return 0
+        if state == DONE:
+            return self._check_published("its input may have changed")
+        self._say(f"the job was {state_words(state)} before it was done; run the same command to start again")
         return 1
 
     def leave(self) -> None:

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import yaml
@@ -215,11 +215,9 @@ class KubernetesRun(remote.RemoteRun):
         return sorted((read_pod(item, CONTAINERS[self._kind]) for item in items), key=lambda pod: pod.created)
 
     def follow(self, progress: StageProgress, display: Display) -> int:
-        log = PodLog(self._kubectl, display, CONTAINERS[self._kind], TAIL if self._was_there else None)
-        try:
+        tail = TAIL if self._was_there else None
+        with closing(PodLog(self._kubectl, display, CONTAINERS[self._kind], tail)) as log:
             return self._follow(progress, display, log)
-        finally:
-            log.close()
 
     def _follow(self, progress: StageProgress, display: Display, log: PodLog) -> int:
         whole_at, chief = time.monotonic(), ""
