@@ -1,11 +1,12 @@
 """Completion as shells do it."""
 
+import argparse
 import shutil
 import subprocess
 
 import pytest
 
-from beamfeed.launcher.parser import SHELLS, build_parser, completion_script
+from beamfeed.launcher.parser import _FILES, SHELLS, build_parser, completion_script
 
 COMMANDS = {
     "adopt", "init", "run", "preprocess", "train", "cancel", "inspect", "profile", "export", "schema", "completion"
@@ -71,38 +72,11 @@ def test_the_script_is_one(scripts, shell):
 
 def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
     """A new placeholder for a path must be told to the shells, too."""
-    import argparse
-
-    known = {
-        "JOB",
-        "FOLDER",
-        "DATASET|JOB",
-        "DATASET|JOB|DIR",
-        "CURRENT",
-        "FILE.png",
-        "RUN",
-        "WHERE",
-        "FILE",
-        "PATTERN",
-        "COLUMNS",
-        "HOW",
-        "P",
-        "X",
-        "DIR",
-        "FORMAT",
-        "NAMES",
-        "SPLIT",
-        "WHAT",
-        "SHELL",
-        "COMMAND",
-        "KEY=VALUE",
-        "NAME=VALUE",
-        "N",
-        "NAME",
-        "A-B",
-        "S",
-    }
+    others = {
+        "A-B", "COLUMNS", "COMMAND", "DIR", "FORMAT", "HOW", "KEY=VALUE", "N", "NAME", "NAME=VALUE", "NAMES", "P", "S",
+        "SHELL", "SPLIT", "WHAT", "X",
+    }  # fmt: skip
     parser = build_parser()
     commands = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)).choices
     found = {one.metavar for command in commands.values() for one in command._actions if one.metavar}
-    assert found <= known
+    assert found <= {*_FILES, *others}
