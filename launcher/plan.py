@@ -228,7 +228,7 @@ def preprocess_stage(
     backend = job.launch.preprocess.backend
     return Stage(
         name=PREPROCESS,
-        command=(*backends()[backend].command(PREPROCESS, job, arguments, fingerprint), *beam_options),
+        command=(*backends()[backend].command(PREPROCESS, job, arguments), *beam_options),
         backend=backend,
         workers=1,  # the runner of the pipeline starts its own
         logs="",
@@ -265,7 +265,7 @@ def train_stage(
         finished, reason = False, f"{flag} was given"
     return Stage(
         name=name,
-        command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values), data),
+        command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values)),
         backend=launch.backend,
         workers=launch.workers,
         restarts=launch.restarts,

@@ -142,7 +142,7 @@ def cancel_job(job: Job, cancelled: Collection[str]) -> int:
         key = launch_key(name)
         launch: StageLaunch = getattr(job.launch, key)
         backend = backends()[launch.backend]
-        command = backend.command(key, job, (), fingerprint="")
+        command = backend.command(key, job, ())
         section = launch.section(launch.backend)
         stage = Stage(name, command, launch.backend, 1, "", False, "", output=place, section=section)
         try:

@@ -156,7 +156,7 @@ assert "3 rows were rejected" in fleet.over(Limits(max_rejected_rows=2))
                     "class SshBackend(LocalBackend):\n"
                     '    stages = ("preprocess",)\n'
                     "    section = SshSection\n\n"
-                    "    def command(self, name, job, arguments, fingerprint):\n"
+                    "    def command(self, name, job, arguments):\n"
                     '        return ("ssh", job.launch.preprocess.section("ssh").host, *arguments)\n',
                 )
             ],
@@ -177,7 +177,7 @@ launch: {preprocess: {backend: ssh, ssh: {host: far}}}
 '''
 (folder / "job.yaml").write_text(text)
 job = load_job(str(folder / "job.yaml"), [])
-assert backends()[job.launch.preprocess.backend].command("preprocess", job, ("--job",), "") == ("ssh", "far", "--job")
+assert backends()[job.launch.preprocess.backend].command("preprocess", job, ("--job",)) == ("ssh", "far", "--job")
 (folder / "job.yaml").write_text(text.replace("ssh: {host: far}", "ssh: {}"))
 try:
     load_job(str(folder / "job.yaml"), [])

@@ -78,14 +78,13 @@ class Backend(Protocol):
     def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         """The command of a stage's process.
 
         Args:
           name: of the stage.
           job: the job.
           arguments: that every program of a stage takes: --job and --set.
-          fingerprint: of the dataset.
         """
 
     def describe(self, stage: Stage) -> list[str]:

@@ -26,16 +26,14 @@ CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 DATA_LABEL = "beamfeed-data"  # which dataset a job makes
 
 
-def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_code: bool) -> list[str]:
+def beam_options(section: DataflowSection, name: str, *, own_code: bool) -> list[str]:
     """The options of a submission; keys left out of the job file are left to the service.
 
     Args:
       section: of the job file.
       name: of the job.
-      fingerprint: of the dataset.
       own_code: whether workers run code of the user's own, which may need TensorFlow.
     """
-    labels = {**section.labels, DATA_LABEL: fingerprint[:16]}
     own: dict[str, bool | int | str | list[str] | None] = {
         "runner": "DataflowRunner",
         "project": section.project,
@@ -54,7 +52,7 @@ def beam_options(section: DataflowSection, name: str, fingerprint: str, *, own_c
         "resource_hint": None if section.min_ram_gb is None else f"min_ram={section.min_ram_gb:g}GB",
         "use_public_ips": section.public_ips is True,
         "no_use_public_ips": section.public_ips is False,
-        "label": [f"{key}={value}" for key, value in labels.items()],
+        "label": [f"{key}={value}" for key, value in section.labels.items()],
     }
     return [*flags(own), *flags(section.options)]
 
@@ -69,13 +67,13 @@ class DataflowBackend(Backend):
     def check(self, job: Job, name: str) -> None:
         check_paths(job, "Dataflow's workers")
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         section = job.launch.preprocess.section("dataflow")
-        of_beam = beam_options(section, job_name(job.output.path), fingerprint, own_code=bool(job.own_code))
+        of_beam = beam_options(section, job_name(job.output.path), own_code=bool(job.own_code))
         return (sys.executable, "-m", options.SUBMIT.module, *arguments, *of_beam)
 
     def describe(self, stage: Stage) -> list[str]:
-        return [shlex.join(stage.command)]
+        return [shlex.join(_submission(stage))]
 
     def resources(self, stage: Stage) -> Mapping[str, float]:
         family = (stage.section.machine_type or "").partition("-")[2].partition("-")[0]
@@ -173,13 +171,18 @@ def _cancel_command(service: DataflowService, job_id: str) -> str:
     return f"gcloud dataflow jobs cancel {job_id} --region={service.region} --project={service.project}"
 
 
+def _submission(stage: Stage) -> tuple[str, ...]:
+    """The command that submits a job; its label tells others of which dataset it is."""
+    return (*stage.command, f"--label={DATA_LABEL}={stage.fingerprint[:16]}")
+
+
 def _submit(stage: Stage, display: Display) -> tuple[int, str | None]:
     """Builds and submits the pipeline in a fresh process, which loads Beam; its exit code and the job's id."""
     with tempfile.TemporaryDirectory(prefix="beamfeed-submit-") as folder:
         path = os.path.join(folder, "job-id")
         variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "BEAMFEED_JOB_ID_FILE": path}
         try:
-            code = run_together(stage.name, [Process(stage.command, variables)], output=display.output())
+            code = run_together(stage.name, [Process(_submission(stage), variables)], output=display.output())
         except (KeyboardInterrupt, SystemExit):
             line = "stopped while submitting; if the job did start, the same command follows it"
             print(f"{stage.name}: {line}", file=sys.stderr, flush=True)

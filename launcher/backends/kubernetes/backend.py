@@ -60,7 +60,7 @@ class KubernetesBackend(Backend):
                     "give a gs:// path, or an absolute path in a volume that is mounted at the same path here"
                 )
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         section = getattr(job.launch, name).section("kubernetes")
         return remote.command_elsewhere(name, section.python, arguments, f"{JOB_FOLDER}/{JOB_FILE}")
 

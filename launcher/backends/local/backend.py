@@ -48,7 +48,7 @@ class LocalBackend(Backend):
                 "is started here is that worker"
             )
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         return (sys.executable, "-m", PROGRAMS[name].module, *arguments)
 
     def describe(self, stage: Stage) -> list[str]:

@@ -68,7 +68,7 @@ class PortableBackend(Backend):
         if isinstance(section, ClusterSection) and section.worker_pool:
             check_paths(job, "workers of a pool", shared=True)
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         section = job.launch.preprocess.section(self.name)
         of_beam = [*beam_options(section), f"--job_name={job_name(storage.absolute(job.output.path))}"]
         return (sys.executable, "-m", options.PREPROCESS.module, *arguments, *of_beam)

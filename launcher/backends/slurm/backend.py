@@ -41,7 +41,7 @@ class SlurmBackend(Backend):
         """Raises UserError where there is no Slurm."""
         queue.check_installed()
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         python = (getattr(job.launch, name).section("slurm") or SlurmSection()).python or sys.executable
         return (python, "-m", PROGRAMS[name].module, *arguments)
 

@@ -39,7 +39,7 @@ class VertexBackend(Backend):
             if not storage.is_remote(path):
                 raise UserError(f"{key}: {path} is on this machine, where Vertex AI cannot reach it; give a gs:// path")
 
-    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+    def command(self, name: str, job: Job, arguments: Sequence[str]) -> tuple[str, ...]:
         job_path = RunLayout(job.train.workdir).job if job.train is not None else ""
         return remote.command_elsewhere(name, job.launch.train.section("vertex").python, arguments, job_path)
 

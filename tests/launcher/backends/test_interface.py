@@ -51,7 +51,7 @@ class EchoBackend(Backend):
         if job.launch.preprocess.section("echo").words == "bad":
             raise UserError("launch.preprocess.echo.words: is bad")
 
-    def command(self, name, job, arguments, fingerprint):
+    def command(self, name, job, arguments):
         return ("echo", job.launch.preprocess.section("echo").words, name, *arguments)
 
     def describe(self, stage):

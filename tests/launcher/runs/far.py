@@ -64,7 +64,7 @@ class Far(Backend):
 
     def check(self, job, name): ...
 
-    def command(self, name, job, arguments, fingerprint):
+    def command(self, name, job, arguments):
         return ("far", *arguments)
 
     def describe(self, stage):

@@ -19,7 +19,6 @@ windows: {{length: 8}}
 output: {{path: {output}}}
 train: {{model: {{name: recurrent_autoencoder}}, workdir: model}}
 """
-FINGERPRINT = "0123456789abcdef" * 4
 SECTION = {
     "project": "a-project",
     "region": "europe-west1",
@@ -55,7 +54,7 @@ def test_every_key_is_an_option_that_beam_knows():
             "flexrs_goal": "COST_OPTIMIZED",
         },
     )
-    given = PipelineOptions(beam_options(section, "a-name", FINGERPRINT, own_code=True)).get_all_options(
+    given = PipelineOptions(beam_options(section, "a-name", own_code=True)).get_all_options(
         drop_default=True, retain_unknown_options=True
     )
     assert given == {
@@ -75,7 +74,7 @@ def test_every_key_is_an_option_that_beam_knows():
         "network": "net",
         "subnetwork": "regions/europe-west1/subnetworks/sub",
         "use_public_ips": False,
-        "labels": ["team=x", "cost=y", "beamfeed-data=0123456789abcdef"],
+        "labels": ["team=x", "cost=y"],
         "experiments": ["a", "b"],
         "enable_hot_key_logging": True,
         "flexrs_goal": "COST_OPTIMIZED",
@@ -88,15 +87,15 @@ def test_every_key_is_an_option_that_beam_knows():
 )
 def test_code_of_the_users_own_runs_where_tensorflow_is(own_code, worker_image, image):
     section = DataflowSection(**SECTION, worker_image=worker_image)
-    flags = beam_options(section, "a-name", FINGERPRINT, own_code=own_code)
+    flags = beam_options(section, "a-name", own_code=own_code)
     assert PipelineOptions(flags).view_as(WorkerOptions).sdk_container_image == image
 
 
 def test_what_is_left_out_is_left_to_the_service():
-    options = PipelineOptions(beam_options(DataflowSection(**SECTION), "a-name", FINGERPRINT, own_code=False))
+    options = PipelineOptions(beam_options(DataflowSection(**SECTION), "a-name", own_code=False))
     assert options.view_as(WorkerOptions).machine_type is None
     assert options.view_as(WorkerOptions).use_public_ips is None
-    assert options.view_as(GoogleCloudOptions).labels == ["beamfeed-data=0123456789abcdef"]
+    assert options.view_as(GoogleCloudOptions).labels is None
 
 
 @pytest.mark.parametrize(
