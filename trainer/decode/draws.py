@@ -4,8 +4,6 @@ They come from a hash of seed, place and what they are for, in whole numbers: so
 worker, and in a run that goes on.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import tensorflow as tf
 
@@ -23,17 +21,16 @@ class Draws:
     Args:
       seed: of the run.
       numbers: int64 `[windows]`, the place of each in the run.
-      purposes: what numbers are drawn for.
     """
 
-    def __init__(self, seed: int, numbers: tf.Tensor, purposes: Sequence[str] = PURPOSES):
-        words = np.array([int.from_bytes(purpose.encode()[:8].ljust(8), "big") for purpose in purposes], np.uint64)
+    def __init__(self, seed: int, numbers: tf.Tensor):
+        words = np.array([int.from_bytes(purpose.encode()[:8].ljust(8), "big") for purpose in PURPOSES], np.uint64)
         keys = mix(mix(np.array([seed % 2**64], np.uint64), np.right_shift) ^ words, np.right_shift)
         places = tf.bitcast(numbers, tf.uint64) * GOLDEN
         bits = mix(places[None] + (keys - GOLDEN)[:, None], tf.bitwise.right_shift)
         shares = tf.cast(tf.bitwise.right_shift(bits, np.uint64(64 - BITS)), tf.float32) * 2.0**-BITS
         self.numbers = numbers
-        self._shares = dict(zip(purposes, tf.unstack(shares, len(purposes)), strict=True))
+        self._shares = dict(zip(PURPOSES, tf.unstack(shares, len(PURPOSES)), strict=True))
 
     def uniform(self, purpose: str, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
         """Float32 `[windows]`, from `low` to below `high`; others for another purpose."""

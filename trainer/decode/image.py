@@ -20,43 +20,37 @@ class Images:
 
     Stored values become what a model gets in two steps: what may be kept in memory lies between them.
 
-    Args:
-      section: of the job.
-      stored: of the values in the dataset, `[batch, ...]`.
-      size: height, width and channels that a model gets.
-
     Attributes:
+      stored: of the values in the dataset, `[batch, ...]`.
+      shape: height, width and channels that a model gets.
       input: of the model.
-      stored: as above.
       keeps: whether decoded values are to be kept in memory.
       augments: whether training changes them.
       mixup: the parameter of mixing two windows; None where they are not mixed.
     """
 
-    def __init__(self, section: ImageInput, stored: tf.TensorSpec, size: tuple[int, int, int]):
+    def __init__(self, section: ImageInput, stored: tf.TensorSpec, shape: tuple[int, int, int]):
         self._section = section
         self.stored = stored
-        self.shape = size
-        self.input = Input(size, "float32")
+        self.shape = shape
+        self.input = Input(shape, "float32")
         self.keeps = section.cache == "decoded"
         self.augments = section.augment is not None
         self.mixup = section.augment.mixup if section.augment is not None else None
 
-    def finish(self, values: tf.Tensor) -> tf.Tensor:
-        """Uint8 -> float32, from 0 to 1."""
-        return tf.cast(values, tf.float32) / WHITE
-
-    def augment(self, values: tf.Tensor, draws: Draws) -> tf.Tensor:
-        """The same, changed by chance."""
-        return augment(values, self._section.augment, draws) if self._section.augment else self.finish(values)
+    def finish(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
+        """Decoded values -> the model's input, float32 from 0 to 1; with draws changed by chance."""
+        section = self._section.augment
+        if draws is None or section is None:
+            return tf.cast(values, tf.float32) / WHITE
+        return augment(values, section, draws)
 
     def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
-        """Stored values -> the model's input at once, with draws changed by chance.
+        """Stored values -> the model's input at once.
 
         Where it takes less work than the two steps, it does not give their very numbers.
         """
-        decoded = self.decode(values)
-        return self.finish(decoded) if draws is None else self.augment(decoded, draws)
+        return self.finish(self.decode(values), draws)
 
     def decode(self, values: tf.Tensor) -> tf.Tensor:
         """Stored values -> uint8 `[batch, height, width, channels]`; empty strings, which fill up, are zeros."""
@@ -100,13 +94,10 @@ class EncodedImages(Images):
     def _decode(self, contents: tf.Tensor) -> tf.Tensor:
         """One image, uint8 `[height, width, channels]`."""
 
-        def window(size: tf.Tensor) -> tf.Tensor:
-            return self._fitting(size) if self._section.fit == "crop" else whole(size)
-
         def finish(image: tf.Tensor) -> tf.Tensor:
-            return resized(image, self.shape, self._section.fit)
+            return resized(image[None], self.shape, self._section.fit)[0]
 
-        return decoded(contents, self.shape, window, finish, covers=self._section.fit != "pad")
+        return decoded(contents, self.shape, self._wanted, finish, covers=self._section.fit != "pad")
 
     def _decode_crop(
         self,
@@ -115,18 +106,10 @@ class EncodedImages(Images):
         horizontal: tf.Tensor | None = None,
         **part: tf.Tensor,
     ) -> tf.Tensor:
-        """One image or a part of it, float32 `[height, width, channels]`, from 0 to 255.
-
-        Args:
-          contents: of the file.
-          vertical: whether top and bottom are exchanged.
-          horizontal: likewise left and right.
-          part: see `part_of`; left out, all of the image.
-        """
+        """One image or a part of it, see `part_of`, float32 `[height, width, channels]`, from 0 to 255."""
 
         def window(size: tf.Tensor) -> tf.Tensor:
-            box = self._fitting(size) if self._section.fit == "crop" else whole(size)
-            return part_of(box, **part) if part else box
+            return part_of(self._wanted(size), **part) if part else self._wanted(size)
 
         def finish(image: tf.Tensor) -> tf.Tensor:
             for axis, flip in enumerate((vertical, horizontal)):
@@ -136,9 +119,9 @@ class EncodedImages(Images):
 
         return decoded(contents, self.shape, window, finish)
 
-    def _fitting(self, size: tf.Tensor) -> tf.Tensor:
-        """The largest part in the middle of an image of this size that has the wanted ratio of sides."""
-        return middle_of(size, self.shape[0], self.shape[1])
+    def _wanted(self, size: tf.Tensor) -> tf.Tensor:
+        """The window of an image of this size that is scaled: all of it, unless another ratio of sides is cut off."""
+        return middle_of(size, *self.shape[:2]) if self._section.fit == "crop" else whole(size)
 
 
 def _map(function: Callable[..., tf.Tensor], values: dict[str, tf.Tensor], spec: tf.TensorSpec) -> tf.Tensor:
@@ -239,52 +222,45 @@ class RawImages(Images):
 
 
 def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tensor:
-    """Uint8 `[..., height, width, channels]`, one or a batch -> the same of another size.
+    """Uint8 `[batch, height, width, channels]` of any size -> the same of another size.
 
     Args:
-      images: of any size.
+      images: to scale.
       shape: height, width and channels that are wanted.
       fit: what becomes of another ratio of the sides: stretch, crop or pad.
     """
-    is_single = images.shape.rank == 3
-    batch = images[None] if is_single else images
     height, width, _ = shape
     if fit == "crop":
-        top, left, high, wide = tf.unstack(middle_of(tf.shape(batch)[1:3], height, width))
-        batch = batch[:, top : top + high, left : left + wide]
-    inner = _inside(batch, height, width) if fit == "pad" else tf.constant([height, width])
-    scaled = _scaled(batch, inner)
+        top, left, high, wide = tf.unstack(middle_of(tf.shape(images)[1:3], height, width))
+        images = images[:, top : top + high, left : left + wide]
+    inner = _inside(images, height, width) if fit == "pad" else tf.constant([height, width])
+    scaled = tf.cast(_interpolated(images, inner) + 0.5, tf.uint8)
     if fit == "pad":
         before = (tf.constant([height, width]) - inner) // 2
         after = tf.constant([height, width]) - inner - before
         scaled = tf.pad(scaled, tf.pad(tf.stack([before, after], axis=1), [[1, 1], [0, 0]]))
-    return tf.ensure_shape(scaled[0] if is_single else scaled, shape if is_single else [None, *shape])
+    return tf.ensure_shape(scaled, [None, *shape])
 
 
-def _inside(batch: tf.Tensor, height: int, width: int) -> tf.Tensor:
+def _inside(images: tf.Tensor, height: int, width: int) -> tf.Tensor:
     """Height and width, int32 `[2]`, of the whole image within the wanted size."""
-    high, wide = tf.shape(batch)[1], tf.shape(batch)[2]
+    high, wide = tf.shape(images)[1], tf.shape(images)[2]
     scale = tf.minimum(height / high, width / wide)
     size = tf.cast(tf.round(tf.cast(tf.stack([high, wide]), scale.dtype) * scale), tf.int32)
     return tf.clip_by_value(size, 1, [height, width])
 
 
-def _scaled(batch: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Uint8 of another size."""
-    return tf.cast(_interpolated(batch, size) + 0.5, tf.uint8)
-
-
-def _interpolated(batch: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _interpolated(images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Float32: linear interpolation; pixels are averaged where the image becomes much smaller.
 
     Of float32 TensorFlow makes them in about half the time that it takes of uint8.
     """
-    before = tf.cast(tf.shape(batch)[1:3], tf.float32)
+    before = tf.cast(tf.shape(images)[1:3], tf.float32)
     shrinks = tf.reduce_max(before / tf.cast(size, tf.float32)) > SMALLER
     return tf.cond(
         shrinks,
-        lambda: tf.image.resize(batch, size, antialias=True),
-        lambda: tf.raw_ops.ResizeBilinear(images=tf.cast(batch, tf.float32), size=size, half_pixel_centers=True),
+        lambda: tf.image.resize(images, size, antialias=True),
+        lambda: tf.raw_ops.ResizeBilinear(images=tf.cast(images, tf.float32), size=size, half_pixel_centers=True),
     )
 
 

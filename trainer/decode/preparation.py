@@ -102,13 +102,8 @@ class Preparation:
         prepared = dict(values)
         for name, decoder in self.decoders.items():
             if name in prepared:
-                by_chance = draws if self.augments and decoder.augments else None
-                if not is_decoded:
-                    prepared[name] = decoder.prepare(prepared[name], by_chance)
-                else:
-                    prepared[name] = (
-                        decoder.finish(prepared[name]) if by_chance is None else decoder.augment(prepared[name], draws)
-                    )
+                make_input = decoder.finish if is_decoded else decoder.prepare
+                prepared[name] = make_input(prepared[name], draws if self.augments else None)
         parameter = self._mixup
         if parameter is None:
             return prepared

@@ -72,7 +72,8 @@ def test_a_jpeg_is_decoded_as_small_as_it_may_be(ratio):
     # One pixel more, and it is decoded twice as large and scaled down.
     if ratio > 1:
         more = [size[0] + 1, size[1]]
-        from_larger = resized(tf.io.decode_jpeg(file, 3, ratio=ratio // 2), (*more, 3), "stretch")
+        larger = tf.io.decode_jpeg(file, 3, ratio=ratio // 2)
+        (from_larger,) = resized(larger[None], (*more, 3), "stretch")
         np.testing.assert_array_equal(decode([file], size=more, fit="stretch")[0], from_larger)
     reference = np.asarray(Image.fromarray(smooth).resize(size[::-1], Image.Resampling.BOX), int)
     assert np.abs(found - reference).mean() < 4
@@ -116,7 +117,7 @@ def test_damaged_files_are_told():
 def test_numbers_are_from_0_to_1_and_training_may_change_them():
     one = decoder(size=[20, 16])
     pixels = tf.constant(np.array([[[[0, 128, 255]]]], np.uint8))
-    np.testing.assert_allclose(one.finish(pixels), [[[[0, 128 / 255, 1]]]])
+    np.testing.assert_allclose(one.finish(pixels, None), [[[[0, 128 / 255, 1]]]])
     assert not one.augments
     assert decoder(size=[20, 16], augment={}).augments
 
