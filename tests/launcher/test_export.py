@@ -11,7 +11,7 @@ from feeds import batch_reader
 from fleets import Fleet, make_table
 
 import beamfeed
-from beamfeed.trainer.numpy_feed.windows import Varying
+from beamfeed.trainer.numpy_feed.windows import Ragged
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
 
@@ -69,7 +69,7 @@ def test_batches_of_a_series_and_of_a_table_are_those_of_load_dataset(fleet, tmp
         for batch, other in zip(read(output, **options), expected, strict=True):
             for name in fields:
                 found, value = batch.fields[name], other[name]
-                if isinstance(found, Varying):
+                if isinstance(found, Ragged):
                     np.testing.assert_array_equal(found.lengths, value.row_lengths())
                     found, value = found.values, value.flat_values
                 np.testing.assert_array_equal(np.array(found, value.numpy().dtype), value.numpy())

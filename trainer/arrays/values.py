@@ -7,7 +7,7 @@ readers of files: they read all that is before a range, too.
 import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,30 +29,8 @@ class Blocks(NamedTuple):
     rows: np.ndarray
 
 
-class Values(Protocol):
-    """Where rows of an array come from. A round of batches is prepared once, then rows are taken from it."""
-
-    def prepare(self, blocks: tf.Tensor) -> tf.Tensor:
-        """What is needed of some blocks, int64 `[blocks]`, to take rows of them."""
-
-    def take(self, prepared: tf.Tensor, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-        """Some rows, `[n, *shape]`.
-
-        Args:
-          prepared: of the round.
-          rows: int64 `[n]`, their numbers.
-          places: int64 `[n]`, their places among the rows of the prepared blocks, one block after the other.
-        """
-
-
-def values_of(array: NamedArray, blocks: Blocks, paths: Sequence[str]) -> Values:
-    """The way to take rows of an array: in place where that can be, else by copying blocks first.
-
-    Args:
-      array: whose rows.
-      blocks: none of them is in two files of it.
-      paths: of its files on this machine, in order.
-    """
+def values_of(array: NamedArray, blocks: Blocks, paths: Sequence[str]) -> "Values":
+    """The way to take rows of an array, whose files lie at these paths: in place, or by copying blocks first."""
     return InPlace(array, paths) if lies_in_place(array) else Copied(array, blocks, paths)
 
 
@@ -77,7 +55,7 @@ def _mapped(stored: Stored, path: str) -> tf.Tensor:
 
 
 class InPlace:
-    """Each row is copied once, from the pages of its file into the batch."""
+    """Takes rows of an array: each is copied once, from the pages of its file into the batch."""
 
     def __init__(self, array: NamedArray, paths: Sequence[str]):
         self._firsts = [part.first for part in array.parts]
@@ -88,9 +66,14 @@ class InPlace:
                 self._parts.append(_decoded(values, array, part.stored))
 
     def prepare(self, blocks: tf.Tensor) -> tf.Tensor:
+        """What `take` needs of the blocks of a round, int64 `[blocks]`; here nothing."""
         return tf.zeros([], tf.int64)
 
     def take(self, prepared: tf.Tensor, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        """Some rows, `[n, *shape]`, by their numbers, int64 `[n]`.
+
+        `places`, int64 `[n]`, are theirs among the rows of the prepared blocks, one block after the other.
+        """
         if len(self._parts) == 1:
             return tf.gather(self._parts[0], rows)
         part = tf.searchsorted(tf.constant(self._firsts, tf.int64), rows, side="right") - 1
@@ -103,7 +86,7 @@ class InPlace:
 
 
 class Copied:
-    """The blocks of a round are copied first, to where TensorFlow can use them, and then their rows into batches."""
+    """As `InPlace`; the blocks of a round are copied first, to where TensorFlow can use them."""
 
     def __init__(self, array: NamedArray, blocks: Blocks, paths: Sequence[str]):
         stored = [part.stored for part in array.parts]
@@ -144,6 +127,9 @@ class Copied:
 
     def take(self, prepared: tf.Tensor, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         return tf.gather(prepared, places)
+
+
+Values = InPlace | Copied
 
 
 def _decoded(memory: tf.Tensor, array: NamedArray, stored: Stored) -> tf.Tensor:

@@ -50,9 +50,7 @@ def local_copies(
         _folders[name] = folder
         targets = [os.path.join(folder, _name(shard)) for shard in shards]
         with ThreadPoolExecutor(THREADS) as pool:
-            paths, count = [shard.path for shard in shards], len(shards)
-            for _ in pool.map(_copy, paths, targets, [compression] * count, [remedy] * count):
-                pass
+            list(pool.map(lambda shard, target: _copy(shard.path, target, compression, remedy), shards, targets))
     except OSError as error:
         raise UserError(
             f"{tempfile.gettempdir()}: cannot hold copies of the shards: {error}; TMPDIR can name another folder"

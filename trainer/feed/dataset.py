@@ -18,22 +18,20 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.batching import Batching, Remainder, SplitSetup, set_up_split
-from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import FieldSelection
 from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.options import CutOff, FeedOptions
 from beamfeed.trainer.feed.order import Line
-from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
+from beamfeed.trainer.feed.reader import Memory, Shards
 from beamfeed.trainer.feed.reading import Reading
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.feed.shards import find_shards
+from beamfeed.trainer.feed.shards import copy_shards, find_shards
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
@@ -118,7 +116,7 @@ def load_dataset(
     preparation = options.preparation if until == "batches" else None
     cached = preparation if preparation is not None and preparation.keeps else None
     shards = _open_shards(path, split, setup, options)
-    source: RowSource = shards
+    source: Shards | Memory = shards
     if cached is not None or tuning.cache == "memory":
         source = Memory(shards, order.index, order.blocks(), cached, padded=batching.is_padded)
 
@@ -152,20 +150,16 @@ def load_dataset(
 def _open_shards(path: str, split: SplitName, setup: SplitSetup, options: FeedOptions) -> Shards:
     """What reads the blocks of a split: where they are, or those that this worker needs from copies here."""
     manifest, index, tuning = setup.manifest, setup.order.index, options.tuning
-    listed = find_shards(manifest, path, split)
-    paths, is_remote = [stat.path for stat in listed], storage.is_remote(path)
-    if tuning.cache == "file" or manifest.compression != "none":
-        read = np.unique(index.shard[setup.order.blocks()])
-        chosen = [listed[shard] for shard in read]
-        copies = local_copies(manifest.data_layout(path).root, chosen, manifest.compression, manifest.remedy)
-        for shard, copy in zip(read, copies, strict=True):
-            paths[shard] = copy
-        is_remote = False
+    is_copied = tuning.cache == "file" or manifest.compression != "none"
+    if is_copied:
+        paths = copy_shards(manifest, path, split, index.shard[setup.order.blocks()])
+    else:
+        paths = [stat.path for stat in find_shards(manifest, path, split)]
     return Shards(
         paths,
         index,
         setup.selection,
-        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if is_remote else 1),
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if storage.is_remote(path) and not is_copied else 1),
         parallel=tuning.parallel,
         skip_corrupt=options.skip_corrupt,
     )

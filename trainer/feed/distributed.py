@@ -17,14 +17,8 @@ from beamfeed.trainer.feed.sharding import Distribution
 class Feed:
     """The distributed batches of each split. Iterators without end are kept for all epochs.
 
-    Args:
-      job: the job; `output.path` is where the dataset is.
-      manifest: the dataset's manifest.
-      cluster: whose worker reads.
-      fields: the names of those that are read.
-      preparation: changes the fields of a batch; in `training` it may do so by chance.
-      iterators: each one is put into it too. While tf.data tunes a pipeline, taking that apart waits for the tuning,
-        which was seen to take two minutes; who ends the process without taking anything apart need not wait.
+    Each one is put into `iterators`, too. While tf.data tunes a pipeline, taking that apart waits for the tuning, which
+    was seen to take two minutes; who ends the process without taking anything apart need not wait.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Reads the blocks that a round of the order asks for: shards -> serialized records -> rows, or rows from memory."""
 
 import sys
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -91,23 +91,10 @@ def warn_of_damage(blocks: Blocks, serialized: tf.Tensor) -> tf.Tensor:
     return serialized
 
 
-class RowSource(Protocol):
-    """Where rows come from."""
-
-    def rows(self, blocks: tf.Tensor) -> Rows:
-        """Rows in which the windows of some blocks are; `blocks` are numbers of the index, int64 `[blocks]`."""
-
-
 class Shards:
-    """Reads the blocks of shards that are not compressed.
+    """Reads the blocks of shards that are not compressed, whose paths come in the manifest's order.
 
-    Args:
-      paths: of the shards, in the manifest's order.
-      index: of their blocks.
-      selection: what is read of the records.
-      open_blocks: how many are read at a time.
-      parallel: whether by several threads.
-      skip_corrupt: whether damaged blocks are passed over.
+    Blocks are numbers of the index, int64 `[blocks]`; of the other arguments, see `read_blocks`.
     """
 
     def __init__(
@@ -139,6 +126,7 @@ class Shards:
         return parse(self.records(blocks), self.selection)
 
     def rows(self, blocks: tf.Tensor) -> Rows:
+        """Rows in which the windows of the blocks are."""
         return self.find(self.parsed(blocks), blocks)
 
     def find(self, parsed: Parsed, blocks: tf.Tensor) -> Rows:
@@ -202,5 +190,6 @@ class Memory:
         self._places[blocks] = np.arange(len(blocks))
 
     def rows(self, blocks: tf.Tensor) -> Rows:
+        """As `Shards.rows`."""
         place, rows = tf.gather(tf.constant(self._places), blocks), self._rows
         return rows._replace(windows=tf.gather(rows.windows, place), first=tf.gather(rows.first, place))

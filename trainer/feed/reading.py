@@ -19,12 +19,7 @@ as_written = tf.autograph.experimental.do_not_convert
 
 @dataclass(frozen=True)
 class Reading:
-    """The rounds that are read of an order, and the batches that are cut of them.
-
-    Attributes:
-      order: of the epochs' windows.
-      batching: that the order is of.
-    """
+    """The rounds that are read of an order, that of a `Batching`, and the batches that are cut of them."""
 
     order: Order
     batching: Batching

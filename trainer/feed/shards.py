@@ -1,4 +1,4 @@
-"""Where the shards of a split are, and the blocks in them. Pure but for the look at them; no TensorFlow."""
+"""Where the shards of a split are, and the blocks in them. No TensorFlow."""
 
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
+from beamfeed.trainer.feed.cache import local_copies
 
 
 class Index(NamedTuple):
@@ -51,3 +52,19 @@ def find_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileSta
                 f"the manifest says {shard.bytes:,}; {manifest.remedy}"
             )
     return [by_path[name] for name in paths]
+
+
+def copy_shards(manifest: Manifest, path: str, split: SplitName, needed: np.ndarray) -> list[str]:
+    """The paths of a split's shards, in the manifest's order; of those that are needed, int64 numbers, copies here.
+
+    Raises:
+      UserError, JobFailed: see `find_shards` and `local_copies`.
+    """
+    listed = find_shards(manifest, path, split)
+    paths, chosen = [stat.path for stat in listed], np.unique(needed).tolist()
+    copies = local_copies(
+        manifest.data_layout(path).root, [listed[shard] for shard in chosen], manifest.compression, manifest.remedy
+    )
+    for shard, copy in zip(chosen, copies, strict=True):
+        paths[shard] = copy
+    return paths

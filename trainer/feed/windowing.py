@@ -86,9 +86,7 @@ def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int] = ()) -> 
 def locate_windows(rows: Rows, round_: Round) -> tuple[tf.Tensor, tf.Tensor]:
     """Which windows of the rows a round's are, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
-    Args:
-      rows: of the round's blocks, as `find_windows` gives them.
-      round_: the round.
+    The rows are those of the round's blocks.
     """
     present = round_.present & (round_.place < tf.gather(round_.first + rows.windows, round_.block))
     return tf.where(present, round_.place + tf.gather(rows.first - round_.first, round_.block), 0), present
@@ -110,10 +108,7 @@ def replace_missing(place: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
 def places(rows: Rows, place: tf.Tensor, selection: FieldSelection) -> Places:
     """Where in the values each window's are, int64 `[windows]`, for fields of rows, windows and records.
 
-    Args:
-      rows: as `find_windows` gives them.
-      place: which of their windows; 0 where there is none.
-      selection: the fields.
+    `place` says which of the windows of the rows; it is 0 where there is none.
     """
     of: Places = {"row": rows.starts, "record": rows.record}
     # One window more: where there is no window at all, the place 0 is looked up in it.
@@ -136,14 +131,7 @@ def add_zeros(rows: Rows, selection: FieldSelection) -> Rows:
 
 
 def point_to_zeros(rows: Rows, at: Places, present: tf.Tensor, selection: FieldSelection) -> Places:
-    """The places of windows, of those that are not there those of zeros.
-
-    Args:
-      rows: as `add_zeros` gives them.
-      at: as `places` gives them.
-      present: bool `[windows]`; those that are not become zeros.
-      selection: the fields.
-    """
+    """The places `at` of windows in rows as `add_zeros` gives them; of windows that are not there, those of zeros."""
     result = {}
     for per, place in at.items():
         field = selection.of(per)[0]

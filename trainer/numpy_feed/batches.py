@@ -15,12 +15,11 @@ from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.records.examples import features_of, find_lists
 from beamfeed.trainer.feed.batching import Batching, set_up_split
-from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.order import Line
-from beamfeed.trainer.feed.shards import find_shards
+from beamfeed.trainer.feed.order import Line, Order
+from beamfeed.trainer.feed.shards import copy_shards, find_shards
 from beamfeed.trainer.numpy_feed.columns import Columns, read_columns
 from beamfeed.trainer.numpy_feed.shards import ShardReader
-from beamfeed.trainer.numpy_feed.windows import Values, Varying, gather
+from beamfeed.trainer.numpy_feed.windows import Ragged, Values, gather
 from beamfeed.trainer.operations import NUMPY
 
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time, as whole batches: calls for small ones would cost more
@@ -74,7 +73,7 @@ class BatchReader:
         self._pads, self._selection = batching.is_padded, setup.selection
         self._features = features_of(manifest.fields)
         self._remedy = manifest.remedy
-        self._shards = ShardReader(_shard_paths(manifest, path, split), self.order.index, manifest.remedy)
+        self._shards = ShardReader(_shard_paths(manifest, path, split, self.order), self.order.index, manifest.remedy)
         self._chunk = max(1, CHUNK_BYTES // (self.order.share.size * setup.window_bytes))  # batches
 
     def __len__(self) -> int:
@@ -150,17 +149,16 @@ class BatchReader:
 
 def _part(values: Values, part: slice) -> Values:
     """Some windows of many."""
-    if not isinstance(values, Varying):
+    if not isinstance(values, Ragged):
         return values[part]
     before, here = values.lengths[: part.start].sum(), values.lengths[part]
-    return Varying(values.values[before : before + here.sum()], here)
+    return Ragged(values.values[before : before + here.sum()], here)
 
 
-def _shard_paths(manifest: Manifest, path: str, split: SplitName) -> list[str]:
-    """The shards of a split, in order; of compressed ones, copies that are not."""
-    if manifest.compression == "none" and manifest.adopted is None:
-        return manifest.shard_paths(path, split)
-    stats = find_shards(manifest, path, split)
-    if manifest.compression == "none":
-        return [stat.path for stat in stats]
-    return local_copies(manifest.data_layout(path).root, stats, manifest.compression, manifest.remedy)
+def _shard_paths(manifest: Manifest, path: str, split: SplitName, order: Order) -> list[str]:
+    """The shards of a split, in the manifest's order; of compressed ones, copies that are not."""
+    if manifest.compression != "none":
+        return copy_shards(manifest, path, split, order.index.shard[order.blocks()])
+    if manifest.adopted is not None:
+        return [stat.path for stat in find_shards(manifest, path, split)]
+    return manifest.shard_paths(path, split)  # reading tells which one is missing

@@ -14,7 +14,7 @@ from beamfeed.contract.records.pieces import Pieces, add_up, find_numbers
 from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 
 
-class Ragged(NamedTuple):
+class RaggedColumn(NamedTuple):
     """Values of any length.
 
     Attributes:
@@ -39,7 +39,7 @@ class InPlace(NamedTuple):
 
 
 # `[values, *shape]` of numbers; of strings `[values * width]`, where each is in the buffer.
-Column: TypeAlias = "np.ndarray | InPlace | Pieces | Ragged"
+Column: TypeAlias = "np.ndarray | InPlace | Pieces | RaggedColumn"
 
 
 class Columns(NamedTuple):
@@ -105,8 +105,8 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
         return entries, divided(counts, field.listed_width)
     if field.stored != "rows":  # a record is a row, and its whole list is the value
         lengths = divided(counts, field.width)[lists.present]
-        return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.present.astype(np.int64)
+        return RaggedColumn(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.present.astype(np.int64)
     lengths, of_record = find_numbers(lists.buffer, lists.pieces[field.name + LENGTHS])
     if (lengths < 0).any() or (add_up(lengths, of_record) != divided(counts, field.width)).any():
         raise ValueError
-    return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), of_record
+    return RaggedColumn(entries, np.concatenate([[0], np.cumsum(lengths)])), of_record

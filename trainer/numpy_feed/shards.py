@@ -22,13 +22,7 @@ LOOP, STEP = 0.4, 20.0  # microseconds of a record in a loop, and of a step over
 
 
 class ShardReader:
-    """Reads blocks of shards that are not compressed.
-
-    Args:
-      paths: of the shards, in the manifest's order.
-      index: of their blocks.
-      remedy: what makes the dataset good again.
-    """
+    """Reads blocks of shards that are not compressed, whose paths come in the manifest's order."""
 
     def __init__(self, paths: Sequence[str], index: Index, remedy: str = REMEDY):
         self._paths, self._index, self._remedy = list(paths), index, remedy
@@ -58,10 +52,8 @@ class ShardReader:
     def _fill(self, buffer: np.ndarray, blocks: np.ndarray, first: np.ndarray) -> None:
         memory = buffer.data
         by_shard: dict[int, list[tuple[int, int, int]]] = {}
-        for block, place in zip(blocks.tolist(), first.tolist(), strict=True):
-            shard, offset, size = (
-                int(column[block]) for column in (self._index.shard, self._index.offset, self._index.bytes)
-            )
+        columns = (self._index.shard[blocks], self._index.offset[blocks], first, self._index.bytes[blocks])
+        for shard, offset, place, size in zip(*(column.tolist() for column in columns), strict=True):
             by_shard.setdefault(shard, []).append((offset, place, size))
         tasks = [(self._paths[shard], sorted(parts), memory, self._remedy) for shard, parts in by_shard.items()]
         if len(tasks) > 1 and storage.is_remote(tasks[0][0]):

@@ -1,7 +1,7 @@
 """The batches of a split as a dataset of PyTorch's."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,28 +9,11 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.numpy_feed.batches import Batch, BatchReader
-from beamfeed.trainer.numpy_feed.windows import Values, Varying
-
-
-class Ragged(NamedTuple):
-    """Values of any length.
-
-    Attributes:
-      values: all entries one after the other, `[entries, *shape[1:]]`; of strings a list.
-      lengths: int64 `[batch]`, or `[batch, time]` of the rows of a window: how many entries each value has.
-    """
-
-    values: "torch.Tensor | list[Any]"
-    lengths: torch.Tensor
+from beamfeed.trainer.numpy_feed.windows import Ragged, Values
 
 
 class TorchBatches(IterableDataset):
-    """What `beamfeed.torch_dataset` gives.
-
-    Args:
-      reader: of the batches.
-      identity: the arguments that decide on them, which a state must fit.
-    """
+    """What `beamfeed.torch_dataset` gives; `identity` are the arguments that decide on it, which a state must fit."""
 
     def __init__(self, reader: BatchReader, identity: Mapping[str, Any]):
         super().__init__()
@@ -89,6 +72,6 @@ def _workers() -> int:
 
 def to_torch(values: Values) -> Any:
     """NumPy's values as PyTorch's, without a copy; strings stay lists."""
-    if isinstance(values, Varying):
+    if isinstance(values, Ragged):
         return Ragged(to_torch(values.values), torch.from_numpy(values.lengths))
     return torch.from_numpy(values) if isinstance(values, np.ndarray) else values

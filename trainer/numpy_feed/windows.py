@@ -1,31 +1,31 @@
 """The values of records -> batches of windows, as NumPy arrays."""
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.records.pieces import Pieces
 from beamfeed.trainer.feed.fields import FieldSelection
-from beamfeed.trainer.numpy_feed.columns import Columns, InPlace, Ragged
+from beamfeed.trainer.numpy_feed.columns import Columns, InPlace, RaggedColumn
 
 Strings: TypeAlias = list  # of bytes, or of such lists: an axis each
 
 
-class Varying(NamedTuple):
-    """Values of any length of some windows.
+class Ragged(NamedTuple):
+    """Values of any length of some windows, as arrays or PyTorch's tensors.
 
     Attributes:
-      values: all entries, `[entries, *shape[1:]]`; of strings a list.
+      values: all entries one after the other, `[entries, *shape[1:]]`; of strings a list.
       lengths: int64 `[windows]`, or `[windows, time]` of the rows of a window: how many entries each value has.
     """
 
-    values: "np.ndarray | Strings"
-    lengths: np.ndarray
+    values: Any
+    lengths: Any
 
 
-Values: TypeAlias = "np.ndarray | Strings | Varying"
+Values: TypeAlias = "np.ndarray | Strings | Ragged"
 
 
 def gather(columns: Columns, place: np.ndarray, selection: FieldSelection) -> dict[str, Values]:
@@ -60,9 +60,9 @@ def gather(columns: Columns, place: np.ndarray, selection: FieldSelection) -> di
 
 
 def _take(
-    columns: Columns, field: Field, values: np.ndarray | Pieces | Ragged, at: np.ndarray, present: np.ndarray
+    columns: Columns, field: Field, values: np.ndarray | Pieces | RaggedColumn, at: np.ndarray, present: np.ndarray
 ) -> Values:
-    if isinstance(values, Ragged):
+    if isinstance(values, RaggedColumn):
         return _take_ragged(columns, field, values, at, present)
     if isinstance(values, Pieces):
         return _strings(columns.buffer, values, at, _fixed(field), present)
@@ -102,7 +102,7 @@ def _take_rows(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     return every[at[:, 0]].view(values.dtype).reshape(windows, length, *values.shape[1:])
 
 
-def _take_ragged(columns: Columns, field: Field, values: Ragged, at: np.ndarray, present: np.ndarray) -> Varying:
+def _take_ragged(columns: Columns, field: Field, values: RaggedColumn, at: np.ndarray, present: np.ndarray) -> Ragged:
     if len(values.splits) > 1:
         first, end = values.splits[at], values.splits[at + 1]
         lengths = np.where(present.reshape(-1, *[1] * (at.ndim - 1)), end - first, 0)
@@ -112,8 +112,8 @@ def _take_ragged(columns: Columns, field: Field, values: Ragged, at: np.ndarray,
     entries = np.repeat(first.ravel() - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
     if isinstance(values.values, Pieces):
         every = np.ones(len(entries), bool)
-        return Varying(_strings(columns.buffer, values.values, entries, _fixed(field), every), lengths)
-    return Varying(values.values[entries], lengths)
+        return Ragged(_strings(columns.buffer, values.values, entries, _fixed(field), every), lengths)
+    return Ragged(values.values[entries], lengths)
 
 
 def _fixed(field: Field) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from foreign import example, sequence_example
 from beamfeed.contract.errors import UserError
 from beamfeed.pipelines import adopt
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.numpy_feed.windows import Varying
+from beamfeed.trainer.numpy_feed.windows import Ragged
 
 
 def adopted(folder, *options):
@@ -26,7 +26,7 @@ def read(folder, names, batch_size=5, **options):
 
 
 def lists(values):
-    if isinstance(values, Varying):
+    if isinstance(values, Ragged):
         edges = [0, *values.lengths.cumsum().tolist()]
         entries = values.values if isinstance(values.values, list) else values.values.tolist()
         return [entries[first:end] for first, end in itertools.pairwise(edges)]

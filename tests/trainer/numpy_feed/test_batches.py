@@ -22,7 +22,7 @@ from beamfeed.contract.records import examples, pieces
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.numpy_feed import shards
-from beamfeed.trainer.numpy_feed.windows import Varying
+from beamfeed.trainer.numpy_feed.windows import Ragged as RaggedWindows
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -96,7 +96,7 @@ def same(batch, expected) -> None:
     for name, value in fields.items():
         found = batch.fields[name]
         if isinstance(value, tf.RaggedTensor):
-            assert isinstance(found, Varying)
+            assert isinstance(found, RaggedWindows)
             lengths = value.values.row_lengths() if found.lengths.ndim == 2 else value.row_lengths()
             np.testing.assert_array_equal(found.lengths.ravel(), lengths)
             found, value = found.values, value.flat_values if found.lengths.ndim == 1 else value.values.flat_values
@@ -143,7 +143,7 @@ def equal(found, expected) -> None:
     """Compares batches with others of ours."""
     for batch, other in zip(found, expected, strict=True):
         for name, value in other.fields.items():
-            one, two = (x if isinstance(x, Varying) else (x,) for x in (batch.fields[name], value))
+            one, two = (x if isinstance(x, RaggedWindows) else (x,) for x in (batch.fields[name], value))
             for part, wanted in zip(one, two, strict=True):
                 np.testing.assert_array_equal(part, wanted)
 

@@ -11,7 +11,7 @@ from records import FIELDS, make_records
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
-from beamfeed.trainer.numpy_feed.windows import Varying
+from beamfeed.trainer.numpy_feed.windows import Ragged
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'beamfeed[torch]')")
 data = torch.utils.data
@@ -56,7 +56,7 @@ def test_values_are_tensors_without_a_copy(output):
     assert tuple(batch["found"].lengths.shape) == (5,)
     raw = next(batch_reader(output, batch_size=5, fields=["values", "found"]).read()).fields
     np.testing.assert_array_equal(raw["values"], batch["values"].numpy())
-    assert isinstance(raw["found"], Varying)
+    assert isinstance(raw["found"], Ragged)
     np.testing.assert_array_equal(raw["found"].values, batch["found"].values.numpy())
 
 
