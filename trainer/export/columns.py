@@ -22,14 +22,10 @@ MISSING: dict[tf.DType, Any] = {tf.float32: math.nan, tf.string: "", tf.int64: n
 
 
 class ColumnServing(Serving):
-    """The exported module.
+    """The exported module of a table.
 
-    Args:
-      model: of the objective's signature.
-      objective: what was learned, and so what the functions return.
-      transform: the dataset's transform graph.
-      unused: columns of the graph that nothing is learned from.
-      raw: what becomes of the values of the files first; None if the dataset does not say.
+    From the `unused` columns of the transform graph nothing is learned. `raw` says what becomes of the values of the
+    files first; it is None if the dataset does not say.
     """
 
     def __init__(

@@ -165,37 +165,27 @@ def check_answers(folder: str, calls: Sequence[Call], answers: Sequence[Tensors]
             if actual.shape != expected.shape:
                 raise JobFailed(f"{subject} is {list(actual.shape)}, the model gives {list(expected.shape)}")
             off = _off(actual, expected, tolerance, _sure(name, call.expected, thresholds))
-            row = int(np.argmax(off))
-            if off[row] > worst:
-                at = (
-                    row,
-                    *np.unravel_index(
-                        int(np.argmax(_distances(actual[row : row + 1], expected[row : row + 1]))), actual.shape[1:]
-                    ),
-                )
-                worst, line = off[row], f"{subject} is {_text(actual[at])} where the model gives {_text(expected[at])}"
-                line += f", for {call.places[row]}"
+            if off.max(initial=0) > worst:
+                at = np.unravel_index(int(np.argmax(off)), off.shape)
+                worst, line = off[at], f"{subject} is {_text(actual[at])} where the model gives {_text(expected[at])}"
+                line += f", for {call.places[int(at[0])]}"
     if line:
         raise JobFailed(f"{line}; do not serve it")
 
 
 def _off(actual: np.ndarray, expected: np.ndarray, tolerance: float, sure: np.ndarray | None) -> np.ndarray:
-    """How far each row is off, in tolerances, `[rows]`."""
-    distances = _distances(actual, expected).reshape(len(actual), -1).max(axis=1, initial=0)
-    if actual.dtype.kind != "f":
-        return np.where((distances > 0) & (True if sure is None else sure), math.inf, 0.0)
-    size = np.abs(expected[np.isfinite(expected)]).max(initial=0)
-    return distances / (tolerance * max(size, 1e-6))
+    """How far values are off, in tolerances, `[rows, ...]`: infinitely, where others than floats differ.
 
-
-def _distances(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """How far numbers are apart; 0 where both are no number, and for others whether they differ."""
+    Floats are not off where both are no number. `sure` are the rows that may not differ, `[rows]`; None: all.
+    """
     if actual.dtype.kind != "f":
-        return np.asarray(actual != expected, np.float64)
+        counts = True if sure is None else sure.reshape(-1, *[1] * (actual.ndim - 1))
+        return np.where((actual != expected) & counts, math.inf, 0.0)
     same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
         distances = np.abs(actual.astype(np.float64) - expected)
-    return np.where(same, 0, np.where(np.isfinite(distances), distances, np.inf))
+    size = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+    return np.where(same, 0, np.where(np.isfinite(distances), distances / (tolerance * max(size, 1e-6)), math.inf))
 
 
 def _sure(name: str, expected: Tensors, thresholds: Tensors) -> np.ndarray | None:

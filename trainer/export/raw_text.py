@@ -21,11 +21,7 @@ Columns = dict[str, tf.Tensor]
 
 
 class RawText:
-    """Reads columns of text.
-
-    Args:
-      raw: what becomes of the values of the files.
-    """
+    """Reads columns of text, as `raw` says of the values of the files."""
 
     def __init__(self, raw: RawValues):
         self._raw = raw

@@ -45,13 +45,7 @@ def export_run(
 
     The model is made anew, outside of every strategy: what is saved knows
     nothing of the machines that trained it. So the SavedModel is compared with the
-    model that was trained, in a fresh process.
-
-    Args:
-      job: the job.
-      manifest: the dataset's manifest.
-      trained: of the training run.
-      phase: is called with what goes on.
+    model that was trained, in a fresh process. `phase` is called with what goes on.
 
     Raises:
       JobFailed: if the SavedModel gives something else than the model.
@@ -70,11 +64,7 @@ def export_run(
 def export_model(job: TrainingJob, manifest: Manifest, trained: TrainedModel, *, check: bool) -> None:
     """Writes the model with the best weights alone, as `export_run` does.
 
-    Args:
-      job: the job.
-      manifest: the dataset's manifest.
-      trained: of the training run.
-      check: whether it is compared, which takes seconds; of many models of one job, the graph is the same.
+    To compare it takes seconds, and of many models of one job the graph is the same: `check` says whether it is done.
 
     Raises:
       JobFailed: if the SavedModel gives something else than the model.

@@ -35,13 +35,8 @@ class WindowServing(Serving):
       per_asset: whether each asset has a scale of its own.
       ahead: rows that are forecast, by the prefix of the output; empty where none are.
 
-    Args:
-      model: of the objective's signature.
-      objective: what was learned, and so what the functions return.
-      manifest: of the dataset.
-      transform: the dataset's transform graph; without one there is no signature for raw values.
-      missing: the job's rule for missing values.
-      ranges: of features, by their place: the lowest and the highest value that are possible.
+    Without a transform graph there is no signature for raw values. `ranges` are of features, by their place: the lowest
+    and the highest value that are possible.
     """
 
     def __init__(
@@ -182,16 +177,8 @@ def save_serving(
     have no transform graph, as in datasets of others; of `ColumnServing` where it is of columns, one value of each a
     row; of `WindowServing` else.
 
-    Args:
-      model: of the objective's signature.
-      objective: what was learned.
-      manifest: of the dataset.
-      transform: the folder of the dataset's transform graph.
-      missing: the job's rule for missing values.
-      folder: of the SavedModel.
-      ranges: see `WindowServing`.
-      unused: see `ColumnServing`.
-      raw: likewise.
+    `transform` is the folder of the dataset's transform graph; of `ranges` see `WindowServing`, of `unused` and `raw`
+    `ColumnServing`.
 
     Raises:
       UserError: if the transform graph would do more than compute.

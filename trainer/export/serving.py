@@ -23,14 +23,8 @@ class Serving(tf.Module):
 
     Attributes:
       arguments: of the signature `preprocessed`, by the names of the model's inputs.
-      transform: the dataset's transform graph; None where it has none.
-
-    Args:
-      model: of the objective's signature.
-      objective: what was learned, and so what the functions return.
-      arguments: the first attribute.
-      transform: the second one, as `load_transform` gives it.
-      constants: by name, what a signature tells beside what the objective does.
+      transform: the dataset's transform graph, as `load_transform` gives it; None where it has none.
+      constants: a function for a signature: by name, what it tells beside what the objective does.
     """
 
     def __init__(
@@ -81,13 +75,9 @@ class Serving(tf.Module):
 def serve(
     objective: Objective, predict: Callable[[Any], tuple[Any, Any]], x: Any, restore: Restore | None = None
 ) -> Outputs:
-    """What a SavedModel returns of some windows.
+    """What a SavedModel returns of some windows, as `with_latent` of its model predicts them.
 
-    Args:
-      objective: what was learned.
-      predict: the model, see `with_latent`.
-      x: its inputs.
-      restore: back to raw units, where windows came in those.
+    `restore` brings values back to raw units, where windows came in those.
     """
     latent, outputs = predict(x)
     encoded = {} if latent is None else {"latent": latent}

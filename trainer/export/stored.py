@@ -16,13 +16,7 @@ from beamfeed.trainer.tasks.objective import Objective
 
 
 class StoredServing(Serving):
-    """The exported module.
-
-    Args:
-      model: of the objective's signature.
-      objective: what was learned, and how fields are decoded, if they are.
-      transform: of arrays, their graph.
-    """
+    """The exported module of arrays, with their transform graph, and of fields as the dataset stores them."""
 
     def __init__(self, model: keras.Model, objective: Objective, transform: Any = None):
         inputs = list(objective.signature.inputs)
