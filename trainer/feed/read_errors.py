@@ -56,9 +56,9 @@ def find_mismatch(error: tf.errors.OpError) -> str | None:
     return None
 
 
-def find_damage(manifest: Manifest, output: str, seconds: float = LOOK_SECONDS) -> tuple[str, str] | None:
-    """The first shard that cannot be read to its end, and why; None if it is not found in so many seconds."""
-    end = time.monotonic() + seconds
+def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:
+    """The first shard that cannot be read to its end, and why; None if it is not found in a minute."""
+    end = time.monotonic() + LOOK_SECONDS
     for split in manifest.splits:
         for path in manifest.shard_paths(output, split):
             try:

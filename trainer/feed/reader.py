@@ -163,9 +163,9 @@ class Memory:
         shards: Shards,
         index: Index,
         blocks: np.ndarray,
-        preparation: Preparation | None = None,
+        preparation: Preparation | None,
         *,
-        padded: bool = False,
+        padded: bool,
     ):
         def decoded(blocks: tf.Tensor) -> Parsed:
             whole = shards.parsed(blocks)

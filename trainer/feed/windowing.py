@@ -72,7 +72,7 @@ def find_windows(parsed: Parsed, records: tf.Tensor, selection: FieldSelection) 
     return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece)
 
 
-def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int] = ()) -> tf.Tensor:
+def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int]) -> tf.Tensor:
     """The rows that can be copied as one piece: all windows start and end at multiples of it.
 
     A segment holds the rows of its windows and no more, so this is the greatest

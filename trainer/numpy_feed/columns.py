@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.records.entries import divided, entries_of
-from beamfeed.contract.records.examples import REMEDY, Lists
+from beamfeed.contract.records.examples import Lists
 from beamfeed.contract.records.pieces import Pieces, add_up, find_numbers
 from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 
@@ -62,7 +62,7 @@ class Columns(NamedTuple):
     first: np.ndarray
 
 
-def read_columns(lists: Lists, selection: FieldSelection, remedy: str = REMEDY) -> Columns:
+def read_columns(lists: Lists, selection: FieldSelection, remedy: str) -> Columns:
     """The values of the wanted fields, and where windows are.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.records import frames
-from beamfeed.contract.records.examples import REMEDY, Records
+from beamfeed.contract.records.examples import Records
 from beamfeed.contract.records.pieces import Pieces, little
 from beamfeed.trainer.feed.shards import Index
 
@@ -24,7 +24,7 @@ LOOP, STEP = 0.4, 20.0  # microseconds of a record in a loop, and of a step over
 class ShardReader:
     """Reads blocks of shards that are not compressed, whose paths come in the manifest's order."""
 
-    def __init__(self, paths: Sequence[str], index: Index, remedy: str = REMEDY):
+    def __init__(self, paths: Sequence[str], index: Index, remedy: str):
         self._paths, self._index, self._remedy = list(paths), index, remedy
 
     def read(self, blocks: np.ndarray) -> Records:

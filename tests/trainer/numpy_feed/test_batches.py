@@ -270,6 +270,17 @@ def test_wrong_arguments_are_told(output, wrong, message):
         read(output, **wrong)
 
 
+def test_a_worker_unpacks_the_shards_of_its_part_alone(helpers, tmp_path):
+    segments = helpers.segments_of([40] * 8, 2)
+    written = helpers.write_dataset(str(tmp_path), {"eval": segments}, length=8, stride=4, shards=4, compression="gzip")
+    for path in written.shards("eval")[1:]:
+        Path(path).write_bytes(b"")
+    reader = batch_reader(written.output, "eval", batch_size=8, remainder="pad", distribution=Distribution(0, 4))
+    found = np.concatenate([batch.fields["values"][batch.weights > 0] for batch in reader.read()])
+    of_first_shard = [window for segment in segments[::4] for window in helpers.frame(segment, 8, 4)]
+    np.testing.assert_array_equal(found, of_first_shard)
+
+
 def test_neither_tensorflow_nor_beam_is_loaded(output):
     code = (
         "import sys\n"
