@@ -1,4 +1,4 @@
-"""Arguments of feeds, all of them as keywords."""
+"""Arguments of feeds, all of them as keywords; and a shard that is damaged."""
 
 from dataclasses import fields
 from typing import Any
@@ -18,3 +18,12 @@ def arguments(**given: Any) -> dict[str, Any]:
 
 def batch_reader(output: Any, split: Any = "train", *, fields: Any = None, **given: Any) -> BatchReader:
     return BatchReader(output, split, Batching(**arguments(**given)), fields)
+
+
+def flip(path: str, at: int) -> None:
+    """Changes a bit of a byte."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))

@@ -13,6 +13,7 @@ import yaml
 from exports import save_alone
 from fleets import make_table
 from labelled import labelled_job, write_labelled
+from trained import TIMES, lines, without_times
 
 import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
 from beamfeed.contract.dataset.layout import RunLayout
@@ -31,9 +32,6 @@ def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-TIMES = ("seconds", "windows_per_second", "waiting")
 
 
 def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
@@ -189,12 +187,11 @@ def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train)
         path = tmp_path / f"{workers}.yaml"
         path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
         finish(start_workers([["--job", str(path)]] * workers, environ))
-        with open(RunLayout(job.train.workdir).metrics) as file:
-            lines = [json.loads(line) for line in file]
         with open(RunLayout(job.train.workdir).complete) as file:
             result = json.load(file)
-        numbers = [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
-        found.append([*numbers, result["metrics"], result["test_metrics"], {"loss": result["test_loss"]}])
+        found.append(
+            [*without_times(lines(job)), result["metrics"], result["test_metrics"], {"loss": result["test_loss"]}]
+        )
     for several in found[1:]:
         for a, b in zip(found[0], several, strict=True):
             assert a == pytest.approx(b, rel=1e-6)

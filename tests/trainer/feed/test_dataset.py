@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from feeds import arguments
+from feeds import arguments, flip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -317,14 +317,6 @@ def test_the_size_is_known(written):
     assert size(epochs=3, replicas=2) == 6 * (windows // 8)
     assert size(remainder="pad") == -(-windows // 8)
     assert size(epochs=None) == tf.data.INFINITE_CARDINALITY
-
-
-def flip(path: str, at: int) -> None:
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))
 
 
 def test_a_damaged_shard_stops_with_its_name(written):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from datasets import write_dataset
-from feeds import arguments
+from feeds import arguments, flip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import FIELDS, as_tuples, make_record, make_records, rows_of, windows_of
@@ -207,14 +207,6 @@ def test_the_replicas_of_a_strategy_share_a_batch(tmp_path):
         first, second = ast.literal_eval(told)
         assert len(first) == len(second) == 3
         assert first + second == made.read(batch_size=6, shuffle=20)[0]
-
-
-def flip(path: str, at: int) -> None:
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))
 
 
 @pytest.mark.parametrize(

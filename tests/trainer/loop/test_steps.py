@@ -1,6 +1,5 @@
 """Losses that a model adds itself, on one device and on two, against a plain loop over whole batches."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from labelled import labelled_job, write_labelled
+from trained import lines, without_times
 
 from beamfeed.contract.cluster.worker_info import WorkerInfo
-from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.feed.dataset import load_dataset
@@ -105,12 +104,6 @@ def data(tmp_path, monkeypatch):
     sys.modules.pop("adding_model", None)
 
 
-def lines(job):
-    with open(RunLayout(job.train.workdir).metrics) as file:
-        found = [json.loads(line) for line in file]
-    return [{k: v for k, v in line.items() if k not in ("seconds", "windows_per_second", "waiting")} for line in found]
-
-
 def plain(job, data):
     """One epoch by a loop over whole batches, and the loss on the eval split in one batch of all its windows."""
     objective = Objective(job.train.task, data.manifest)
@@ -149,7 +142,7 @@ def test_losses_that_the_model_adds_count_once_on_any_number_of_devices(data, tm
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(code, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    for a, b in zip(lines(one), lines(two), strict=True):
+    for a, b in zip(without_times(lines(one)), without_times(lines(two)), strict=True):
         assert a == pytest.approx(b, rel=1e-6)
     train_loss, eval_loss = plain(one, data)
     assert lines(one)[0]["loss"] == pytest.approx(train_loss, rel=1e-6)

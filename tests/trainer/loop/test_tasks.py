@@ -1,15 +1,14 @@
 """The loop on tasks with labels: what it measures, what it watches, and that stopping changes nothing."""
 
-import json
 import os
 import sys
 from contextlib import closing
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from labelled import labelled_job, write_labelled
+from trained import Stopping, exported, lines, pictures, without_times
 
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.train import Watch
@@ -80,31 +79,6 @@ def train(job, data, watchdog=None):
     return outcome.result
 
 
-def lines(job):
-    with open(RunLayout(job.train.workdir).metrics) as file:
-        return [json.loads(line) for line in file]
-
-
-def without_times(epochs):
-    times = ("seconds", "windows_per_second", "waiting")
-    return [{name: value for name, value in line.items() if name not in times} for line in epochs]
-
-
-def exported(job):
-    return keras.saving.load_model(RunLayout(job.train.workdir).model)
-
-
-def pictures(job):
-    folder = RunLayout(job.train.workdir).tensorboard
-    return {
-        value.tag
-        for name in os.listdir(folder)
-        for serialized in tf.data.TFRecordDataset(os.path.join(folder, name))
-        for value in tf.compat.v1.Event.FromString(serialized.numpy()).summary.value
-        if value.metadata.plugin_data.plugin_name == "images"
-    }
-
-
 @pytest.mark.slow
 def test_a_classifier_learns_and_its_numbers_are_those_of_the_export(data, job, capsys):
     made = job(epochs=6)
@@ -125,7 +99,7 @@ def test_a_classifier_learns_and_its_numbers_are_those_of_the_export(data, job, 
         likelihood = tf.nn.softmax(logits).numpy()[np.arange(len(logits)), fields["fault"]]
         assert -np.log(likelihood).mean() == pytest.approx(loss, rel=1e-5)
         assert (logits.argmax(1) == fields["fault"]).mean() == pytest.approx(accuracy, rel=1e-6)
-    assert pictures(made) == {"confusion_matrix", "report"}
+    assert pictures(made).keys() == {"confusion_matrix", "report"}
     assert "  eval accuracy 0." in capsys.readouterr().err
 
 
@@ -139,19 +113,7 @@ def test_a_regression_begins_and_ends_in_the_units_of_the_target(data, job):
     fields = data.fields["test"]
     found = exported(made).predict(fields["values"], verbose=0)[:, 0]
     assert np.abs(found - fields["life"]).mean() == pytest.approx(result.test_metrics["mean_absolute_error"], rel=1e-5)
-    assert pictures(made) == {"predictions", "report"}
-
-
-class Stopping(Watchdog):
-    """Asks to stop after some calls, as SIGTERM would."""
-
-    def __init__(self, calls: int):
-        super().__init__()
-        self._calls = calls
-
-    def alive(self, what: str, takes: float = 0.0) -> None:
-        self._calls -= what == "training"
-        self.stop_asked = self._calls <= 0
+    assert pictures(made).keys() == {"predictions", "report"}
 
 
 @pytest.mark.long
@@ -171,7 +133,7 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
     names = ["loss", "back_loss", "fault_loss", "fault_accuracy", "fault_auc"]
     assert [name for name in line if name in names] == names
     assert line["eval_loss"] == pytest.approx(0.5 * line["eval_back_loss"] + line["eval_fault_loss"], rel=1e-6)
-    assert pictures(whole) == {"back_reconstruction", "fault_confusion_matrix", "report"}
+    assert pictures(whole).keys() == {"back_reconstruction", "fault_confusion_matrix", "report"}
     assert result.best == max(one["eval_fault_auc"] for one in lines(whole))
 
 

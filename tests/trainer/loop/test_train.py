@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from trained import Stopping, exported, lines, summaries, without_times
 
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
@@ -20,7 +21,7 @@ from beamfeed.contract.dataset.result import write_result
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import write_text
 from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
+from beamfeed.trainer.cluster.watchdog import Preempted
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 from beamfeed.trainer.loop.start import Start
@@ -46,21 +47,6 @@ def train_only(job, written):
 def assert_same_weights(trained, other):
     for a, b in zip(trained.weights, other.weights, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def lines(job):
-    with open(RunLayout(job.train.workdir).metrics) as file:
-        return [json.loads(line) for line in file]
-
-
-def without_times(epochs):
-    return [
-        {k: v for k, v in epoch.items() if k not in ("seconds", "windows_per_second", "waiting")} for epoch in epochs
-    ]
-
-
-def exported(job):
-    return keras.saving.load_model(RunLayout(job.train.workdir).model)
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +77,10 @@ def test_it_learns_and_writes_what_it_did(trained):
 
 def test_tensorboard_has_the_same_numbers(trained):
     job, _, _ = trained
-    files = sorted(glob.glob(os.path.join(RunLayout(job.train.workdir).tensorboard, "events*")))
     found = {}
-    for serialized in tf.data.TFRecordDataset(files):
-        event = tf.compat.v1.Event.FromString(serialized.numpy())
-        for value in event.summary.value:
-            array = tf.make_ndarray(value.tensor)
-            found[event.step, value.tag] = array if array.ndim else float(array)
+    for step, value in summaries(job):
+        array = tf.make_ndarray(value.tensor)
+        found[step, value.tag] = array if array.ndim else float(array)
     assert found[8, "reconstruction"][2].startswith(b"\x89PNG")
     with open(RunLayout(job.train.workdir).report, "rb") as file:
         report = tf.image.decode_png(file.read(), channels=3)
@@ -189,18 +172,6 @@ def test_shards_that_changed_are_noticed(job, written):
         pass
     with pytest.raises(UserError, match="differ from the manifest"):
         train(job(), written)
-
-
-class Stopping(Watchdog):
-    """Asks to stop after some calls, as SIGTERM would."""
-
-    def __init__(self, calls: int):
-        super().__init__()
-        self._calls = calls
-
-    def alive(self, what: str, takes: float = 0.0) -> None:
-        self._calls -= what == "training"
-        self.stop_asked = self._calls <= 0
 
 
 RANDOM_MODEL = """
