@@ -29,8 +29,8 @@ class ColumnServing(Serving):
     """
 
     def __init__(
-        self, model: keras.Model, objective: Objective, transform: Any, unused: Set[str] = frozenset(),
-        raw: RawValues | None = None,
+        self, model: keras.Model, objective: Objective, transform: Any, unused: Set[str],
+        raw: RawValues | None,
     ):  # fmt: skip
         columns = inputs_of(transform)
         names = argument_names(sorted(columns.keys() - unused))

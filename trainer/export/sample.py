@@ -30,7 +30,7 @@ Predict = Callable[[Any], Outputs]  # a model's input -> what a SavedModel retur
 
 def sample_calls(
     job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Serving,
-    raw: RawRows | None = None,
+    raw: RawRows | None,
 ) -> list[Call]:  # fmt: skip
     """Rows of the dataset, prepared and, where it stores them as they came or has some of the files, as those are.
 

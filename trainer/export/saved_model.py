@@ -46,7 +46,7 @@ class WindowServing(Serving):
         manifest: Manifest,
         transform: Any,
         missing: Missing,
-        ranges: Sequence[tuple[int, float, float]] = (),
+        ranges: Sequence[tuple[int, float, float]],
     ):
         is_series, frame = objective.signature.series is not None, manifest.windows
         if objective.signature.series is not None:  # without the rows that are forecast
