@@ -33,12 +33,10 @@ from beamfeed.contract.progress import Progress
 from beamfeed.contract.tracking import check_writers
 from beamfeed.contract.verbosity import note
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
-from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
+from beamfeed.trainer.cluster.watchdog import LINGER_SECONDS, LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.loop.start import Start, open_dataset
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
-
-LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerInfo]:
@@ -134,12 +132,7 @@ def describe_result(result: TrainResult) -> str:
 
 
 def run(arguments: argparse.Namespace, iterators: list[Any], log: FailureLog) -> int:
-    """Runs one worker and returns the exit code.
-
-    Args:
-      arguments: the command line.
-      iterators: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
-      log: what is said until a failure.
+    """Runs one worker and returns the exit code; of `iterators`, see `beamfeed.trainer.feed.distributed.Feed`.
 
     Raises:
       UserError: for a mistake in the job, the dataset or the environment.
@@ -148,8 +141,8 @@ def run(arguments: argparse.Namespace, iterators: list[Any], log: FailureLog) ->
     log.folders = () if storage.is_remote(job.train.workdir) else (RunLayout(job.train.workdir).logs,)
     once = arguments.once or ""
     done = was_done(job.train.workdir, once)
-    check_init(job.train, arguments.restart and not done)
     restart, from_step = arguments.restart and not done, None if done else arguments.from_step
+    check_init(job.train, restart)
     if from_step is not None and worker.is_chief:
         check_step(RunLayout(job.train.workdir).checkpoints, from_step)
     finished = None if restart else find_finished(job, manifest)
@@ -181,12 +174,7 @@ def run(arguments: argparse.Namespace, iterators: list[Any], log: FailureLog) ->
 
 
 def main(argv: Sequence[str] | None = None, iterators: list[Any] | None = None) -> int:
-    """Runs one worker and returns the exit code.
-
-    Args:
-      argv: the arguments; those of the process by default.
-      iterators: as of `run`.
-    """
+    """Runs one worker and returns the exit code."""
     log = FailureLog()
     return TRAIN.run(lambda arguments: run(arguments, [] if iterators is None else iterators, log), argv, log)
 

@@ -12,10 +12,10 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import find_module
 from beamfeed.trainer.cluster.strategy import Cluster
+from beamfeed.trainer.cluster.watchdog import LINGER_SECONDS
 
 PACKAGES = ("beamfeed", "tensorflow", "keras")  # they decide what is computed
 SHOWN = 1000  # characters of a value
-LINGER_SECONDS = 1.0
 
 
 def identity(job: TrainingJob, manifest: Manifest) -> dict[str, str]:
@@ -37,29 +37,18 @@ def _code_of(path: str) -> str:
 
 
 def check_same(cluster: Cluster, texts: Mapping[str, str]) -> None:
-    """Raises UserError, on every worker, with the keys whose values differ between workers.
-
-    Args:
-      cluster: the workers.
-      texts: values by keys; of the same keys on all workers.
-    """
+    """Raises UserError, on every worker, with the keys whose values differ; all workers have the same keys."""
     names = list(texts)
     digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts.values()]
     different = cluster.differing([int(digest[:6], 16) for digest in digests])
     if different:
         values = "; ".join(f"{names[i]}: here {texts[names[i]][:SHOWN]}" for i in different)
-        time.sleep(LINGER_SECONDS)  # others may still be fetching from this worker what it told them last
+        time.sleep(LINGER_SECONDS)
         raise UserError(f"the workers have different training runs before them ({values}); give all of them one job")
 
 
-def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest, profile: tuple[int, int] | None = None) -> None:
-    """As `check_same`, of the versions first: others may know other keys.
-
-    Args:
-      cluster: the workers.
-      job: that this one was given.
-      manifest: of the dataset.
-      profile: steps that are recorded; calls end there on all workers.
-    """
+def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest, profile: tuple[int, int] | None) -> None:
+    """As `check_same`, of the versions first: others may know other keys."""
     check_same(cluster, {f"version of {name}": version(name) for name in PACKAGES})
+    # Of steps that are recorded, too: calls end there on all workers.
     check_same(cluster, {**identity(job, manifest), "--profile-steps": str(profile)})

@@ -24,7 +24,6 @@ from typing import ClassVar, NoReturn
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
 
-DEADLINE_SECONDS = 300.0
 RETRY_SECONDS = 0.2
 CONNECT_SECONDS = 5.0
 GRACE_SECONDS = 5.0
@@ -38,7 +37,7 @@ class Missing(JobFailed):
     MARK: ClassVar[str] = ""
 
 
-def resolve(worker: WorkerInfo, deadline_seconds: float = DEADLINE_SECONDS) -> WorkerInfo:
+def resolve(worker: WorkerInfo, deadline_seconds: float) -> WorkerInfo:
     """Fills in the addresses of the workers if they are missing; all workers must call it.
 
     The ports are free when this returns, but not held: TensorFlow must bind them soon.
@@ -123,6 +122,7 @@ class _Guest:
     peer: str
     received: bytes = b""
     rank: int | None = None
+    address: str = ""  # of its TensorFlow server
 
 
 @dataclass
@@ -130,8 +130,7 @@ class _Hall:
     """Those who have come to worker 0."""
 
     worker: WorkerInfo
-    seats: dict[int, _Guest] = field(default_factory=dict)
-    addresses: dict[int, str] = field(default_factory=dict)
+    seats: dict[int, _Guest] = field(default_factory=dict)  # by rank
 
     @property
     def missing(self) -> list[int]:
@@ -145,7 +144,7 @@ class _Hall:
             data = b""
         if guest.rank is not None:
             if not data:  # it came and went; its next start may come again
-                del self.seats[guest.rank], self.addresses[guest.rank]
+                del self.seats[guest.rank]
             return bool(data)
         guest.received += data
         line, newline, _ = guest.received.partition(b"\n")
@@ -168,8 +167,8 @@ class _Hall:
             self._refuse(
                 guest, f"rank {rank} came twice, at {first} and at {guest.peer}; each worker needs its own rank"
             )
-        guest.rank = rank
-        self.seats[rank], self.addresses[rank] = guest, address
+        guest.rank, guest.address = rank, address
+        self.seats[rank] = guest
         return True
 
     def _refuse(self, guest: _Guest, reason: str) -> NoReturn:
@@ -213,8 +212,11 @@ def _collect(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str
         except (UserError, Missing) as error:
             hall.send(error=str(error), mistake=isinstance(error, UserError))
             raise
-        hosts = {rank: guest.connection.getsockname()[0] for rank, guest in hall.seats.items()}
-        addresses = reachable(hall.addresses, hosts, port)
+        addresses = reachable(
+            {rank: guest.address for rank, guest in hall.seats.items()},
+            {rank: guest.connection.getsockname()[0] for rank, guest in hall.seats.items()},
+            port,
+        )
         hall.send(addresses=addresses)
         return addresses
 

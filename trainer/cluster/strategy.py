@@ -22,7 +22,7 @@ TELL_SECONDS = 0.5  # between signs of life
 Device = TypeVar("Device")
 
 
-def take_share(environ: Mapping[str, str] = os.environ) -> None:
+def take_share() -> None:
     """Lets TensorFlow see this process's part of the GPUs. To be called before it uses any.
 
     Raises:
@@ -31,7 +31,7 @@ def take_share(environ: Mapping[str, str] = os.environ) -> None:
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus and (share := environ.get(SHARE)):
+    if gpus and (share := os.environ.get(SHARE)):
         index, count = map(int, share.split("/"))
         tf.config.set_visible_devices(share_of(gpus, index, count), "GPU")
 
@@ -135,13 +135,6 @@ class Together:
 
     The workers ask each other again and again whether it is done. So each of them gives signs of life, and one that is
     gone meanwhile is noticed.
-
-    Args:
-      cluster: the workers.
-      watchdog: is told that they go on.
-
-    Attributes:
-      cluster, watchdog: the same.
     """
 
     def __init__(self, cluster: Cluster, watchdog: Watchdog):
@@ -151,9 +144,7 @@ class Together:
     def __call__(self, activity: str, work: Callable[[], None]) -> None:
         """The chief does the work, and no worker returns before it is done. Every worker calls this.
 
-        Args:
-          activity: it is, for the watchdog.
-          work: is called on the chief alone; what it raises is raised there.
+        What the work raises is raised on the chief.
         """
         if self.cluster.worker.count == 1:
             work()

@@ -31,6 +31,7 @@ POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0  # from SIGTERM to the end; clusters kill after 30 s
 SIGN = re.compile(r"^([\d.e+]+|inf) ([01]) (.+)$", re.MULTILINE)  # of life; numbers of signals may stand between
 LONGER = 10.0  # times the limit, for what is known to take long
+LINGER_SECONDS = 1.0  # before a worker ends: others may still be fetching from it what it told them last
 
 
 class Lost(Exception):
@@ -38,13 +39,9 @@ class Lost(Exception):
 
 
 class Preempted(Exception):
-    """This worker or another one was asked to stop; a checkpoint is written.
+    """This worker or another one was asked to stop; the checkpoint of this step is written."""
 
-    Args:
-      step: of the checkpoint.
-    """
-
-    def __init__(self, step: int = 0):
+    def __init__(self, step: int):
         super().__init__(f"asked to stop at step {step}")
         self.step = step
 
