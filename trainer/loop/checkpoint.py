@@ -88,12 +88,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
 def restore_newest(
     folder: str, variables: Variables, step: int | None = None
 ) -> tuple[TrainingState | None, list[Damaged]]:
-    """Likewise from the newest checkpoint that can be read.
-
-    Args:
-      folder: of the checkpoints.
-      variables: to put the values into.
-      step: this one and no other.
+    """Likewise from the newest checkpoint that can be read; with `step`, from this one and no other.
 
     Returns:
       The state, None where there is no checkpoint; and what was passed over.
@@ -134,12 +129,7 @@ def remove_unfinished(folder: str) -> None:
 
 
 class Checkpoints:
-    """Writes the checkpoints of one folder, and keeps the last of them.
-
-    Args:
-      folder: local or gs://
-      keep: how many stay.
-    """
+    """Writes the checkpoints of one folder, local or gs://, and keeps the last of them, so many."""
 
     def __init__(self, folder: str, keep: int):
         self._folder, self._keep = folder, keep
@@ -185,21 +175,15 @@ class Checkpoints:
         checkpoints = find_checkpoints(self._folder)
         for step in list(checkpoints)[: -self._keep]:
             remove(self._folder, step)
-        for step in find_aside(self._folder):
+        aside = [int(match[1]) for name in storage.list_folder(self._folder) if (match := _ASIDE.fullmatch(name))]
+        for step in sorted(aside):
             if step in checkpoints:
-                tf.io.gfile.remove(f"{checkpoints[step]}.json.aside")
+                storage.remove_file(f"{checkpoints[step]}.json.aside")
             elif step < state.step:
                 remove(self._folder, step)
 
 
-def find_aside(folder: str) -> list[int]:
-    """The steps of checkpoints that were set aside."""
-    return sorted(int(match[1]) for name in storage.list_folder(folder) if (match := _ASIDE.fullmatch(name)))
-
-
 def remove(folder: str, step: int) -> None:
     """Removes a checkpoint; its name first, so that no half of one is ever found."""
-    prefix = checkpoint_path(folder, step)
-    for path in (prefix + ".json", *tf.io.gfile.glob(prefix + ".*")):
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
+    for end in (".json.aside", *reversed(FILES)):
+        storage.remove_file(checkpoint_path(folder, step) + end)

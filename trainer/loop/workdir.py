@@ -1,14 +1,12 @@
 """The rule of the working folder: it holds one training run, and says which.
 
-No TensorFlow is loaded until files are removed.
-
 `run.json` names the training run by its fingerprint. Another job in the same folder
 is a mistake, told before anything is read or written.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -38,7 +36,9 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     names = RunLayout(job.train.workdir)
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
-    if run is not None and run.get("fingerprint") != fingerprint:
+    if run is None:
+        return None
+    if run.get("fingerprint") != fingerprint:
         if run.get("data") in manifest.fingerprints and run["data"] != manifest.fingerprint:
             raise UserError(
                 f"{names.workdir}: holds a training run on the dataset as it was before; go on from its weights "
@@ -51,10 +51,11 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
             "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
-    if run is None:
-        return None
-    is_ours = result is not None and result.fingerprint == fingerprint
-    if is_ours and result is not None and is_over(result.epochs, result.steps, result.stale, job.train):
+    if (
+        result is not None
+        and result.fingerprint == fingerprint
+        and is_over(result.epochs, result.steps, result.stale, job.train)
+    ):
         return result
     if run.get("shards") not in (None, shards_digest(manifest)):
         raise UserError(
@@ -66,14 +67,10 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
 
 @contextmanager
 def held(workdir: str, alive: Callable[[str], None]) -> Iterator[None]:
-    """Holds the folder for one training run, which is the chief's to do.
+    """Holds the folder for one training run, which is the chief's to do; `alive` is told what this does while it waits.
 
     In a bucket the lock of a run that was killed stays for a minute; it is waited for, as whoever starts a killed run
     again does not.
-
-    Args:
-      workdir: the folder.
-      alive: is called with what this does, while it waits.
 
     Raises:
       UserError: if another run trains there.
@@ -122,7 +119,7 @@ def claim(
     """
     names = RunLayout(job.train.workdir)
     done = restart or was_done(names.workdir, once)
-    remove_files([names.complete])  # first: else what is cut off here would count as finished
+    storage.remove_file(names.complete)  # first: else what is cut off here would count as finished
     if restart:
         remove_run(names)
     changes = changes_of(job)
@@ -169,24 +166,14 @@ def _shown(value: Any) -> str:
 
 def remove_run(names: RunLayout) -> None:
     """Removes what a training run wrote beside its result, its name last; logs stay."""
-    import tensorflow as tf
+    import tensorflow as tf  # loaded anyway where a run begins; storage.remove_tree passes over what it cannot remove
 
-    folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]
+    for folder in (names.checkpoints, names.best, names.saved_model, names.tensorboard):
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
     files = [names.review, names.assets, names.report, names.metrics, names.metrics_csv, names.mlflow, names.model]
-    files.append(names.run)
-    for path in folders:
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.rmtree(path)
-    remove_files(files)
-
-
-def remove_files(paths: Sequence[str]) -> None:
-    """Removes those that are there."""
-    import tensorflow as tf
-
-    for path in paths:
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
+    for path in (*files, names.run):
+        storage.remove_file(path)
 
 
 def _read_json(path: str) -> dict[str, Any] | None:
