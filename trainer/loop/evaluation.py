@@ -21,10 +21,7 @@ WINDOWS = "windows"  # what is summed beside the objective
 class EvalSteps:
     """Steps of evaluation: `begin`, then `run` until all windows are read, then `end`.
 
-    Args:
-      strategy: under which the model was made.
-      model: of the objective's signature. It must have been called once, so that it is known whether it adds losses.
-      objective: what is learned.
+    The model must have been called once, so that it is known whether it adds losses.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, model: keras.Model, objective: Objective):
@@ -39,13 +36,10 @@ class EvalSteps:
         return self._strategy.run(lambda: tf.identity(_pack(self._zero, self._zero)))
 
     def run(self, batches: Any, steps: int, sums: Any) -> Any:
-        """Adds so many batches to the sums, and returns when that is done.
+        """Adds so many batches to the sums that `begin` or an earlier call returned, and returns when that is done.
 
-        Args:
-          batches: distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was filled
-            in. That is cut off before anything is computed of it: not all models, losses and metrics heed weights.
-          steps: how many.
-          sums: as `begin` or an earlier call returned them.
+        `batches` is a distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was
+        filled in. That is cut off before anything is computed of it: not all models, losses and metrics heed weights.
         """
         sums = self._run(batches, tf.constant(steps), sums)
         for tensor in self._strategy.experimental_local_results(sums):

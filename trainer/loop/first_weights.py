@@ -17,15 +17,7 @@ MOST_BYTES = 256 << 20  # of them
 def fit_first_weights(
     job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, together: Together
 ) -> None:
-    """Sets the weights that come of the data; every worker calls this, the chief reads, and all get the same.
-
-    Args:
-      job: `output.path` is where the dataset is.
-      manifest: of the dataset.
-      objective: of the job.
-      model: with random weights.
-      together: what all workers do at once.
-    """
+    """Sets the weights that come of the data; every worker calls this, the chief reads, and all get the same."""
     fits = make_fits(job.train.model, model, objective)
     if not fits:
         return

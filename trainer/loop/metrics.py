@@ -49,16 +49,9 @@ Measured = Mapping[str, float | None]  # the loss and metrics, by name
 
 
 class MetricsLog:
-    """The epochs of a training run so far.
+    """The epochs of a training run so far; later lines of an earlier run than the restored state are dropped.
 
-    Args:
-      job: the job.
-      state: the restored state; later lines of an earlier run are dropped.
-      measured: the names of what the task measures, with `loss`.
-      steps: of an epoch.
-      callbacks: the user's own.
-      is_chief: whether to write and to print.
-      progress: is told where the whole run is.
+    `measured` are the names of what the task measures, with `loss`, and `steps` those of an epoch.
     """
 
     def __init__(

@@ -25,14 +25,7 @@ from beamfeed.trainer.tasks.objective import Objective, Sums
 
 
 class Learner(NamedTuple):
-    """What a job trains, and how.
-
-    Attributes:
-      model: with the weights as they begin.
-      optimizer: of these weights.
-      feed: of the job's dataset.
-      run: many steps in a call, see `make_train_steps`.
-    """
+    """What a job trains, and how: `run` makes many steps in a call, see `make_train_steps`."""
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
@@ -41,16 +34,9 @@ class Learner(NamedTuple):
 
 
 def make_learner(
-    job: TrainingJob, manifest: Manifest, cluster: Cluster, objective: Objective, iterators: list[Any] | None = None
+    job: TrainingJob, manifest: Manifest, cluster: Cluster, objective: Objective, iterators: list[Any] | None
 ) -> Learner:
-    """Makes the job's model and its steps.
-
-    Args:
-      job: `output.path` is where the dataset is.
-      manifest: of that dataset.
-      cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
-      objective: of the job.
-      iterators: see `Feed`.
+    """Makes the job's model and its steps; of `iterators`, see `Feed`.
 
     Raises:
       UserError: see `make_model`.
@@ -63,7 +49,7 @@ def make_learner(
         optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled, steps)
     run = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla, train.devices.accumulate, train.devices.deterministic,
+        train.devices,
     )  # fmt: skip
     feed = Feed(job, manifest, cluster, objective.fields(), objective.preparation, iterators)
     return Learner(model, optimizer, feed, run)

@@ -16,11 +16,12 @@ class StepProfile:
     Args:
       steps: the first and the last; None records nothing.
       folder: for TensorBoard.
+      is_chief: who records; calls end where the range does on all workers.
     """
 
-    def __init__(self, steps: tuple[int, int] | None, folder: str):
+    def __init__(self, steps: tuple[int, int] | None, folder: str, is_chief: bool):
         self._first, self._last = steps or (NONE, NONE)
-        self._folder = folder
+        self._folder, self._is_chief = folder, is_chief
         self._running, self._recorded = False, 0
 
     def limit(self, step: int) -> int:
@@ -32,7 +33,7 @@ class StepProfile:
     @contextmanager
     def recording(self, step: int) -> Iterator[None]:
         """Around the call that runs the step after so many."""
-        if not self._first <= step + 1 <= self._last:
+        if not self._is_chief or not self._first <= step + 1 <= self._last:
             yield
             return
         if not self._running:
@@ -53,6 +54,6 @@ class StepProfile:
             self._running = False
             tf.profiler.experimental.stop()
             note(f"{self._folder}: holds a profile of the steps {self._first} to {self._recorded}")
-        elif self._first != NONE and not self._recorded:
+        elif self._is_chief and self._first != NONE and not self._recorded:
             text = f"the steps {self._first} to {self._last} were not run this time, so there is no profile of them"
             note(f"{self._folder}: {text}")

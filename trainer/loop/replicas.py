@@ -29,12 +29,9 @@ def statistics_of(model: keras.Model) -> list[Any]:
 
 
 def make_one(statistics: Sequence[Any], sums: Sequence[tf.Tensor], replicas: int) -> None:
-    """Gives the variables of this replica the mean over all of them; for a moving mean that is the moving mean of all.
+    """Gives the variables of this replica the mean over all of them, from the sums of their values over all replicas.
 
-    Args:
-      statistics: as `statistics_of` finds them.
-      sums: of their values over all replicas.
-      replicas: how many there are.
+    For a moving mean that is the moving mean of all.
     """
     for variable, total in zip(statistics, sums, strict=True):
         variable.assign(tf.cast(total / replicas, variable.dtype))

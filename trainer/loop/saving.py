@@ -32,12 +32,7 @@ from beamfeed.trainer.loop.workdir import note_done
 class Saving:
     """Saves a run's state and puts it back. Every worker makes one, and the chief alone writes.
 
-    Args:
-      train: the section of the job.
-      model: whose weights are saved.
-      optimizer: likewise.
-      together: what all workers do at once.
-      fit: gives the model the weights that come of the data.
+    `fit` gives the model the weights that come of the data.
     """
 
     def __init__(

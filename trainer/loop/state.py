@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beamfeed.contract.config.train import EarlyStopping, Train
+from beamfeed.contract.config.train import Train
 
 
 class TrainingState(NamedTuple):
@@ -61,25 +61,16 @@ class TrainingState(NamedTuple):
 
 
 def is_over(epochs: int, steps: int, stale: int, train: Train) -> bool:
-    """Whether a training run ends after so many whole epochs, or steps, or early."""
+    """Whether a training run ends after so many whole epochs, or steps, or evaluations without a better score."""
     by_steps = train.max_steps is not None and steps >= train.max_steps
-    return epochs >= train.epochs or by_steps or stops_early(stale, train.early_stopping)
-
-
-def stops_early(stale: int, early_stopping: EarlyStopping | None) -> bool:
-    """Whether so many evaluations without a better score end the run."""
-    return early_stopping is not None and stale >= early_stopping.patience
+    is_early = train.early_stopping is not None and stale >= train.early_stopping.patience
+    return epochs >= train.epochs or by_steps or is_early
 
 
 def until_evaluation(state: TrainingState, steps: int, train: Train) -> int:
-    """How many steps there are to the next evaluation: 0 where it is now.
+    """How many steps there are to the next evaluation, with so many in an epoch: 0 where it is now.
 
     That is the end of the epoch, unless `evaluate_every` says another; and the end of the run.
-
-    Args:
-      state: how far the run is.
-      steps: of an epoch.
-      train: the section of the job.
     """
     remaining = (train.epochs - state.epoch) * steps - state.done
     if train.max_steps is not None:

@@ -21,6 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beamfeed.contract.config.train import Devices
 from beamfeed.trainer.loop.replicas import make_one, statistics_of
 from beamfeed.trainer.models.members import with_members
 from beamfeed.trainer.tasks.base import Fields
@@ -49,9 +50,7 @@ def make_train_steps(
     optimizer: keras.optimizers.Optimizer,
     batch_size: int,
     clip_norm: float | None = None,
-    xla: bool = False,
-    parts: int = 1,
-    deterministic: bool = False,
+    devices: Devices = Devices(),
 ) -> Callable[[Any, tf.Tensor, Sums, tf.Tensor], tuple[Sums, tf.Tensor]]:
     """Returns run(batches, steps, totals, sent) -> (totals, received).
 
@@ -62,10 +61,7 @@ def make_train_steps(
       optimizer: applies gradients as they are.
       batch_size: windows in a global batch.
       clip_norm: scales the gradients of a step down to this norm.
-      xla: compiles each step.
-      parts: in which a replica computes its share of a batch, one after the other: takes less memory. The gradients
-        are added up before anything is exchanged.
-      deterministic: whether TensorFlow allows deterministic operations only.
+      devices: of the job. Gradients of the parts that it asks for are added up before anything is exchanged.
 
     Returns:
       The function `run`. Its arguments:
@@ -79,9 +75,8 @@ def make_train_steps(
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     replicas = strategy.num_replicas_in_sync
     statistics = statistics_of(model) if replicas > 1 else []
-
-    members = with_members(model)
-    clock = python_clock if deterministic else tf.timestamp
+    members, parts = with_members(model), devices.accumulate
+    clock = python_clock if devices.deterministic else tf.timestamp
 
     def outputs_and_losses(examples: Examples) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         if members is None:
@@ -110,7 +105,7 @@ def make_train_steps(
         return means, outputs, gradients
 
     # No graph of its own without XLA: layers that look at the whole batch exchange in it, which takes the outermost.
-    differentiate_step = tf.function(differentiate, jit_compile=True, autograph=False) if xla else differentiate
+    differentiate_step = tf.function(differentiate, jit_compile=True, autograph=False) if devices.xla else differentiate
 
     def sums_of(fields: Fields) -> tuple[Sums, list[tf.Tensor]]:
         examples = objective.examples(fields)

@@ -53,13 +53,6 @@ def train_and_evaluate(
     loss, or what else is watched (of the train split, where there is no eval
     split), are evaluated on the test split and returned.
 
-    Args:
-      job: the job; `output.path` is where the dataset is.
-      manifest: the dataset's manifest.
-      cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
-      watchdog: is told that the training run goes on, and says whether it should stop.
-      start: how the run is started.
-
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
       JobFailed: if the loss or the gradients are not finite.

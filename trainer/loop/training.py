@@ -16,7 +16,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps, windows_in
+from beamfeed.contract.dataset.batches import eval_steps, train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.errors import JobFailed, Unanswered, UserError
@@ -44,21 +44,12 @@ LEAST_SCALE = 1e-6  # of a loss: what overflows float16 even so is no number
 
 
 class Training:
-    """A training run under way: the model, its state and all that serves them. Every worker makes one.
-
-    Args:
-      job: the job; `output.path` is where the dataset is.
-      manifest: the dataset's manifest.
-      cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
-      watchdog: is told that the training run goes on.
-      start: how it is started.
-    """
+    """A training run under way: the model, its state and all that serves them. Every worker makes one."""
 
     def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog, start: Start):
         self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
         self.names = RunLayout(job.train.workdir)
         train = job.train
-        check_split(manifest, "train", train.feed.batch_size, full_batch=True)
         self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
         learner = make_learner(job, manifest, cluster, self.objective, start.iterators)
@@ -76,8 +67,7 @@ class Training:
         self.saving = Saving(train, self.model, self.optimizer, self.together, fit)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._progress = start.progress
-        self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
-        self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
+        self._profile = StepProfile(start.profile, self.names.tensorboard, cluster.worker.is_chief)
 
     def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Runs the steps up to the next evaluation.
@@ -96,7 +86,7 @@ class Training:
             before, began = state, time.perf_counter()
             every = self.job.train.checkpoint.every_steps
             until_checkpoint = MOST_STEPS if every is None else every - state.step % every
-            most = min(until_checkpoint, self._bounds.limit(state.step))
+            most = min(until_checkpoint, self._profile.limit(state.step))
             steps = min(self._at_a_time, self.steps - state.done, remaining, most)
             sent = tf.constant([float(self.watchdog.stop_asked), self._full])
             with self._profile.recording(state.step):

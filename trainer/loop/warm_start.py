@@ -19,14 +19,10 @@ SHOWN = 12  # names in a message
 
 
 def warm_start(model: keras.Model, init: Init) -> int:
-    """Gives layers of a model the weights of another one.
-
-    Args:
-      model: built, with its first weights.
-      init: the section of the job.
+    """Gives layers of a model, which is built, the weights of another one.
 
     Returns:
-      a number below 2**24 that stands for the values: alike on workers that read the same.
+      A number below 2**24 that stands for the values: alike on workers that read the same.
 
     Raises:
       UserError: if there is no such model, or its layers are not as these.

@@ -12,6 +12,7 @@ import tensorflow as tf
 from labelled import labelled_job, write_labelled
 
 from beamfeed.contract.cluster.worker_info import WorkerInfo
+from beamfeed.contract.config.train import Devices
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.loop.model import make_model
@@ -66,7 +67,7 @@ def test_each_step_in_parts_is_that_of_the_whole_batch(data, tmp_path, model, ta
 
     section = job.train.optimizer
     train = steps(make_optimizer(section, weights), clip_norm=section.clip_norm)
-    whole, in_parts = steps(descent), steps(descent, parts=3)
+    whole, in_parts = steps(descent), steps(descent, devices=Devices(accumulate=3))
 
     def differentiate(run, fields):
         before = trained.get_weights()

@@ -10,7 +10,7 @@ import tensorflow as tf
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.task import Reconstruct
-from beamfeed.contract.config.train import Optimizer, Schedule
+from beamfeed.contract.config.train import Devices, Optimizer, Schedule
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
@@ -67,14 +67,14 @@ def test_mistakes_are_told(optimizer, message):
         parse_job(job_text(optimizer))
 
 
-def one_weight(section: Optimizer, windows: np.ndarray, scale_loss: bool = False, **options):
+def one_weight(section: Optimizer, windows: np.ndarray, scale_loss: bool = False, **devices):
     """Trains w in w * x -> x with batches of all windows; returns w and the totals after one step."""
     objective = Objective(Reconstruct(name="reconstruct"), MANIFEST)
     model = keras.Sequential([keras.Input((2, 1)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
     model.layers[0].kernel.assign([[3.0]])
     optimizer = make_optimizer(section, model.trainable_variables, scale_loss)
     strategy = tf.distribute.get_strategy()
-    run = make_train_steps(strategy, model, objective, optimizer, len(windows), section.clip_norm, **options)
+    run = make_train_steps(strategy, model, objective, optimizer, len(windows), section.clip_norm, Devices(**devices))
     batches = iter(tf.data.Dataset.from_tensors({"values": tf.constant(windows)}).repeat())
     totals, heard = run(batches, tf.constant(1), zero_train(objective), tf.constant([5.0]))
     return float(model.layers[0].kernel.numpy()[0, 0]), totals, heard.numpy()
@@ -105,7 +105,7 @@ def test_a_step_in_parts_is_that_of_the_whole_batch(parts, xla):
     windows = np.random.default_rng(0).normal(size=(8, 2, 1)).astype("f4")  # 3 and 5 do not divide it
     whole, expected, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), windows)
     weight, totals, heard = one_weight(
-        Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), windows, parts=parts, xla=xla
+        Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), windows, accumulate=parts, xla=xla
     )
     assert weight == pytest.approx(whole, rel=1e-6)
     assert {k: float(v) for k, v in totals.items() if k != "waited"} == pytest.approx(
@@ -115,7 +115,7 @@ def test_a_step_in_parts_is_that_of_the_whole_batch(parts, xla):
 
 
 def test_more_parts_than_windows_are_as_many_as_windows():
-    assert one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, parts=9)[0] == pytest.approx(
+    assert one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, accumulate=9)[0] == pytest.approx(
         3 - 0.1 * GRADIENT
     )
 

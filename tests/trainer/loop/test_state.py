@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.config.train import EarlyStopping, Train
 from beamfeed.trainer.loop.metrics import describe, describe_run
-from beamfeed.trainer.loop.state import TrainingState, is_over, stops_early, until_evaluation
+from beamfeed.trainer.loop.state import TrainingState, is_over, until_evaluation
 
 
 def run(losses, min_delta=0.0):
@@ -82,8 +82,9 @@ def test_lanes_stay_those_of_the_beginning():
 
 @pytest.mark.parametrize(("stale", "stops"), [(0, False), (1, False), (2, True), (3, True)])
 def test_patience(stale, stops):
-    assert stops_early(stale, EarlyStopping(patience=2)) is stops
-    assert not stops_early(stale, None)
+    train = Train(model={"name": "recurrent"}, workdir="w", task={"name": "classify", "target": "t"})
+    assert not is_over(0, 0, stale, train)
+    assert is_over(0, 0, stale, train.model_copy(update={"early_stopping": EarlyStopping(patience=2)})) is stops
 
 
 def test_a_loss_that_is_small_is_told_as_it_is():
