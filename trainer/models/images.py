@@ -14,8 +14,8 @@ from beamfeed.contract.config.model import Application, Residual
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import one_line
 from beamfeed.trainer.models.members import model_of_states
-from beamfeed.trainer.models.parts import check_outputs, dense, dense_model, inputs_beside, is_text, named
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.parts import check_outputs, dense, inputs_beside, is_text
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 
 KEY = "train.model"
 MIDDLE = 0.5  # of an image's values, which are from 0 to 1
@@ -49,7 +49,7 @@ def images_of(signature: Signature, model: str, least: int = 1) -> list[str]:
 
 
 def beside_images(
-    by_name: dict[str, keras.KerasTensor], signature: Signature, images: list[str], model: str
+    inputs: dict[str, keras.KerasTensor], signature: Signature, images: list[str], model: str
 ) -> list[keras.KerasTensor]:
     """The other inputs as dense layers take them, `[batch, numbers]` each.
 
@@ -62,7 +62,7 @@ def beside_images(
             continue
         if is_text(field):
             raise UserError(f"train.model.name: {model!r} takes no text, and {name!r} is one; use your own class")
-        parts += inputs_beside(by_name[name], name, field, model, None)
+        parts += inputs_beside(inputs[name], name, field, model, None)
     return parts
 
 
@@ -81,13 +81,12 @@ def build_residual(section: Residual, signature: Signature) -> keras.Model:
     halvings = len(section.filters) - 1 + (section.stem > 1) + (section.stem > 2)
     images = images_of(signature, section.name, least=2**halvings)
     inputs = signature.keras_inputs()
-    by_name = named(inputs, signature)
-    beside = beside_images(by_name, signature, images, section.name)
+    beside = beside_images(inputs, signature, images, section.name)
     states = [
-        dense([*(_read_image(by_name[name], section) for name in images), *beside], section.dense, section.dropout)
+        dense([*(_read_image(inputs[name], section) for name in images), *beside], section.dense, section.dropout)
         for _ in range(section.members)
     ]
-    return model_of_states(inputs, states, signature, section.name)
+    return model_of_states(one_or_all(inputs), states, signature, section.name)
 
 
 def _read_image(images: keras.KerasTensor, section: Residual) -> keras.KerasTensor:
@@ -150,10 +149,10 @@ def build_application(section: Application, signature: Signature) -> keras.Model
         _load_weights(network, section.weights, section.network)
     network.trainable = not section.frozen
     inputs = signature.keras_inputs()
-    by_name = named(inputs, signature)
-    scaled = module.preprocess_input(keras.layers.Rescaling(WHITE)(by_name[name]))
-    parts = [network(scaled), *beside_images(by_name, signature, images, section.name)]
-    return dense_model(inputs, parts, section.dense, section.dropout, signature, section.name)
+    scaled = module.preprocess_input(keras.layers.Rescaling(WHITE)(inputs[name]))
+    parts = [network(scaled), *beside_images(inputs, signature, images, section.name)]
+    state = dense(parts, section.dense, section.dropout)
+    return model_of_states(one_or_all(inputs), [state], signature, section.name)
 
 
 def find_network(name: str) -> tuple[Any, ModuleType]:

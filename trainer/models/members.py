@@ -29,7 +29,7 @@ def model_of_states(
     """A functional model of these inputs, with a head an output on the state of each member, `[batch, numbers]`.
 
     Args:
-      inputs: as `Signature.keras_inputs` makes them.
+      inputs: a tensor where there is one, else a dict by name.
       states: of networks with no dense layer in common; one is no ensemble.
       signature: what the model must give.
       name: of the model.

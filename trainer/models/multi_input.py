@@ -5,8 +5,9 @@ import keras
 from beamfeed.contract.config.model import MultiInput
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import check_outputs, dense_model, named
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.members import model_of_states
+from beamfeed.trainer.models.parts import as_columns, check_outputs, dense
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 
 LEAST = 2  # of a height or a width that is halved
 
@@ -22,9 +23,9 @@ def build_multi_input(section: MultiInput, signature: Signature) -> keras.Model:
     """
     check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
-    by_name = named(inputs, signature)
-    parts = [_read(by_name[name], name, field, section) for name, field in signature.inputs.items()]
-    return dense_model(inputs, parts, section.units, section.dropout, signature, section.name)
+    parts = [_read(inputs[name], name, field, section) for name, field in signature.inputs.items()]
+    state = dense(parts, section.units, section.dropout)
+    return model_of_states(one_or_all(inputs), [state], signature, section.name)
 
 
 def _read(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:
@@ -35,11 +36,9 @@ def _read(values: keras.KerasTensor, name: str, field: Input, section: MultiInpu
     if field.dtype != keras.config.floatx():
         unit = 1 / 255 if field.dtype == "uint8" else 1.0  # of pixels it makes numbers up to 1
         values = keras.layers.Rescaling(unit, name=f"{ascii_name(name)}_numbers")(values)
-    if not field.shape:
-        return keras.layers.Reshape((1,))(values)
     if section.filters and len(field.shape) in (2, 3) and not field.in_rows and min(field.shape[:2]) > LEAST:  # type: ignore
         return _convolved(values, name, field, section)
-    return keras.layers.Flatten()(values) if len(field.shape) > 1 else values
+    return as_columns(values, field)
 
 
 def _convolved(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:

@@ -16,11 +16,6 @@ def check_outputs(signature: Signature, model: str) -> None:
         raise UserError(f"train.model.name: {model!r} gives no input back; it is to classify or regress")
 
 
-def named(inputs: Any, signature: Signature) -> dict[str, keras.KerasTensor]:
-    """The inputs of a functional model by name, also where there is one."""
-    return inputs if isinstance(inputs, dict) else {next(iter(signature.inputs)): inputs}
-
-
 def side_by_side(parts: list[keras.KerasTensor]) -> keras.KerasTensor:
     """`[batch, ...]` each -> one, `[batch, all of them]`."""
     return keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
@@ -54,7 +49,7 @@ def inputs_beside(
 ) -> list[keras.KerasTensor]:
     """What an input is to dense layers, `[batch, numbers]` each."""
     if field.dtype == "float32":
-        return [keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)]
+        return [as_columns(values, field)]
     if not are_categories(field):
         raise UserError(unfit(name, field, model))
     return [
@@ -63,31 +58,8 @@ def inputs_beside(
     ]
 
 
-def dense_model(
-    inputs: Any,
-    parts: list[keras.KerasTensor],
-    widths: Sequence[int],
-    dropout: float,
-    signature: Signature,
-    name: str,
-    added: dict[str, keras.KerasTensor] | None = None,
-) -> keras.Model:
-    """A functional model of these inputs: their parts side by side, dense layers over them, and a head an output.
-
-    Args:
-      inputs: as `Signature.keras_inputs` makes them.
-      parts: `[batch, numbers]` each, made of the inputs.
-      widths: units of the dense layers.
-      dropout: share that training leaves out, of the parts and of each layer's values.
-      signature: what the model must give.
-      name: of the model.
-      added: see `heads`.
-    """
-    return keras.Model(inputs, heads(dense(parts, widths, dropout), signature, added), name=name)
-
-
 def dense(parts: list[keras.KerasTensor], widths: Sequence[int], dropout: float) -> keras.KerasTensor:
-    """Parts `[batch, numbers]` side by side, and dense layers over them: what `dense_model` has under its heads."""
+    """Parts `[batch, numbers]` side by side, and dense layers over them; dropout of the parts and of each layer."""
     state = dropped(side_by_side(parts), dropout)
     for units in widths:
         state = dropped(keras.layers.Dense(units, activation="relu")(state), dropout)
@@ -137,9 +109,11 @@ def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
     return keras.layers.Concatenate(axis=-1, dtype="float32")(columns) if len(columns) > 1 else columns[0]
 
 
-def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
-    """Numbers `[batch]` or `[batch, columns]` -> `[batch, columns]`."""
-    return values if field.shape else keras.layers.Reshape((1,), dtype="float32")(values)
+def as_columns(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
+    """Numbers `[batch, *shape]` of an input -> `[batch, columns]`."""
+    if not field.shape:
+        return keras.layers.Reshape((1,), dtype="float32")(values)
+    return keras.layers.Flatten(dtype="float32")(values) if len(field.shape) > 1 else values
 
 
 def unfit(name: str, field: Input, model: str) -> str:

@@ -1,7 +1,6 @@
 """What a dataset and a task ask of a model: the inputs that it gets and the outputs that it gives."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,24 +94,20 @@ class Signature:
 
     def zeros(self, batch: int) -> Any:
         """Such a batch of nothing, to try a model out. What may be of any length is of length 1."""
-        return self._batch(batch, lambda shape, dtype: tf.zeros(shape, dtype))
+        zeros = {
+            name: tf.zeros([batch, *(size or 1 for size in field.shape)], field.dtype)
+            for name, field in self.inputs.items()
+        }
+        return one_or_all(zeros)
 
     def noise(self, batch: int) -> Any:
         """The same with numbers from a normal distribution for zeros, always the same ones; classes stay 0."""
-        return self._batch(
-            batch,
-            lambda shape, dtype: (
-                tf.random.stateless_normal(shape, (1, 2)) if dtype == "float32" else tf.zeros(shape, dtype)
-            ),
-        )
 
-    def _batch(self, batch: int, make: Callable[[list[int], str], tf.Tensor]) -> Any:
-        batches = {
-            name: make([batch, *(size or 1 for size in spec.shape)], spec.dtype) for name, spec in self.inputs.items()
-        }
-        return one_or_all(batches)
+        def noisy(zeros: tf.Tensor) -> tf.Tensor:
+            return tf.random.stateless_normal(zeros.shape, (1, 2)) if zeros.dtype == tf.float32 else zeros
 
-    def keras_inputs(self) -> Any:
-        """Inputs of a functional model, named as the fields are."""
-        inputs = {name: keras.Input(field.shape, dtype=field.dtype, name=name) for name, field in self.inputs.items()}
-        return one_or_all(inputs)
+        return tf.nest.map_structure(noisy, self.zeros(batch))
+
+    def keras_inputs(self) -> dict[str, keras.KerasTensor]:
+        """Inputs of a functional model by name, named as the fields are."""
+        return {name: keras.Input(field.shape, dtype=field.dtype, name=name) for name, field in self.inputs.items()}

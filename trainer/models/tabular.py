@@ -10,14 +10,13 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.members import as_members, dense_of_members, heads_of_members
 from beamfeed.trainer.models.parts import (
     are_categories,
-    as_column,
+    as_columns,
     categories_of,
     check_outputs,
     dropped,
     heads,
     in_units,
     inputs_beside,
-    named,
     side_by_side,
     unfit,
 )
@@ -38,25 +37,23 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
       UserError: if an input is neither numbers nor categories, or the task gives an input back.
     """
     _check_outputs(signature, section.name)
-    inputs = signature.keras_inputs()
-    by_name = named(inputs, signature)
-    parts = []
+    inputs, parts = signature.keras_inputs(), []
     for name, field in signature.inputs.items():
-        parts += inputs_beside(by_name[name], name, field, section.name, section.embedding)
+        parts += inputs_beside(inputs[name], name, field, section.name, section.embedding)
         if has_bins(section, field):
-            parts.append(_embedded(as_column(by_name[name], field), f"{ascii_name(name)}{BINS}", section.bins))
-    wide = _sums(by_name, signature, section.name) if section.wide else None
+            parts.append(_embedded(as_columns(inputs[name], field), f"{ascii_name(name)}{BINS}", section.bins))
+    wide = _sums(inputs, signature, section.name) if section.wide else None
     state = side_by_side(parts)
     if section.members == 1:
         for units in section.units:
             after = keras.layers.Dense(units, activation="relu")(state)
             state = keras.layers.Add()([state, after]) if state.shape[-1] == units else after
             state = dropped(state, section.dropout)
-        return keras.Model(inputs, heads(state, signature, wide), name="tabular")
+        return keras.Model(one_or_all(inputs), heads(state, signature, wide), name="tabular")
     state = as_members(state, section.members)
     for number, units in enumerate(section.units):
         state = dense_of_members(state, units, section.dropout, first=number == 0)
-    return keras.Model(inputs, heads_of_members(state, signature, wide), name="tabular")
+    return keras.Model(one_or_all(inputs), heads_of_members(state, signature, wide), name="tabular")
 
 
 def _check_outputs(signature: Signature, model: str) -> None:
@@ -117,9 +114,9 @@ def build_linear(section: Linear, signature: Signature) -> keras.Model:
     """
     _check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
-    sums = _sums(named(inputs, signature), signature, section.name)
+    sums = _sums(inputs, signature, section.name)
     outputs = {name: in_units(sums[name], name, output) for name, output in signature.outputs.items()}
-    return keras.Model(inputs, one_or_all(outputs), name="linear")
+    return keras.Model(one_or_all(inputs), one_or_all(outputs), name="linear")
 
 
 def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str) -> dict[str, keras.KerasTensor]:
@@ -130,10 +127,8 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
         for name, field in signature.inputs.items():
             values = inputs[name]
             if field.dtype == "float32":
-                is_array = len(field.shape) > 1
-                flat = keras.layers.Flatten(dtype="float32")(values) if is_array else as_column(values, field)
                 weights = keras.layers.Dense(output.units, name=_of_numbers(output_name, name), dtype="float32")
-                terms.append(weights(flat))
+                terms.append(weights(as_columns(values, field)))
             elif are_categories(field):
                 terms += [
                     keras.layers.Embedding(

@@ -5,16 +5,10 @@ import keras
 from beamfeed.contract.config.model import TextModel
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import (
-    check_outputs,
-    dense_model,
-    dropped,
-    inputs_beside,
-    is_text,
-    named,
-    side_by_side,
-)
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.members import model_of_states
+from beamfeed.trainer.models.parts import check_outputs, dense, dropped, inputs_beside, is_text, side_by_side
+from beamfeed.trainer.models.recurrent import CELLS
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 
 
 def build_text(section: TextModel, signature: Signature) -> keras.Model:
@@ -29,14 +23,14 @@ def build_text(section: TextModel, signature: Signature) -> keras.Model:
     check_outputs(signature, section.name)
     if not any(is_text(field) for field in signature.inputs.values()):
         raise UserError("train.model.name: 'text' needs a text, and the dataset has none; there is 'tabular'")
-    inputs = signature.keras_inputs()
-    by_name, parts = named(inputs, signature), []
+    inputs, parts = signature.keras_inputs(), []
     for name, field in signature.inputs.items():
         if is_text(field):
-            parts.append(_read(by_name[name], name, field, section))
+            parts.append(_read(inputs[name], name, field, section))
         else:
-            parts += inputs_beside(by_name[name], name, field, section.name, None)
-    return dense_model(inputs, parts, section.dense, section.dropout, signature, section.name)
+            parts += inputs_beside(inputs[name], name, field, section.name, None)
+    state = dense(parts, section.dense, section.dropout)
+    return model_of_states(one_or_all(inputs), [state], signature, section.name)
 
 
 def _read(ids: keras.KerasTensor, name: str, field: Input, section: TextModel) -> keras.KerasTensor:
@@ -59,5 +53,4 @@ def _read(ids: keras.KerasTensor, name: str, field: Input, section: TextModel) -
         ones = keras.ops.expand_dims(keras.ops.cast(mask, words.dtype), -1)
         count = keras.ops.maximum(keras.ops.sum(ones, axis=1), 1)  # 0 of a text without a word
         return keras.ops.sum(words * ones, axis=1) / count
-    cell = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[section.layer]
-    return keras.layers.Bidirectional(cell(section.units))(words, mask=mask)
+    return keras.layers.Bidirectional(CELLS[section.layer](section.units))(words, mask=mask)
