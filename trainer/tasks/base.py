@@ -14,8 +14,6 @@ from beamfeed.trainer.tasks.named import TRIED, Loss, Measure, Trial, find_loss,
 
 Fields = Mapping[str, tf.Tensor]  # of a batch, by the names of the dataset's fields
 Restore = Callable[[tf.Tensor], tf.Tensor]  # preprocessed windows -> raw units
-
-
 Guess = Callable[[Any, tf.Tensor], tf.Tensor]  # a model's input, and what is wanted -> an output as a model gives it
 TrainingWindows = Callable[[], Iterator[tuple[Any, np.ndarray]]]  # the same of training windows, batch by batch
 
@@ -56,9 +54,12 @@ class Sample(NamedTuple):
 
     def median(self, errors: np.ndarray) -> "Sample":
         """The window with the median of the errors `[windows]` alone: neither the best nor the worst."""
-        middle = np.argsort(errors, kind="stable")[[len(errors) // 2]]
-        x = None if self.x is None else self.x[middle]
-        return Sample(self.truth[middle], self.output[middle], self.columns, x)
+        return self.only(int(np.argsort(errors, kind="stable")[len(errors) // 2]))
+
+    def only(self, number: int) -> "Sample":
+        """The window of this number alone."""
+        x = None if self.x is None else self.x[[number]]
+        return Sample(self.truth[[number]], self.output[[number]], self.columns, x)
 
 
 class Task(ABC):
@@ -106,13 +107,13 @@ class Task(ABC):
         """What the job names is tried; what stands here by default is known to fit."""
         trial = self.trial(np.random.default_rng(0), 2 * TRIED)
         if self.goal.loss is not None:
-            try_loss(self.losses, trial, self.goal.loss, f"{self.key}.loss", must_vary=not self.loss.is_own)
+            try_loss(self.losses, trial, self.goal.loss, f"{self.key}.loss")
         for measure in self.measures if self.goal.metrics is not None else ():
 
             def compared(truth: tf.Tensor, output: tf.Tensor, measure: Measure = measure) -> Any:
                 return self.compared(measure, truth, self.scored(output))
 
-            try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=measure.must_vary)
+            try_measure(measure, compared, trial, f"{self.key}.metrics")
 
     def named_measures(self, names: Sequence[str]) -> list[Measure]:
         """The metrics of these names.

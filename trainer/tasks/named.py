@@ -92,17 +92,14 @@ class Trial(NamedTuple):
     wrong: tf.Tensor
 
 
-def try_loss(
-    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], trial: Trial, name: str, key: str, must_vary: bool
-) -> None:
-    """Calls a loss on some windows, in a graph.
+def try_loss(losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], trial: Trial, name: str, key: str) -> None:
+    """Calls a loss on some windows, in a graph. One of Keras must also tell wrong outputs from right ones.
 
     Args:
       losses: of each window.
       trial: the windows.
       name: of the loss, as the job has it.
       key: where the job has it.
-      must_vary: whether it is a mistake if it says the same of right and wrong outputs.
 
     Raises:
       UserError: if it fails, does not give a number for each, has no gradient, or draws random numbers.
@@ -130,9 +127,10 @@ def try_loss(
     if ":" in name:
         subject, instead = f"{key}: {name!r}", "a loss must be the same each time"
         check_function(lambda pair: losses(*pair), (truth, wrong), list, subject, instead)
+        return
     # What is left of a gradient that is 0 but for rounding, of numbers of this size.
     is_flat = np.all(np.abs(gradient * wrong) <= 1e-6 * np.max(np.abs(losses_given)))
-    if must_vary and (is_flat or np.allclose(losses_given, of_right, rtol=1e-6, atol=0)):
+    if is_flat or np.allclose(losses_given, of_right, rtol=1e-6, atol=0):
         raise UserError(f"{key}: {name!r} is the same for every prediction of this task, so nothing can be learned")
 
 
@@ -213,9 +211,7 @@ def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **
     return measures
 
 
-def try_measure(
-    measure: Measure, compared: Callable[[tf.Tensor, tf.Tensor], Any], trial: Trial, key: str, must_vary: bool
-) -> None:
+def try_measure(measure: Measure, compared: Callable[[tf.Tensor, tf.Tensor], Any], trial: Trial, key: str) -> None:
     """Updates a metric with some windows, also in a graph, and makes the variables that wait for the first ones.
 
     Args:
@@ -223,7 +219,6 @@ def try_measure(
       compared: makes of what is wanted and of the model's output what the metric compares.
       trial: the windows.
       key: where the job names the metric.
-      must_vary: whether it is a mistake if it says the same of right and wrong outputs.
 
     Raises:
       UserError: if it fails, does not begin at zero, does not add up, or its value is no number.
@@ -262,7 +257,9 @@ def try_measure(
                 f"{key}: {name!r} does not add up: its state after two batches is not the sum of its states after "
                 "each; a metric must be made of sums"
             )
-    if must_vary and np.isclose(measure.value(total), measure.value(of_right), rtol=1e-6, atol=0, equal_nan=True):
+    if measure.must_vary and np.isclose(
+        measure.value(total), measure.value(of_right), rtol=1e-6, atol=0, equal_nan=True
+    ):
         raise UserError(f"{key}: {name!r} is the same for every prediction of this task")
 
 

@@ -64,7 +64,7 @@ class Reconstruct(Task):
     def fit(self, windows: TrainingWindows, latent: int | None) -> None:
         """How unusual a window is among some of training."""
         (window,) = self.inputs.values()
-        if window.dtype != "float32" or None in window.shape or window.numbers > WIDEST:
+        if window.numbers > WIDEST:
             self._unfit = f"k-means: windows are not numbers of one size, or more than {WIDEST:,}"
             return
         vectors = np.concatenate([truth.reshape(len(truth), -1) for _, truth in windows()])
@@ -76,13 +76,10 @@ class Reconstruct(Task):
     def guesses(self, windows: TrainingWindows, latent: int | None) -> Guesses:
         """The mean of the training windows, each window's last row, and PCA with as many numbers as the model's."""
         (window,) = self.inputs.values()
-        shape = [size for size in window.shape if size is not None]
-        if window.dtype != "float32" or len(shape) < len(window.shape):
-            return Guesses({}, ["nothing to compare with: windows are not numbers of one size"])
-        width = int(np.prod(shape))
-        sums = VectorSums(width)
+        shape = [size or 1 for size in window.shape]  # all are known, see `beamfeed.contract.dataset.goals`
+        sums = VectorSums(window.numbers)
         for _, batch in windows():
-            sums.add(batch.reshape(-1, width))
+            sums.add(batch.reshape(-1, window.numbers))
         mean = sums.mean.reshape(shape)
         if window.in_rows:
             mean = np.broadcast_to(mean.mean(axis=0), shape)

@@ -351,6 +351,6 @@ def test_layers_that_exchange_on_several_devices_do_so_in_the_step_alone(monkeyp
 def test_a_loss_that_draws_random_numbers_is_one_line(name, message):
     wanted, wrong = tf.ones([4, 3]), tf.constant(np.random.default_rng(0).normal(size=(4, 3)), tf.float32)
     trial = Trial(wanted, wanted, wrong)
-    try_loss(find_loss("own_training_models:steady", "k"), trial, "own_training_models:steady", "k", must_vary=True)
+    try_loss(find_loss("own_training_models:steady", "k"), trial, "own_training_models:steady", "k")
     with pytest.raises(UserError, match=f"^k: 'own_training_models:{name}' .*{message}"):
-        try_loss(find_loss(f"own_training_models:{name}", "k"), trial, f"own_training_models:{name}", "k", False)
+        try_loss(find_loss(f"own_training_models:{name}", "k"), trial, f"own_training_models:{name}", "k")
