@@ -37,7 +37,6 @@ PART = 16  # one for so many that were trained on
 FITTED = 8192  # training windows that a guess may be fitted to,
 LEARNED = 65_536  # and a model of a library
 MOST_BYTES = 128 << 20  # of the inputs of these
-TESTED: tuple[SplitName, ...] = ("test",)
 LAST = "the last value"
 
 Windows = Callable[[], Iterator[Fields]]
@@ -92,10 +91,10 @@ def look_back(
         deque(train_windows(), maxlen=0)
     scorer = Scorer(model, objective, guesses, keys, manifest)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
+    reviewed: list[SplitName] = [shown, "test"] if windows_in(manifest, "test") else [shown]
     scores = {
         split: scorer(read_windows(job, manifest, split, fields, batch, most, objective.once), keeps=split == shown)
-        for split in (shown, *TESTED)
-        if windows_in(manifest, split)
+        for split in reviewed
     }
     errors: dict[str, list[AssetError]] = {
         split: errors_by_asset(score.losses, score.assets) for split, score in scores.items() if keys.asset
@@ -182,17 +181,19 @@ def make_guesses(
     return {text: {name: function for name, (_, function) in simplest.items()}}, skipped
 
 
-def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:
-    """The best window, that with the median loss and the worst; none where no output shows windows."""
+def choose(scores: Scores, scorer: Scorer, keys: Keys) -> Chosen:
+    """The best window, that with the median loss and the worst; none where nothing can be shown of single windows."""
     if not scores.windows:
-        return []
+        return Chosen([], {}, {})
     order = np.argsort(scores.losses, kind="stable")
     ends = np.cumsum([len(next(iter(fields.values()))) for fields in scores.windows])
-    chosen = []
+    windows, captions = [], []
     for name, number in (("best", order[0]), ("median", order[len(order) // 2]), ("worst", order[-1])):
         batch = int(np.searchsorted(ends, number, side="right"))
-        window = some_of(scores.windows[batch], [number - (ends[batch - 1] if batch else 0)])
-        images = {field: window[field][0].numpy() for field in scorer.images}
-        loss = float(scores.losses[number])
-        chosen.append(Chosen(name, keys.describe(window, 0), loss, scorer.outputs(window), images))
-    return chosen
+        windows.append(some_of(scores.windows[batch], [number - (ends[batch - 1] if batch else 0)]))
+        place = keys.describe(windows[-1], 0)
+        loss = f"error {scores.losses[number]:.4g}"
+        captions.append(f"{name}: {place}\n{loss}" if place else f"{name}: {loss}")
+    together = {field: tf.concat([window[field] for window in windows], 0) for field in windows[0]}
+    images = {field: together[field].numpy() for field in scorer.images}
+    return Chosen(captions, scorer.outputs(together), images)

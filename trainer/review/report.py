@@ -1,6 +1,6 @@
 """report.png: the losses, single windows, what the tasks draw, and how errors are spread."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,21 +21,17 @@ LETTERS = 18  # of an asset's name
 
 
 class Chosen(NamedTuple):
-    """One window, and what the model makes of it.
+    """Some windows by themselves, and what the model makes of them.
 
     Attributes:
-      name: why it was chosen, such as `worst`.
-      place: its asset and time, as far as they are known.
-      loss: of it.
-      samples: of it alone, by output.
-      images: its inputs that are images, by name.
+      captions: why each was chosen, its asset and time as far as they are known, and its loss.
+      samples: of all of them, by output.
+      images: their inputs that are images, `[windows, height, width, channels]`, by name.
     """
 
-    name: str
-    place: str
-    loss: float
+    captions: Sequence[str]
     samples: Mapping[str, Sample]
-    images: Mapping[str, np.ndarray] = {}
+    images: Mapping[str, np.ndarray]
 
 
 def draw_report(
@@ -46,8 +42,8 @@ def draw_report(
     floor: TrainResult | None,
     scores: Scores,
     errors: Sequence[AssetError],
-    chosen: Sequence[Chosen],
-    inputs: TrainingInputs = TrainingInputs({}),
+    chosen: Chosen,
+    inputs: TrainingInputs,
 ) -> bytes:
     """The report as a PNG: curves, what the outputs show, and errors; under them windows, a row for each output.
 
@@ -61,47 +57,37 @@ def draw_report(
       floor: what a linear model reached.
       scores: of the model and of guesses.
       errors: by asset, the worst first.
-      chosen: windows by themselves.
+      chosen: windows by themselves, where an output or an input can be shown so.
       inputs: inputs that are images, as training gets them.
     """
     reached = {} if floor is None else {LOSS: floor.best_loss, **floor.metrics}
     best, watched = best_step(epochs, result), result.watched
     curves = {LOSS: objective.loss_name, **({} if watched == LOSS else {watched: watched.replace("_", " ")})}
-    panels: list[Callable[[Any], None]] = [
-        lambda part, name=name, label=label: draw_curve(  # type: ignore[misc]
-            part.subplots(), epochs, name, label, best, reached.get(name)
-        )
-        for name, label in curves.items()
-    ]
     singles = [name for name, task in objective.tasks.items() if task.shows_windows]
-    for name in scores.outputs:
-        panels.append(lambda part, name=name: _draw_task(part, objective, name, scores.outputs[name]))  # type: ignore[misc]
-    panels.append(lambda part: draw_losses(part.subplots(), scores, objective.loss_name))
-    if len(errors) > 1:
-        panels.append(lambda part: draw_assets(part.subplots(), errors))
-    if inputs.images:
-        panels.append(lambda part: draw_inputs(part, inputs))
-    images = list(chosen[0].images) if chosen else []
-    below = len(singles) + len(images)
-    rows = in_rows(len(panels))
-    figure = figures.figure(PANEL[0] * max([*rows, *([len(chosen)] if below else [])]), PANEL[1] * (len(rows) + below))
+    rows = in_rows(len(curves) + len(scores.outputs) + 1 + (len(errors) > 1) + bool(inputs.images))
+    below = len(singles) + len(chosen.images)
+    figure = figures.figure(PANEL[0] * max(*rows, len(chosen.captions)), PANEL[1] * (len(rows) + below))
     figure.suptitle(title, fontsize="large")
-    parts = list(figure.subfigures(len(rows) + below, 1, squeeze=False)[:, 0])
-    drawings = iter(panels)
-    for part, count in zip(parts, rows, strict=False):
-        for place in part.subfigures(1, count, squeeze=False)[0]:
-            next(drawings)(place)
-    for part, name in zip(parts[len(rows) + len(singles) :], images, strict=True):
-        _draw_images(part, objective, name, chosen)
-    for part, name in zip(parts[len(rows) :], singles, strict=False):
-        shown = [window.samples[name] for window in chosen]
-        truth, output = (
-            np.concatenate(values) for values in zip(*((window.truth, window.output) for window in shown), strict=True)
-        )
-        captions = [f"{name}: {_caption(window)}" if objective.several else _caption(window) for window in chosen]
-        places = list(part.subfigures(1, len(chosen), squeeze=False)[0])
-        x = None if shown[0].x is None else np.concatenate([window.x for window in shown])
-        objective.tasks[name].draw_windows(places, Sample(truth, output, shown[0].columns, x), captions)
+    parts = iter(figure.subfigures(len(rows) + below, 1, squeeze=False)[:, 0])
+    places = iter([place for count in rows for place in next(parts).subfigures(1, count, squeeze=False)[0]])
+    for name, label in curves.items():
+        draw_curve(next(places).subplots(), epochs, name, label, best, reached.get(name))
+    for name, sample in scores.outputs.items():
+        place = next(places)
+        objective.tasks[name].draw(place, sample)
+        if objective.several:
+            place.suptitle(name, fontsize="medium")
+    draw_losses(next(places).subplots(), scores, objective.loss_name)
+    if len(errors) > 1:
+        draw_assets(next(places).subplots(), errors)
+    if inputs.images:
+        draw_inputs(next(places), inputs)
+    for name in singles:
+        captions = [f"{name}: {caption}" if objective.several else caption for caption in chosen.captions]
+        figures_of_windows = list(next(parts).subfigures(1, len(captions), squeeze=False)[0])
+        objective.tasks[name].draw_windows(figures_of_windows, chosen.samples[name], captions)
+    for images in chosen.images.values():
+        _draw_images(next(parts), objective, images, chosen)
     return figures.png(figure)
 
 
@@ -111,27 +97,17 @@ def in_rows(count: int) -> list[int]:
     return [count // rows + (row < count % rows) for row in range(rows)]
 
 
-def _draw_task(part: Any, objective: Objective, name: str, sample: Sample) -> None:
-    objective.tasks[name].draw(part, sample)
-    if objective.several:
-        part.suptitle(name, fontsize="medium")
-
-
-def _draw_images(part: Any, objective: Objective, name: str, chosen: Sequence[Chosen]) -> None:
+def _draw_images(part: Any, objective: Objective, images: np.ndarray, chosen: Chosen) -> None:
     """An input of the chosen windows, with what is true of each and what the model says."""
-    for window, place in zip(chosen, part.subplots(1, len(chosen), squeeze=False)[0], strict=True):
-        draw_image(place, window.images[name])
+    all_axes = part.subplots(1, len(images), squeeze=False)[0]
+    for number, (axes, image, caption) in enumerate(zip(all_axes, images, chosen.captions, strict=True)):
+        draw_image(axes, image)
         lines = [
             f"{output}: {line}" if objective.several else line
-            for output, sample in window.samples.items()
-            if (line := objective.tasks[output].say(sample))
+            for output, sample in chosen.samples.items()
+            if (line := objective.tasks[output].say(sample.only(number)))
         ]
-        place.set_title("\n".join([_caption(window), *lines]), fontsize="small")
-
-
-def _caption(window: Chosen) -> str:
-    place = f"{window.place}\n" if window.place else ""
-    return f"{window.name}: {place}error {window.loss:.4g}"
+        axes.set_title("\n".join([caption, *lines]), fontsize="small")
 
 
 def best_step(epochs: Sequence[Mapping[str, Any]], result: TrainResult) -> int | None:

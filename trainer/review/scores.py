@@ -1,6 +1,6 @@
 """The losses and metrics of a model, and of what costs nothing, on the same windows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,14 @@ class Scorer:
             np.concatenate(assets),
             measured.pop(""),
             measured,
-            {name: Sample(*_joined(parts), names) for name, parts in pairs.items()},
+            {
+                name: Sample(
+                    np.concatenate([truth for truth, _ in parts]),
+                    np.concatenate([output for _, output in parts]),
+                    names,
+                )
+                for name, parts in pairs.items()
+            },
             windows,
             columns,
         )
@@ -132,8 +139,3 @@ def samples_of(objective: Objective, model: keras.Model, fields: Fields, columns
 def _sums(objective: Objective, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     losses = {name: tf.reduce_sum(loss) for name, loss in objective.losses(examples, outputs).items()}
     return {**losses, **objective.measure(examples, outputs)}
-
-
-def _joined(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """The truths of all batches, and the outputs."""
-    return np.concatenate([truth for truth, _ in parts]), np.concatenate([output for _, output in parts])
