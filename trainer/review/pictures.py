@@ -10,7 +10,7 @@ from beamfeed.trainer import figures
 from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, TrainingInputs, draw_inputs, training_inputs
 from beamfeed.trainer.review.reading import Fields, open_split
 from beamfeed.trainer.review.scores import samples_of
-from beamfeed.trainer.tasks.base import Sample, Sampling
+from beamfeed.trainer.tasks.base import Sampling
 from beamfeed.trainer.tasks.objective import Objective
 
 SAMPLE_BYTES = 64 << 20  # of inputs, at most
@@ -32,20 +32,13 @@ class Pictures:
         self._read: dict[Sampling, Fields] = {}
         self._inputs: TrainingInputs | None = None
 
-    def samples(self, model: keras.Model) -> dict[str, Sample]:
-        """For each output, by its name, some windows and what the model makes of them."""
-        return {
-            name: samples_of(self._objective, model, self._fields(task.sampling), self._manifest.features)[name]
-            for name, task in self._objective.tasks.items()
-        }
-
     def draw(self, model: keras.Model) -> dict[str, bytes]:
         """A PNG for each output, by the name of what it shows."""
         pngs = {}
-        for name, sample in self.samples(model).items():
+        for name, task in self._objective.tasks.items():
+            samples = samples_of(self._objective, model, self._fields(task.sampling), self._manifest.features)
             figure = figures.figure(6, 4)
-            task = self._objective.tasks[name]
-            task.draw(figure, sample)
+            task.draw(figure, samples[name])
             pngs[self._objective.prefix(name) + task.picture] = figures.png(figure)
         if self._inputs is None:
             self._inputs = training_inputs(self._job, self._manifest, self._objective)

@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
 from beamfeed.trainer.review.inputs_seen import draw_grid
 from beamfeed.trainer.tools.field_statistics import statistics_of
-from beamfeed.trainer.tools.show_record import Values, short, title_of
+from beamfeed.trainer.tools.show_record import Values, class_of, short, title_of
 
 SHOWN = 8  # columns
 HEIGHT = 1.1  # inches, of each
@@ -98,15 +98,10 @@ def _image(value: np.ndarray, field: Field) -> np.ndarray:
 
 
 def _title(record: Values, place: int, manifest: Manifest) -> str:
+    """The label of an image, or else its name, in a few letters."""
     targets = [field for field in manifest.fields if field.role == "target" and field.per == "row"]
     keys = [field for field in manifest.fields if field.role == "key" and field.per == "row"]
     for field in [*targets, *keys][:1]:
-        return short_title(record[field.name][place], field)
+        value = record[field.name][place]
+        return (class_of(value, field) or short(value, field))[-LETTERS:]
     return ""
-
-
-def short_title(value: np.ndarray, field: Field) -> str:
-    """A label or a name in a few letters; of a class its name."""
-    if field.classes and 0 <= value[0] < len(field.classes):
-        return field.classes[int(value[0])][-LETTERS:]
-    return short(value, field)[-LETTERS:]

@@ -13,7 +13,6 @@ from beamfeed.trainer.tools.show_record import Values
 
 BINS = 16
 BLOCKS, PLAIN = "·▁▂▃▄▅▆▇█", ".123456789"  # from none to most; the second where a terminal has no blocks
-LINES = 40  # columns that are shown
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def rows_of(columns: Sequence[ColumnStatistics]) -> list[tuple[str, ...]]:
     """A table: the head, then a row for each column."""
     blocks = BLOCKS if _can_show(BLOCKS) else PLAIN
     rows: list[tuple[str, ...]] = [("column", "mean", "std", "min", "max", "from min to max")]
-    for column in columns[:LINES]:
+    for column in columns:
         if column.distinct is not None:
             rows.append((column.name, f"{column.distinct:,} different", "", "", "", ""))
         else:

@@ -37,12 +37,12 @@ def rates_of(steps: int, lowest: float = LOWEST, highest: float = HIGHEST) -> li
     return [lowest * (highest / lowest) ** (number / (steps - 1)) for number in range(steps)]
 
 
-def smooth(losses: Sequence[float], keeps: float = KEEPS) -> list[float]:
+def smooth(losses: Sequence[float]) -> list[float]:
     """The exponential moving average, divided by the sum of its shares."""
     smoothed, average = [], 0.0
     for number, loss in enumerate(losses, start=1):
-        average = keeps * average + (1 - keeps) * loss
-        smoothed.append(average / (1 - keeps**number))
+        average = KEEPS * average + (1 - KEEPS) * loss
+        smoothed.append(average / (1 - KEEPS**number))
     return smoothed
 
 

@@ -19,10 +19,17 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import INSPECT
 from beamfeed.contract.text import table
 from beamfeed.trainer.tools.field_statistics import rows_of, statistics_of
-from beamfeed.trainer.tools.show_record import Values, first_records, has_single_rows, show_single_rows, show_window
+from beamfeed.trainer.tools.show_record import (
+    LINES,
+    Values,
+    first_records,
+    first_rows,
+    has_single_rows,
+    show_single_rows,
+    show_window,
+)
 
 CLASSES = 20  # shown of a target
-LINES = 40  # columns of the files
 SAMPLE, SAMPLE_BYTES = 256, 16 << 20  # records that statistics are taken of
 
 
@@ -91,9 +98,7 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
     head = (field.name, *targets)
     if field.classes:
         counts = [target.counts or [0] * len(field.classes) for target in targets.values()]
-        rows = list(zip(field.classes, *counts, strict=True))
-        rest = [f"... {len(rows) - CLASSES} more classes"] if len(rows) > CLASSES else []
-        return ["", *table([head, *rows[:CLASSES]]), *rest]
+        return ["", *first_rows([head, *zip(field.classes, *counts, strict=True)], 1 + CLASSES, "classes")]
     values = [
         (name, *("-" if (value := getattr(target, name)) is None else f"{value:.6g}" for target in targets.values()))
         for name in ("mean", "std", "min", "max")
@@ -112,11 +117,10 @@ def raw_columns(stats: Mapping[str, Any], *, grown: bool = False) -> list[str]:
     numbers = ("mean", "std", "min", "max")
     rows = [
         (name, column.get("count", 0), column.get("missing", 0), *(_number(column.get(key)) for key in numbers))
-        for name, column in list(columns.items())[:LINES]
+        for name, column in columns.items()
     ]
-    hidden = [f"... {len(columns) - LINES} more columns"] if len(columns) > LINES else []
     title = "in the files, training rows" if not grown else "in the files of the first run, training rows"
-    return [*table([(title, "count", "missing", *numbers), *rows]), *hidden]
+    return first_rows([(title, "count", "missing", *numbers), *rows], 1 + LINES, "columns")
 
 
 def _number(value: Any) -> str:
@@ -149,9 +153,7 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
         print("\n" + "\n".join(map(visible, raw)))
     if sample:
         print(f"\nas a model gets them, {len(sample):,} of {manifest.splits[splits[0]].records:,} records of {first}")
-        print("\n".join("  " + line for line in table(rows_of(columns))))
-        hidden = len(columns) - len(rows_of(columns)) + 1
-        print(f"  ... {hidden} more columns\n" if hidden else "", end="")
+        print("\n".join("  " + line for line in first_rows(rows_of(columns), 1 + LINES, "columns")))
     for split in splits if windows > 0 else []:
         print(f"\n{split}")
         records = sample[:windows] if split == first else list(first_records(manifest, output, split, windows))

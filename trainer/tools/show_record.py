@@ -18,7 +18,7 @@ from beamfeed.contract.records.pieces import Pieces, find_numbers
 from beamfeed.contract.text import table
 
 ROWS, COLUMNS = 4, 8  # shown of a window
-LINES = 40  # of single rows
+LINES = 40  # of a table, one for each column
 SHARDS = 16  # that are read at a time
 AT_A_TIME = 64  # records that are decoded together
 ENTRIES, LETTERS = 6, 24  # shown of a value, and of a string
@@ -74,8 +74,7 @@ def show_window(values: Values, manifest: Manifest) -> list[str]:
     length = manifest.windows.length
     single = [field for field in manifest.fields if field.per == "window"]
     single += [field for field in manifest.fields if field.per == "record" and field.role != "key"]
-    singles = [(field.name, f"{short(values[field.name][0], field)}{_class(values[field.name][0], field)}")
-            for field in single]  # fmt: skip
+    singles = [(field.name, _with_class(values[field.name][0], field)) for field in single]
     lines = [*_show_rows(values, manifest.fields, length), *(table(singles, left=2) if singles else [])]
     return [title_of(values, manifest) or "a record", *("  " + line for line in lines)]
 
@@ -97,9 +96,13 @@ def has_single_rows(manifest: Manifest) -> bool:
 def show_single_rows(records: Sequence[Values], manifest: Manifest) -> list[str]:
     """The first row of some records, a line for each of its numbers."""
     firsts = {field.name: [values[field.name][0] for values in records] for field in manifest.fields}
-    lines = [(name, *cells) for name, cells in _columns(firsts, manifest.fields, len(records))]
-    hidden = [f"... {len(lines) - LINES} more columns"] if len(lines) > LINES else []
-    return ["  " + line for line in (*table(lines[:LINES]), *hidden)]
+    rows = [(name, *cells) for name, cells in _columns(firsts, manifest.fields, len(records))]
+    return ["  " + line for line in first_rows(rows, LINES, "columns")]
+
+
+def first_rows(rows: Sequence[Sequence[object]], most: int, noun: str) -> list[str]:
+    """A table of the first rows, and how many more there are."""
+    return [*table(rows[:most]), *([f"... {len(rows) - most} more {noun}"] if len(rows) > most else [])]
 
 
 def _columns(values: Values, fields: Sequence[Field], count: int) -> list[tuple[str, list[str]]]:
@@ -114,7 +117,7 @@ def _columns(values: Values, fields: Sequence[Field], count: int) -> list[tuple[
         elif field.dtype != "bytes" and len(field.shape) == 1 and not field.is_ragged and not field.sizes:
             columns += [(f"{field.name}[{i}]", [_entry(row[i]) for row in rows]) for i in range(field.width)]
         else:
-            columns.append((field.name, [short(row, field) + _class(row, field) for row in rows]))
+            columns.append((field.name, [_with_class(row, field) for row in rows]))
     return columns
 
 
@@ -148,10 +151,15 @@ def _entry(entry: Any) -> str:
     return f"{entry:.4f}" if isinstance(entry, np.floating) else str(entry)
 
 
-def _class(value: np.ndarray, field: Field) -> str:
-    """The name of a class in brackets."""
+def class_of(value: np.ndarray, field: Field) -> str:
+    """The name of a class; empty where a value is none."""
     is_known = field.classes and field.shape == () and 0 <= value[0] < len(field.classes)
-    return f" ({field.classes[int(value[0])]})" if is_known else ""
+    return field.classes[int(value[0])] if is_known else ""
+
+
+def _with_class(value: np.ndarray, field: Field) -> str:
+    name = class_of(value, field)
+    return short(value, field) + (f" ({name})" if name else "")
 
 
 def first_records(manifest: Manifest, output: str, split: SplitName, count: int) -> Iterator[Values]:
