@@ -42,10 +42,10 @@ with heavy_imports():
     from beamfeed.transforms.reporting.latent import latent_space
     from beamfeed.transforms.reporting.page import Chapter, Command, Words, page
     from beamfeed.transforms.reporting.sample import Sample
-    from beamfeed.transforms.reporting.samples import Wording, samples
-    from beamfeed.transforms.reporting.scales import names_of_categories, scales_of
+    from beamfeed.transforms.reporting.samples import samples
+    from beamfeed.transforms.reporting.scales import Wording, names_of_categories, scales_of
     from beamfeed.transforms.reporting.tables import Predictions
-    from beamfeed.transforms.reporting.timelines import Scores, timelines
+    from beamfeed.transforms.reporting.timelines import timelines
     from beamfeed.transforms.reporting.training import Run, training
     from beamfeed.transforms.reporting.training import overview as overview_of_run
 
@@ -121,7 +121,7 @@ def of_dataset(sample: Sample, stats: Mapping[str, Any], raw: RawRows | None, wo
         went_in(manifest, facts, stats, first_rejects(facts.rejects if facts.reasons else None)),
         came_out(manifest, drifts(manifest)),
     ]
-    sections += attempt("Features in train, eval and test", lambda: distributions(sample, words.scales, words.names))
+    sections += attempt("Features in train, eval and test", lambda: distributions(sample, words))
     sections += attempt("Samples", lambda: samples(sample, manifest, raw, words))
     return sections
 
@@ -175,7 +175,7 @@ def of_model(sample: Sample, job: TrainingJob, trained: Run, words: Wording, arg
     sections += attempt("The latent space", lambda: latent_space(predictions, answers[0] if answers else None))
     scored = read_description(layout.scores)
     if scored is not None and scored.get("complete") and scored.get("model_crc32c") == description.get("model_crc32c"):
-        sections += attempt("The oddest assets", lambda: timelines(Scores(layout.scores, scored)))
+        sections += attempt("The oddest assets", lambda: timelines(layout.scores, scored))
     elif {"score", "time", "asset"} <= set(predictions.schema().names):
         scored_by = "Nothing is scored yet; this shows which assets behave oddly, and since when:"
         sections.append(Chapter("The oddest assets", [Command(scored_by, command=f"beamfeed score {again}")]))

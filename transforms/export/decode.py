@@ -1,5 +1,6 @@
 """Serialized tf.train.Examples -> a block of records, as sources give and `records` encodes: the way back."""
 
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -169,5 +170,5 @@ def naming_the_shard(path: str) -> Iterator[None]:
         raise JobFailed(f"{path}: {failed.reason}") from None
     except Damaged as damaged:
         raise JobFailed(f"{path}: damaged: {damaged}") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise JobFailed(f"{path}: cannot be read: {first_line(error)}") from None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,13 @@ from beamfeed.contract.config.task import Classify, Forecast, Goal, Reconstruct,
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.reporting.figures import COLORS, MANY, MARKED, QUIET, above, draw, edges_of, shares, short
 from beamfeed.transforms.reporting.page import Chapter, Facts, Picture, Pictures, Table, Words, number
-from beamfeed.transforms.reporting.tables import Predictions, matrix, numbers_of
+from beamfeed.transforms.reporting.tables import Batch, Predictions, matrix, numbers_of
 
 ROWS = 200_000  # of a split that curves are drawn of
 CLASSES = 20  # of a confusion matrix
 CURVES = 6  # classes with a curve of their own
 BINS = 10  # of a calibration curve
 LETTERS = 12  # of a class in a matrix
-Batch: TypeAlias = "pa.RecordBatch | pa.Table"
 
 
 @dataclass(frozen=True)
@@ -167,9 +166,10 @@ def confusion(truth: np.ndarray, guess: np.ndarray, classes: int, most: int = CL
     Of more than `most` classes the commonest; the others are the last row and column together, -1.
     """
     order = np.argsort(-np.bincount(truth, minlength=classes), kind="stable").tolist()
-    shown = order if classes <= most else [*order[: most - 1], -1]
-    place = np.full(classes, len(shown) - 1)
-    place[order[: most if classes <= most else most - 1]] = np.arange(len(shown) - (classes > most))
+    named = order if classes <= most else order[: most - 1]
+    shown = named if classes <= most else [*named, -1]
+    place = np.full(classes, len(named))  # that of the others
+    place[named] = np.arange(len(named))
     counts = np.zeros((len(shown), len(shown)), np.int64)
     np.add.at(counts, (place[truth], place[guess]), 1)
     return counts, shown

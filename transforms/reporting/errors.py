@@ -8,10 +8,11 @@ from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.reporting.answers import Answer
-from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares
+from beamfeed.transforms.reporting.figures import draw, histograms
 from beamfeed.transforms.reporting.page import Chapter, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
-from beamfeed.transforms.reporting.samples import Wording, is_image, place_of, show, shown_columns, side_by_side
+from beamfeed.transforms.reporting.samples import is_image, place_of, show, shown_columns, side_by_side
+from beamfeed.transforms.reporting.scales import Wording
 from beamfeed.transforms.reporting.tables import ERROR, Extreme, Predictions
 
 SHOWN, IMAGES, COMPARED = 3, 12, 5  # windows that are shown, of each end: of series, of images, of rows
@@ -88,9 +89,5 @@ def _parts(errors: np.ndarray, columns: list[str]) -> str:
 
 
 def _spread(axes: Any, spread: dict[str, np.ndarray], name: str) -> None:
-    positive = [np.log10(np.maximum(errors, 1e-12)) for errors in spread.values()]
-    edges = edges_of(positive)
-    for (split, _), logs in zip(spread.items(), positive, strict=True):
-        axes.stairs(shares(logs, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split, linewidth=1.4)
+    histograms(axes, {split: np.log10(np.maximum(errors, 1e-12)) for split, errors in spread.items()})
     axes.set(xlabel=f"log10 of the {name.partition(',')[0]}", ylabel="share")
-    above(axes)

@@ -11,9 +11,10 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.options import DRIFT
-from beamfeed.transforms.reporting.figures import COLORS, LINES, above, draw, edges_of, shares, short
+from beamfeed.transforms.reporting.figures import COLORS, above, draw, histograms, short
 from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Table, Words
 from beamfeed.transforms.reporting.sample import Sample
+from beamfeed.transforms.reporting.scales import Wording
 from beamfeed.transforms.scoring.drift import Drift, compare
 from beamfeed.transforms.scoring.sides import KeyNames, Places
 from beamfeed.transforms.scoring.summary import Columns, Summary
@@ -23,7 +24,6 @@ DRAWN = 24  # features
 PARTS = 16  # of a value without names that are features by themselves
 BARS = 12  # values of a category
 MOST_FEATURES = 500  # that are looked at
-Scales = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,12 @@ def summaries(
     return by_split, {name: {split: np.concatenate(parts) for split, parts in of.items()} for name, of in drawn.items()}
 
 
-def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[str]]) -> Chapter | None:
+def distributions(sample: Sample, words: Wording) -> Chapter | None:
     """The section; None where the dataset has no feature of numbers.
 
     Args:
       sample: of the dataset.
-      scales: of each column that was scaled in one way, the offset and divisor that give it back; others are drawn as
-        the model gets them.
-      names: of each column of categories, what its numbers stand for.
+      words: what its numbers mean; those whose scale is not known are drawn as the model gets them.
 
     Raises:
       UserError, JobFailed: if a shard is damaged.
@@ -143,7 +141,7 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
     more = f" The {DRAWN} that differ most of {len(features):,} are drawn." if len(features) > DRAWN else ""
     more += f" {len(every) - len(features):,} more were not looked at." if len(every) > len(features) else ""
     numbers = [feature for feature in features if not feature.is_category and feature.at is not None]
-    as_given = len([feature for feature in numbers if feature.name not in scales])
+    as_given = len([feature for feature in numbers if feature.name not in words.scales])
     of_all = "All" if as_given == len(numbers) else f"{as_given:,} of {len(numbers):,}"
     scaled = f" {of_all} numbers are drawn as the dataset holds them." if as_given else ""
     section = Chapter("Features in train, eval and test", [Words(f"Of a sample of rows: {rows}.{more}{scaled}")])
@@ -157,13 +155,11 @@ def distributions(sample: Sample, scales: Scales, names: Mapping[str, Sequence[s
                 + (f", and {len(alarms) - 12:,} more." if len(alarms) > 12 else ".")
             )
         )
-    pictures = [
-        _picture(feature, values[feature.name], drifts.get(feature.name, {}), scales, names) for feature in shown
-    ]
+    pictures = [_picture(feature, values[feature.name], drifts.get(feature.name, {}), words) for feature in shown]
     section.parts.append(Pictures(pictures))
     if drifts:
-        words = ("PSI", "chance", "KS", "mean moved by")
-        head = ("feature", *(f"{word} {split}" for split in splits for word in words))
+        numbers_of_drift = ("PSI", "chance", "KS", "mean moved by")
+        head = ("feature", *(f"{number} {split}" for split in splits for number in numbers_of_drift))
         table = [
             (feature.name, *(cell for split in splits for cell in _cells(drifts[feature.name][split])))
             for feature in ordered
@@ -186,9 +182,8 @@ def _cells(drift: Drift) -> tuple[object, ...]:
 
 
 def _picture(
-    feature: Feature, of_splits: Mapping[str, np.ndarray], drifts: Mapping[str, Drift], scales: Scales,
-    names: Mapping[str, Sequence[str]],
-) -> Picture:  # fmt: skip
+    feature: Feature, of_splits: Mapping[str, np.ndarray], drifts: Mapping[str, Drift], words: Wording
+) -> Picture:
     psi_text = "; ".join(
         f"{split}: PSI {drift.psi:.2f}" + (f" (chance {drift.noise:.2f})" if drift.noise > 0.1 else "")
         for split, drift in drifts.items()
@@ -196,20 +191,16 @@ def _picture(
     )
     caption = f"{feature.name}\n{psi_text}" if psi_text else feature.name
     if feature.is_category:
-        return draw(lambda axes: _bars(axes, of_splits, names.get(feature.name, ())), caption, height=2.0)
-    offset, divisor = scales.get(feature.name, (0.0, 1.0))
-    return draw(lambda axes: _lines(axes, {s: v * divisor + offset for s, v in of_splits.items()}), caption, height=1.9)
+        return draw(lambda axes: _bars(axes, of_splits, words.names.get(feature.name, ())), caption, height=2.0)
+    offset, divisor = words.scales.get(feature.name, (0.0, 1.0))
+    in_units = {split: values * divisor + offset for split, values in of_splits.items()}
+    return draw(lambda axes: _lines(axes, in_units), caption, height=1.9)
 
 
 def _lines(axes: Any, of_splits: Mapping[str, np.ndarray]) -> None:
-    edges = edges_of(list(of_splits.values()))
-    for split, values in of_splits.items():
-        filled = split == "train"
-        axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split,
-                    linewidth=1.3, fill=filled, alpha=0.35 if filled else 1)  # fmt: skip
+    histograms(axes, of_splits)
     axes.locator_params(axis="x", nbins=6)
     axes.set_yticks([])
-    above(axes)
 
 
 def _bars(axes: Any, of_splits: Mapping[str, np.ndarray], names: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -72,6 +72,16 @@ def edges_of(parts: list[np.ndarray], bins: int = 40) -> np.ndarray:
         around = max(abs(float(low)) / 100, 0.5)
         low, high = low - around, high + around
     return np.linspace(low, high, bins + 1)
+
+
+def histograms(axes: Any, by_split: Mapping[str, np.ndarray]) -> None:
+    """How numbers are spread in each split, with a legend: train filled, the others as lines over it."""
+    edges = edges_of(list(by_split.values()))
+    for split, values in by_split.items():
+        filled = split == "train"
+        axes.stairs(shares(values, edges), edges, color=COLORS[split], linestyle=LINES[split], label=split,
+                    linewidth=1.3, fill=filled, alpha=0.35 if filled else 1)  # fmt: skip
+    above(axes)
 
 
 def shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

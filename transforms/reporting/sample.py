@@ -1,5 +1,6 @@
 """Some records of a dataset, from all over it, and single windows by their number: a bounded part of its shards."""
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,29 +36,16 @@ class Place:
     windows: int
 
 
-class _Part:
-    """Some bytes of an open file."""
-
-    def __init__(self, file: object, size: int):
-        self._file, self._left = file, size
-
-    def read(self, size: int) -> bytes:
-        chunk: bytes = self._file.read(min(size, self._left))  # type: ignore[attr-defined]
-        self._left -= len(chunk)
-        return chunk
-
-
 class Sample:
     """Reads some of a dataset.
 
     Args:
       dataset: its folder.
       manifest: of it.
-      seed: of what is chosen.
     """
 
-    def __init__(self, dataset: str, manifest: Manifest, seed: int = 0):
-        self.dataset, self.manifest, self._seed = dataset, manifest, seed
+    def __init__(self, dataset: str, manifest: Manifest):
+        self.dataset, self.manifest = dataset, manifest
         self.fields: list[Field] = [field for field in manifest.fields if field.stored != "steps"]
         self._places: dict[str, np.ndarray] = {}
 
@@ -67,18 +55,12 @@ class Sample:
         Raises:
           UserError, JobFailed: if the index or a shard is damaged.
         """
-        places, rng = self.places(split), np.random.default_rng(self._seed)
+        places, rng = self.places(split), np.random.default_rng(0)
         most = SHARDS if self.manifest.compression == "none" else PACKED_SHARDS
         places = places[np.isin(places[:, 0], rng.permutation(np.unique(places[:, 0]))[:most])]
-        some: list[Place] = []
-        size = 0
-        for row in places[rng.permutation(len(places))[:BLOCKS]].tolist():
-            place = Place(*row)
-            size += place.bytes
-            if some and size > BYTES:
-                break
-            some.append(place)
-        yield from (block for _, block in self.read(split, some))
+        chosen = places[rng.permutation(len(places))[:BLOCKS]]
+        count = max(1, int(np.searchsorted(chosen[:, 2].cumsum(), BYTES, "right")))
+        yield from (block for _, block in self.read(split, [Place(*row) for row in chosen[:count].tolist()]))
 
     def places(self, split: SplitName) -> np.ndarray:
         """Where the blocks of a split are, in order, int64 `[blocks, 6]`: the attributes of `Place`."""
@@ -105,7 +87,7 @@ class Sample:
                 file = unpacked(opened, self.manifest.compression)
                 for place in of_shard:
                     file.seek(place.first)  # type: ignore[attr-defined]
-                    records = [record for some in read_frames(_Part(file, place.bytes)) for record in some]
+                    records = [record for some in read_frames(io.BytesIO(file.read(place.bytes))) for record in some]
                     if len(records) != place.records:
                         raise Damaged(f"byte {place.first}", f"{len(records)} of {place.records} records are there")
                     yield place, decoder.decode(records)

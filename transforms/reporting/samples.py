@@ -1,8 +1,7 @@
 """Single windows as the dataset has them: lines, numbers, images, texts."""
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,18 @@ from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.reporting.figures import MANY, draw, short
 from beamfeed.transforms.reporting.page import Chapter, Picture, Pictures, Quotes, Table, Words
 from beamfeed.transforms.reporting.sample import BLOCKS, Sample, Window
+from beamfeed.transforms.reporting.scales import Wording
 
 SHOWN, IMAGES = 6, 18
 LINES = 8  # of a window
 ROWS = 30  # of a table of inputs
-LONG = 40  # words of a text
 LEAST_SIDE = 4  # of numbers that are looked at as an image
 SIDE = 128  # pixels of a thumbnail
 WORDS = 24  # letters from which on a value is a text
 MOST_PIXELS = 50_000_000  # of an image that is decoded
 
 
-def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: "Wording") -> Chapter:
+def samples(sample: Sample, manifest: Manifest, raw: RawRows | None, words: Wording) -> Chapter:
     """Some windows of each split, by chance; rows as the files have them, where the dataset keeps some.
 
     Args:
@@ -89,33 +88,6 @@ def show(window: Window, manifest: Manifest, caption: str, columns: Sequence[str
     if manifest.windows.length - manifest.rows_ahead > 1 and lines:
         return draw(lambda axes: _draw_lines(axes, lines), caption, height=2.1 + 0.14 * -(-len(lines) // 3))
     return None
-
-
-@dataclass(frozen=True)
-class Wording:
-    """What numbers of a dataset mean.
-
-    Attributes:
-      scales: of columns, the offset and divisor that give the units of the files back.
-      names: of columns of categories, what their numbers stand for.
-    """
-
-    scales: Mapping[str, tuple[float, float]]
-    names: Mapping[str, Sequence[str]]
-
-    def of(self, name: str, value: Any) -> str:
-        """A value in words."""
-        flat: Any = value if isinstance(value, list) else np.asarray(value).ravel()
-        if name in self.names:
-            terms = self.names[name]
-            used = [terms[int(number)] if 0 <= int(number) < len(terms) else "?" for number in np.trim_zeros(flat, "b")]
-            if len(flat) > 1:
-                return " ".join(used[:LONG]) + " …" * (len(used) > LONG)
-            return "".join(used) or terms[0]
-        offset, divisor = self.scales.get(name, (0.0, 1.0))
-        shown = [entry.decode(errors="replace") if isinstance(entry, bytes) else f"{entry * divisor + offset:.5g}"
-                 for entry in flat[:12]]  # fmt: skip
-        return " ".join(shown) + " …" * (len(flat) > 12)
 
 
 def side_by_side(

@@ -1,7 +1,8 @@
-"""What gives numbers of a dataset back in the units of the files, as far as that is known."""
+"""What numbers of a dataset mean: their units in the files, and the names of categories, as far as these are known."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,40 @@ import numpy as np
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
-from beamfeed.transforms.reporting.features import Scales
 from beamfeed.transforms.scoring.stored import terms_of
 
 LEAST_ROWS = 3  # that tell how a column was scaled
 EXACT = 1e-4  # of the scaled values, that a line through them may miss
 NOTHING, UNSEEN = "(none)", "(unseen)"
+LONG = 40  # words of a text
+Scales = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What numbers of a dataset mean.
+
+    Attributes:
+      scales: of columns, the offset and divisor that give the units of the files back.
+      names: of columns of categories, what their numbers stand for.
+    """
+
+    scales: Mapping[str, tuple[float, float]]
+    names: Mapping[str, Sequence[str]]
+
+    def of(self, name: str, value: Any) -> str:
+        """A value in words."""
+        flat: Any = value if isinstance(value, list) else np.asarray(value).ravel()
+        if name in self.names:
+            terms = self.names[name]
+            used = [terms[int(number)] if 0 <= int(number) < len(terms) else "?" for number in np.trim_zeros(flat, "b")]
+            if len(flat) > 1:
+                return " ".join(used[:LONG]) + " …" * (len(used) > LONG)
+            return "".join(used) or terms[0]
+        offset, divisor = self.scales.get(name, (0.0, 1.0))
+        shown = [entry.decode(errors="replace") if isinstance(entry, bytes) else f"{entry * divisor + offset:.5g}"
+                 for entry in flat[:12]]  # fmt: skip
+        return " ".join(shown) + " …" * (len(flat) > 12)
 
 
 def scales_of(manifest: Manifest, stats: Mapping[str, Any], raw: RawRows | None, job: Job | None) -> Scales:

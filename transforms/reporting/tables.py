@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,7 @@ from beamfeed.transforms.scoring.spool import read_batches
 MOST_FILES = 256  # that a sample is taken of
 NUMBER = re.compile(rf"(?:^|/){SHARD_PREFIX}-(\d+)-of-\d+[^/]*$")
 ERROR = "error_"  # begins the columns of errors of each column of the input
-
-
+Batch: TypeAlias = "pa.RecordBatch | pa.Table"
 Extreme = tuple[float, tuple[int, int], np.ndarray]  # an error, whose: a shard and a number there, and what is kept
 
 
@@ -111,13 +110,13 @@ def _numbered(paths: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[in
             before += batch.num_rows
 
 
-def matrix(batch: pa.RecordBatch | pa.Table, columns: Sequence[str]) -> np.ndarray:
+def matrix(batch: Batch, columns: Sequence[str]) -> np.ndarray:
     """Columns of numbers, float64 `[rows, columns]`; what is null is NaN."""
     parts = [_float(batch.column(name)) for name in columns]
     return np.stack(parts, axis=1) if parts else np.empty((batch.num_rows, 0))
 
 
-def numbers_of(batch: pa.RecordBatch | pa.Table, column: str) -> np.ndarray:
+def numbers_of(batch: Batch, column: str) -> np.ndarray:
     """A column of numbers, or of lists of n numbers, float64 `[rows, n]`."""
     values = batch.column(column)
     if not pa.types.is_nested(values.type):

@@ -1,7 +1,6 @@
 """The scores of the oddest assets over time, with what was flagged."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,35 +17,6 @@ ASSETS = 8
 POINTS = 600  # of a line
 GAP, PARTS = 10, 40  # a pause is as many steps from row to row, and no less than such a part of the whole
 INTERVALS = 25
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What `beamfeed score` wrote.
-
-    Attributes:
-      folder: where it is.
-      description: what `_export.json` says of it.
-    """
-
-    folder: str
-    description: Mapping[str, Any]
-
-    def intervals(self) -> pa.Table:
-        """The flagged intervals, the most unusual first."""
-        return storage.read_table(storage.join(self.folder, "intervals.parquet"))
-
-    def lines(self, assets: list[str]) -> dict[str, "Line"]:
-        """The scores of some assets over time."""
-        named, lines = pa.array(assets, pa.string()), {asset: Line() for asset in assets}
-        for name in self.description["files"]:
-            if not name.startswith("rows/"):
-                continue
-            for batch in read_batches([storage.join(self.folder, name)], ["asset", "time", "score"]):
-                for asset in pc.unique(batch["asset"].filter(pc.is_in(batch["asset"], named))):
-                    own = batch.filter(pc.equal(batch["asset"], asset))
-                    lines[asset.as_py()].add(_numbers(own["time"]), own["score"].to_numpy(zero_copy_only=False))
-        return {asset: line for asset, line in lines.items() if line.rows}
 
 
 class Line:
@@ -84,16 +54,31 @@ class Line:
         self._rows, self.x, self.values = rows[chosen], times[chosen], values[chosen]
 
 
-def timelines(scores: Scores) -> Chapter:
-    """The flagged intervals as a table, and a line of scores for each of the assets with the highest peaks."""
-    table, items = scores.intervals(), scores.description["items"]
-    threshold = scores.description["threshold_used"]
+def lines_of(paths: Iterable[str], assets: list[str]) -> dict[str, Line]:
+    """The scores of some assets over time, from files of scored rows."""
+    named, lines = pa.array(assets, pa.string()), {asset: Line() for asset in assets}
+    for batch in read_batches(paths, ["asset", "time", "score"]):
+        for asset in pc.unique(batch["asset"].filter(pc.is_in(batch["asset"], named))):
+            own = batch.filter(pc.equal(batch["asset"], asset))
+            lines[asset.as_py()].add(_numbers(own["time"]), own["score"].to_numpy(zero_copy_only=False))
+    return {asset: line for asset, line in lines.items() if line.rows}
+
+
+def timelines(folder: str, description: Mapping[str, Any]) -> Chapter:
+    """The flagged intervals as a table, and a line of scores for each of the assets with the highest peaks.
+
+    Args:
+      folder: that `beamfeed score` wrote.
+      description: what `_export.json` says of it.
+    """
+    table, items = storage.read_table(storage.join(folder, "intervals.parquet")), description["items"]
+    threshold = description["threshold_used"]
     section = Chapter("The oddest assets")
     section.parts.append(
         Words(
             f"{items['intervals']:,} intervals of {items['assets']:,} assets are over the threshold {threshold:.3g}; "
             f"{items['rows']:,} rows were scored. At a score of 3, a measure is as large as in one usual window of a "
-            f"thousand. All: {storage.join(scores.folder, 'intervals.csv')}"
+            f"thousand. All: {storage.join(folder, 'intervals.csv')}"
         )
     )
     if not len(table):
@@ -107,7 +92,8 @@ def timelines(scores: Scores) -> Chapter:
     more = f"The {INTERVALS} most unusual intervals" if len(table) > INTERVALS else "Flagged intervals"
     section.parts.append(Table(head, rows, more))
     pictures = []
-    for asset, line in scores.lines(oddest).items():
+    of_rows = [storage.join(folder, name) for name in description["files"] if name.startswith("rows/")]
+    for asset, line in lines_of(of_rows, oddest).items():
         own = table.filter(pc.equal(table["asset"], asset))
         edges = [(_place(begin), _place(end)) for begin, end in zip(own["begin"], own["end"], strict=True)]
         pictures.append(draw(partial(_draw, line=line, edges=edges, threshold=threshold), asset, height=1.9))

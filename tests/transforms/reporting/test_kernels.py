@@ -15,7 +15,7 @@ from beamfeed.transforms.reporting.features import Feature, values_of
 from beamfeed.transforms.reporting.latent import in_two
 from beamfeed.transforms.reporting.scales import known_line, line_of
 from beamfeed.transforms.reporting.tables import Predictions
-from beamfeed.transforms.reporting.timelines import Line, Scores
+from beamfeed.transforms.reporting.timelines import Line, lines_of
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
 
@@ -53,11 +53,9 @@ def test_a_timeline_of_a_very_long_asset(tmp_path):
     scores = np.zeros(rows, "f4")
     scores[-9] = 7
     asset = pa.DictionaryArray.from_arrays(np.full(rows, 1, "i1"), ["a", "long"]).cast(pa.string())
-    (tmp_path / "rows").mkdir()
-    pq.write_table(
-        pa.table({"asset": asset, "time": np.arange(rows), "score": scores}), tmp_path / "rows/part-00000.parquet"
-    )
-    lines = Scores(str(tmp_path), {"files": ["intervals.csv", "rows/part-00000.parquet"]}).lines(["long", "none"])
+    path = str(tmp_path / "part-00000.parquet")
+    pq.write_table(pa.table({"asset": asset, "time": np.arange(rows), "score": scores}), path)
+    lines = lines_of([path], ["long", "none"])
     assert list(lines) == ["long"]
     assert lines["long"].rows == rows
     assert len(lines["long"].x) <= 1200
