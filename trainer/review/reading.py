@@ -109,13 +109,11 @@ class Keys:
     Attributes:
       asset: the record's asset; None where records name none.
       times: of the first and the last row of a record; none where they are not known.
-      columns: names of the parts of the inputs' last axis.
       row: names each row, where windows are of one and are to be named.
     """
 
     asset: Field | None
     times: tuple[Field, ...]
-    columns: list[str]
     row: Field | None = None
 
     @classmethod
@@ -130,7 +128,7 @@ class Keys:
         keys = [field for field in manifest.fields if field.role == "key" and field.per == "record"]
         names = [field for field in keys if field.dtype == "bytes" and field.shape == ()]
         times = tuple(field for field in keys if field.time is not None)
-        return cls(names[0] if names else None, times if len(times) == 2 else (), manifest.features, row)
+        return cls(names[0] if names else None, times if len(times) == 2 else (), row)
 
     @property
     def names(self) -> list[str]:

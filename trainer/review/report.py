@@ -124,8 +124,8 @@ def draw_curve(
     epochs: Sequence[Mapping[str, Any]],
     name: str,
     label: str,
-    best: int | None = None,
-    reached: float | None = None,
+    best: int | None,
+    reached: float | None,
 ) -> None:
     """One number over the epochs, of both splits; those that did not measure it are left out.
 

@@ -85,7 +85,7 @@ class Scorer:
                 pairs[name].append((truth.numpy(), output.numpy()))
             if keeps and self._shows:
                 windows.append(real)
-        names = self._keys.columns
+        names = self._manifest.features
         measured = {name: self._objective.values(sums, sum(map(len, losses))) for name, sums in total.items()}
         return Scores(
             np.concatenate(losses),
@@ -106,7 +106,7 @@ class Scorer:
 
     def outputs(self, fields: Fields) -> dict[str, Sample]:
         """What the model makes of a batch without padding, by output."""
-        return samples_of(self._objective, self._model, fields, self._keys.columns)
+        return samples_of(self._objective, self._model, fields, self._manifest.features)
 
     def _of_batch(self, fields: Fields, present: tf.Tensor) -> tuple[tf.Tensor, dict[str, Any], dict[str, Any]]:
         """The losses of the windows, the sums of model and guesses, and what is to be drawn."""

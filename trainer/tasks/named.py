@@ -138,16 +138,16 @@ class Measure:
     """A metric of Keras, whose state is a list of sums: they add up over replicas, steps and workers.
 
     Attributes:
-      name: in metrics.jsonl.
       label: as the job names it.
+      metric: the object of Keras; its variables are never used.
+      name: in metrics.jsonl.
       keras_name: in snake case, without the aliases.
       is_own: whether it is of the user's own.
-      metric: the object of Keras; its variables are never used.
     """
 
-    def __init__(self, name: str, label: str, is_own: bool, metric: keras.metrics.Metric):
-        self.name, self.label, self.is_own, self.metric = name, label, is_own, metric
-        self.keras_name = snake_case(type(metric).__name__)
+    def __init__(self, label: str, metric: keras.metrics.Metric):
+        self.label, self.metric = label, metric
+        self.name, self.keras_name, self.is_own = metric_name(label), snake_case(type(metric).__name__), ":" in label
 
     @property
     def direction(self) -> str | None:
@@ -264,10 +264,9 @@ def try_measure(measure: Measure, compared: Callable[[tf.Tensor, tf.Tensor], Any
 
 
 def _find_measure(name: str, key: str, meaning: Mapping[str, str], settings: dict[str, Any]) -> Measure:
-    is_own = ":" in name
     if (ranking := find_ranking(name)) is not None:
-        return Measure(name, name, False, ranking)
-    if is_own:
+        return Measure(name, ranking)
+    if ":" in name:
         make = import_own(name, key)
     else:
         bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
@@ -287,4 +286,4 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], settings: dic
         raise UserError(f"{key}: {name!r} cannot be made: {one_line(error)}") from error
     if not isinstance(metric, keras.metrics.Metric):
         raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
-    return Measure(metric_name(name), name, is_own, metric)
+    return Measure(name, metric)

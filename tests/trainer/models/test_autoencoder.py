@@ -8,6 +8,7 @@ from beamfeed.contract.config.model import DenseAutoencoder, RecurrentAutoencode
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.models.autoencoder import linear_path
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.models.signature import Input, Output, Signature
 
 INPUTS = {"values": Input((8, 3), in_rows=True)}
@@ -26,6 +27,9 @@ def test_its_parts_are_layers_that_keras_reads_by_itself(name, tmp_path):
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     assert encoder(WINDOWS).shape == (64, 2)
     np.testing.assert_array_equal(decoder(encoder(WINDOWS)), model(WINDOWS))
+    latent, given = with_latent(model)(WINDOWS)
+    np.testing.assert_array_equal(latent, encoder(WINDOWS))
+    np.testing.assert_array_equal(given, model(WINDOWS))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert type(loaded).__module__.startswith("keras.")

@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.loop.model import computing_in
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.models.signature import Input, Output, Signature
 from beamfeed.trainer.tasks.objective import Objective, input_of
@@ -82,22 +83,6 @@ def test_first_weights_follow_the_seed(cell):
     one, same, other = (models.build(section, BACK, seed).get_weights() for seed in (7, 7, 8))
     assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
     assert not np.array_equal(one[0], other[0])
-
-
-def test_the_recurrent_autoencoder_is_its_two_parts(tmp_path):
-    section = RecurrentAutoencoder(name="recurrent_autoencoder", units=[4], latent=2)
-    model = models.build(section, BACK, seed=7)
-    windows = np.random.default_rng(0).normal(size=(5, 8, 3)).astype("f4")
-    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
-    assert encoder.output_shape == (None, 2)
-    np.testing.assert_array_equal(decoder(encoder(windows)), model(windows))
-    latent, given = with_latent(model)(windows)
-    np.testing.assert_array_equal(latent, encoder(windows))
-    np.testing.assert_array_equal(given, model(windows))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert type(loaded).__module__.startswith("keras.")  # no class of ours is needed
-    np.testing.assert_array_equal(loaded(windows), model(windows))
 
 
 def blocks_of(page):
@@ -494,12 +479,8 @@ def test_what_does_not_fit_the_task_is_one_line(module, section, signature, mess
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_any_precision_will_do(module, make, precision):
     module("mine", MODULE)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(precision)
-    try:
+    with computing_in(precision):
         model = models.build(parse_model(f"{{class: 'mine:{make}'}}"), BACK, seed=7)
-    finally:
-        keras.config.set_dtype_policy(before)
     assert {weight.dtype.name for weight in model.get_weights()} == {"float32"}
 
 

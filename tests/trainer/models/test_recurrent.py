@@ -6,6 +6,7 @@ import pytest
 
 from beamfeed.contract.config.model import Recurrent
 from beamfeed.trainer import models
+from beamfeed.trainer.loop.model import computing_in
 from beamfeed.trainer.models.signature import Input, Output, Signature
 
 INPUTS = {"values": Input((8, 3), in_rows=True)}
@@ -47,10 +48,6 @@ def test_several_heads_have_names(tmp_path):
 
 
 def test_heads_are_float32_in_mixed_precision():
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
+    with computing_in("mixed_bfloat16"):
         model = build(Signature(INPUTS, {"fault": CLASSES, "life": LIFE}))
-    finally:
-        keras.config.set_dtype_policy(before)
     assert {one.dtype.name for one in model(WINDOWS).values()} == {"float32"}

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +10,7 @@ import tensorflow as tf
 from beamfeed.contract.config.model import Linear, Tabular, TextModel
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
+from beamfeed.trainer.loop.model import computing_in
 from beamfeed.trainer.models.parts import embedding_size
 from beamfeed.trainer.models.signature import Input, Output, Signature
 
@@ -118,23 +118,15 @@ def test_sizes_of_embeddings():
 
 
 def test_they_compute_in_half_precision():
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        signature = Signature({"numbers": NUMBERS, "categories": CATEGORIES}, {"fraud": CLASSES})
+    signature = Signature({"numbers": NUMBERS, "categories": CATEGORIES}, {"fraud": CLASSES})
+    with computing_in("mixed_bfloat16"):
         for section in SECTIONS:
             assert models.build(section, signature, 1)(signature.zeros(3)).dtype == tf.float32
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def test_bins_are_exact_in_half_precision():
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
+    with computing_in("mixed_bfloat16"):
         model = models.build(SECTIONS[0], Signature({"numbers": NUMBERS}, {"fraud": CLASSES}), 1)
-    finally:
-        keras.config.set_dtype_policy(before)
     layer = model.get_layer("numbers_bins")
     layer.set_weights([np.full((3, 64), 10.0), np.tile(-10 * np.linspace(2000, 2006.3, 64), (3, 1))])
     x = np.linspace(2000, 2006, 601, dtype="f4")[:, None].repeat(3, axis=1)
