@@ -1,4 +1,4 @@
-"""An ensemble of networks in one model: each by itself, or all with most of their weights in common.
+"""Heads of networks, and an ensemble of these in one model: each by itself, or with most of their weights in common.
 
 Members learn each by itself: the loss of a step is the mean of theirs, where that of evaluation is of the mean of their
 outputs. Of those with weights in common (BatchEnsemble, Wen et al. 2020; for tables TabM, Gorishniy et al. 2024) each
@@ -12,7 +12,7 @@ import keras
 
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import dropped, heads, in_units
+from beamfeed.trainer.models.parts import dropped, in_units
 from beamfeed.trainer.models.signature import Signature, one_or_all
 
 MEAN = "_mean_of_members"  # what the name of the layer ends with that makes one output of all members'
@@ -33,17 +33,51 @@ def model_of_states(
       states: of networks with no dense layer in common; one is no ensemble.
       signature: what the model must give.
       name: of the model.
-      added: of one network, see `beamfeed.trainer.models.parts.heads`.
+      added: of one network, see `heads`.
 
     Raises:
       UserError: if several are to forecast.
     """
-    if len(states) == 1:
-        return keras.Model(inputs, heads(states[0], signature, added), name=name)
-    if any(output.continues for output in signature.outputs.values()):
-        raise UserError(f"train.model.members: is {len(states)}, and a forecast takes 1")
-    side_by_side = keras.layers.Concatenate(axis=1)([keras.layers.Reshape((1, -1))(state) for state in states])
-    return keras.Model(inputs, heads_of_members(side_by_side, signature), name=name)
+    state = states[0]
+    if len(states) > 1:
+        if any(output.continues for output in signature.outputs.values()):
+            raise UserError(f"train.model.members: is {len(states)}, and a forecast takes 1")
+        state = keras.layers.Concatenate(axis=1)([keras.layers.Reshape((1, -1))(state) for state in states])
+    return keras.Model(inputs, heads(state, signature, added), name=name)
+
+
+def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras.KerasTensor] | None = None) -> Any:
+    """The outputs of a model: one tensor `[batch, units]`, float32, or a dict by name where there are several.
+
+    Args:
+      state: `[batch, numbers]`, that they are made from; of an ensemble `[batch, members, numbers]`, and the outputs
+        are the means of the members'.
+      signature: what the model must give.
+      added: by name, `[batch, units]` (of a forecast, `[batch, rows, columns]`) to be added before the output is
+        in the units of its target.
+    """
+    of_members, outputs = len(state.shape) == 3, {}
+    for name, output in signature.outputs.items():
+        assert output.units is not None
+        beside = added.get(name) if added else None
+        settings = {"name": f"{name}_head", "kernel_initializer": "glorot_uniform" if beside is None else "zeros"}
+        if of_members:
+            shape = (state.shape[1], output.units)
+            head = keras.layers.EinsumDense("bmn,mnu->bmu", shape, bias_axes="mu", dtype="float32", **settings)
+        else:
+            head = keras.layers.Dense(output.units, dtype="float32", **settings)
+        numbers = head(state)
+        if output.continues:
+            numbers = keras.layers.Reshape(output.shapes[0], name=f"{name}_rows", dtype="float32")(numbers)
+        if beside is not None:
+            beside = keras.layers.Reshape((1, -1), dtype="float32")(beside) if of_members else beside
+            numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, beside])
+        numbers = in_units(numbers, name, output)
+        if of_members:
+            mean = keras.layers.GlobalAveragePooling1D(name=f"{ascii_name(name)}{MEAN}", dtype="float32")
+            numbers = mean(numbers)
+        outputs[name] = numbers
+    return one_or_all(outputs)
 
 
 def as_members(values: keras.KerasTensor, members: int) -> keras.KerasTensor:
@@ -70,27 +104,6 @@ def dense_of_members(values: keras.KerasTensor, units: int, dropout: float, *, f
     if values.shape[-1] == units:
         state = keras.layers.Add()([values, state])
     return dropped(state, dropout)
-
-
-def heads_of_members(
-    state: keras.KerasTensor, signature: Signature, added: dict[str, keras.KerasTensor] | None = None
-) -> Any:
-    """The outputs of a model, as `beamfeed.trainer.models.parts.heads`, of `[batch, members, numbers]`."""
-    outputs = {}
-    for name, output in signature.outputs.items():
-        assert output.units is not None
-        head = keras.layers.EinsumDense(
-            "bmn,mnu->bmu", (state.shape[1], output.units), bias_axes="mu", name=f"{name}_head", dtype="float32",
-            kernel_initializer="zeros" if added else "glorot_uniform",
-        )  # fmt: skip
-        numbers = head(state)
-        if added:
-            same = keras.layers.Reshape((1, -1), dtype="float32")(added[name])
-            numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, same])
-        numbers = in_units(numbers, name, output)
-        mean = keras.layers.GlobalAveragePooling1D(name=f"{ascii_name(name)}{MEAN}", dtype="float32")
-        outputs[name] = mean(numbers)
-    return one_or_all(outputs)
 
 
 def with_members(model: keras.Model) -> keras.Model | None:

@@ -1,13 +1,12 @@
-"""What functional models are made of: inputs side by side, dense layers, and an output for each head."""
+"""What functional models are made of: inputs side by side, dense layers, and outputs in the units of their targets."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.signature import Input, Output, Signature, one_or_all
+from beamfeed.trainer.models.signature import Input, Output, Signature
 
 
 def check_outputs(signature: Signature, model: str) -> None:
@@ -69,28 +68,6 @@ def dense(parts: list[keras.KerasTensor], widths: Sequence[int], dropout: float)
 def dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:
     """The values, in training without a share of them."""
     return keras.layers.Dropout(rate)(values) if rate else values
-
-
-def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras.KerasTensor] | None = None) -> Any:
-    """The outputs of a model: one tensor `[batch, units]`, float32, or a dict by name where there are several.
-
-    Args:
-      state: `[batch, ...]`, that they are made from.
-      signature: what the model must give.
-      added: by name, `[batch, units]` (of a forecast, `[batch, rows, columns]`) to be added before the output is
-        in the units of its target.
-    """
-    outputs = {}
-    for name, output in signature.outputs.items():
-        begins = "zeros" if added and name in added else "glorot_uniform"
-        head = keras.layers.Dense(output.units, kernel_initializer=begins, name=f"{name}_head", dtype="float32")
-        numbers = head(state)
-        if output.continues:
-            numbers = keras.layers.Reshape(output.shapes[0], name=f"{name}_rows", dtype="float32")(numbers)
-        if added and name in added:
-            numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, added[name]])
-        outputs[name] = in_units(numbers, name, output)
-    return one_or_all(outputs)
 
 
 def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:

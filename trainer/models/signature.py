@@ -81,11 +81,10 @@ class Signature:
     @property
     def series(self) -> tuple[int, int] | None:
         """Length and features of the windows, where they are the one input; else None."""
-        shapes = [field.shape for field in self.inputs.values() if field.dtype == "float32" and field.in_rows]
-        if len(self.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 2 or None in shapes[0]:
-            return None
-        length, features = shapes[0]
-        return length, features  # type: ignore[return-value]
+        match list(self.inputs.values()):
+            case [Input(shape=(int(length), int(features)), dtype="float32", in_rows=True)]:
+                return length, features
+        return None
 
     @property
     def gives_back(self) -> bool:

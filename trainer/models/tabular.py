@@ -7,14 +7,13 @@ import keras
 from beamfeed.contract.config.model import Linear, Tabular
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.members import as_members, dense_of_members, heads_of_members
+from beamfeed.trainer.models.members import as_members, dense_of_members, heads
 from beamfeed.trainer.models.parts import (
     are_categories,
     as_columns,
     categories_of,
     check_outputs,
     dropped,
-    heads,
     in_units,
     inputs_beside,
     side_by_side,
@@ -49,11 +48,11 @@ def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
             after = keras.layers.Dense(units, activation="relu")(state)
             state = keras.layers.Add()([state, after]) if state.shape[-1] == units else after
             state = dropped(state, section.dropout)
-        return keras.Model(one_or_all(inputs), heads(state, signature, wide), name="tabular")
-    state = as_members(state, section.members)
-    for number, units in enumerate(section.units):
-        state = dense_of_members(state, units, section.dropout, first=number == 0)
-    return keras.Model(one_or_all(inputs), heads_of_members(state, signature, wide), name="tabular")
+    else:
+        state = as_members(state, section.members)
+        for number, units in enumerate(section.units):
+            state = dense_of_members(state, units, section.dropout, first=number == 0)
+    return keras.Model(one_or_all(inputs), heads(state, signature, wide), name="tabular")
 
 
 def _check_outputs(signature: Signature, model: str) -> None:
