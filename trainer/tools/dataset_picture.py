@@ -48,8 +48,8 @@ def draw_rows(manifest: Manifest, split: str, record: Values) -> bytes:
     figure = figures.figure(9, max(3.0, HEIGHT * len(shown) + 1))
     hidden = f" ({len(shown)} of {len(columns)} columns)" if len(columns) > len(shown) else ""
     figure.suptitle(f"{manifest.name}, {split}: {title_of(record, manifest) or 'a record'}{hidden}", fontsize="medium")
-    all_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, (name, values) in zip(all_axes, shown, strict=True):
+    all_axes = figure.subplots(max(1, len(shown)), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, values) in zip(all_axes, shown, strict=False):  # of texts alone none is drawn
         axes.plot(values, color="black", linewidth=1)
         axes.axvspan(0, length - 1, color="0.88", zorder=0)
         axes.set_ylabel(name, fontsize="small", rotation=0, ha="right", va="center")

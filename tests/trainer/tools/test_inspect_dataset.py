@@ -172,6 +172,13 @@ def test_a_picture_on_request(tmp_path, capsys, length):
     assert min(height, width) > 300
 
 
+def test_a_picture_of_texts_alone_is_empty(tmp_path, capsys):
+    field, windows = Field(name="words", dtype="bytes", role="input"), Windows(length=2)
+    write_dataset(str(tmp_path), [field], {"train": [[{"words": [b"a", b"b", b"c"]}]]}, windows)
+    assert main([str(tmp_path), "--picture", str(tmp_path / "at.png")]) == 0
+    assert capsys.readouterr().out.endswith("at.png\n")
+
+
 def test_what_is_no_record_is_told():
     field = Field(name="x", dtype="int64", shape=(2,), role="input")
     with pytest.raises(ValueError, match="not a record"):
