@@ -84,7 +84,6 @@ class Classify(Task):
         return of_class if of_windows is None else of_class * of_windows
 
     def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
-        """Float32 `[batch]`."""
         takes_numbers = self.loss.is_own or self.loss.name.startswith("sparse_")
         takes_logits = self.loss.is_own or self.loss.takes_logits or "hinge" in self.loss.name
         scores = tf.cast(output, tf.float32) if takes_logits else self.scored(output)
@@ -95,7 +94,6 @@ class Classify(Task):
         return tf.nn.softmax(tf.cast(output, tf.float32))
 
     def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As the class says."""
         if isinstance(self.goal.threshold, float) and measure.is_of_decisions:
             scored = self._one_hot(self._decided(scored))
         if measure.is_own or measure.keras_name.startswith("sparse_"):

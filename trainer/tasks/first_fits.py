@@ -94,7 +94,6 @@ class Components:
         self._sums, self._width = VectorSums(width), width
 
     def add(self, examples: Examples) -> None:
-        """Adds windows."""
         self._sums.add(examples.x.numpy().reshape(-1, self._width))
 
     def values(self, first: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -128,7 +127,6 @@ class ColumnBins:
         self._rows: list[np.ndarray] = []
 
     def add(self, examples: Examples) -> None:
-        """Adds rows."""
         values = examples.x[self._name] if isinstance(examples.x, dict) else examples.x
         self._rows.append(values.numpy().reshape(len(values), -1))
 
@@ -153,7 +151,6 @@ class LinearSum:
         self._batches: list[list[np.ndarray]] = []
 
     def add(self, examples: Examples) -> None:
-        """Adds rows."""
         truth = examples.truth[self._name].numpy()
         weights = examples.weights.get(self._name)
         arrays = [truth, np.ones(len(truth)) if weights is None else weights.numpy()]

@@ -81,12 +81,10 @@ class Forecast(Task):
         return tf.cast(fields[self.goal.target], tf.float32)
 
     def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
-        """Float32 `[batch]`."""
         truth, output = self._scaled(truth), self._scaled(self.scored(output))
         return self.loss(truth, output) if self.loss.is_own else self.loss(_flat(truth), _flat(output))
 
     def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As the class says."""
         # r2_score is the same of scaled columns; far from 0, squares in float32 have little left of differences.
         if measure.name.startswith(SCALED) or measure.keras_name == "r2_score":
             truth, scored = self._scaled(truth), self._scaled(scored)

@@ -45,7 +45,6 @@ class Regress(Task):
         return self._shaped(tf.cast(fields[self.goal.target], tf.float32))
 
     def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
-        """Float32 `[batch]`."""
         output = self.scored(output)
         return self.loss(truth, output) if self.loss.is_own else self.loss(_wide(truth), _wide(output))
 
@@ -57,7 +56,6 @@ class Regress(Task):
         return tf.reshape(values, [-1] if self._width is None else [-1, self._width])
 
     def compared(self, measure: Measure, truth: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As the class says."""
         if measure.keras_name == "r2_score":  # of differences; far from 0, squares in float32 have little left of them
             truth, scored = (values - self.output.offset for values in (truth, scored))
         return (truth, scored) if measure.is_own else (_wide(truth), _wide(scored))

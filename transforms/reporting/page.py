@@ -1,4 +1,7 @@
-"""A page of HTML without a script and without a link to anything: sections, tables, pictures, all text escaped."""
+"""A page of HTML without a script and without a link to anything: sections, tables, pictures, all text escaped.
+
+Each part is an element, by its `html`.
+"""
 
 import base64
 import html
@@ -33,7 +36,6 @@ class Picture:
     small: bool = False
 
     def html(self) -> str:
-        """The element."""
         size = "small" if self.small else "plain"
         address = f"data:{self.kind};base64,{base64.b64encode(self.image).decode()}"
         caption = f"<figcaption>{text(self.caption, 4 * LETTERS)}</figcaption>" if self.caption else ""
@@ -53,7 +55,6 @@ class Pictures:
     left_out: int = 0
 
     def html(self) -> str:
-        """The element."""
         left_out = f'<p class="note">{self.left_out:,} more are left out to keep the file small.</p>'
         inner = "".join(picture.html() for picture in self.pictures)
         return f'<div class="grid">{inner}</div>' + (left_out if self.left_out else "")
@@ -76,7 +77,6 @@ class Table:
     folded: bool = False
 
     def html(self) -> str:
-        """The element."""
         right = [any(_is_number(row[at]) for row in self.rows[:ROWS]) for at in range(len(self.head))]
         head = "".join(
             f'<th class="{NUMBER}">{text(name)}</th>' if is_right else f"<th>{text(name)}</th>"
@@ -105,7 +105,6 @@ class Words:
     css: str = "note"
 
     def html(self) -> str:
-        """The element."""
         return f'<p class="{self.css}">{text(self.words, 4000)}</p>'
 
 
@@ -116,7 +115,6 @@ class Command(Words):
     command: str = ""
 
     def html(self) -> str:
-        """The element."""
         return f'<p class="note">{text(self.words, 4000)} <code>{text(self.command, 4000)}</code></p>'
 
 
@@ -127,7 +125,6 @@ class Facts:
     facts: list[tuple[str, str, str]]
 
     def html(self) -> str:
-        """The element."""
         tiles = (
             f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd class='note'>{text(more)}</dd></div>"
             for name, value, more in self.facts
@@ -142,7 +139,6 @@ class Items:
     lines: Sequence[str]
 
     def html(self) -> str:
-        """The element."""
         more = len(self.lines) - ROWS
         lines = [*self.lines[:ROWS], *([f"and {more:,} more"] if more > 0 else [])]
         return f"<ul>{''.join(f'<li>{text(line, 600)}</li>' for line in lines)}</ul>"
@@ -155,14 +151,13 @@ class Quotes:
     quotes: list[tuple[str, str]]
 
     def html(self) -> str:
-        """The element."""
         return "".join(
             f"<blockquote><p>{text(quote, 500)}</p><footer>{text(by)}</footer></blockquote>"
             for by, quote in self.quotes
         )
 
 
-Part = Picture | Pictures | Table | Words | Facts | Items | Quotes
+Part = Pictures | Table | Words | Facts | Items | Quotes
 
 
 @dataclass
@@ -183,7 +178,6 @@ class Chapter:
         return "".join(letter if letter.isalnum() else "-" for letter in self.title.lower())
 
     def html(self) -> str:
-        """The element."""
         inner = "".join(part.html() for part in self.parts)
         return f'<section id="{self.anchor}"><h2>{text(self.title)}</h2>{inner}</section>'
 
