@@ -19,7 +19,7 @@ from beamfeed.trainer.export.saved_model import TIME, WindowServing
 from beamfeed.trainer.export.serving import Outputs, Serving, serve
 from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.models.latent import with_latent
-from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
+from beamfeed.trainer.review.reading import Fields, Keys, read_windows, without_padding
 from beamfeed.trainer.tasks.objective import Objective
 
 PREPARED_OFF = 1e-3  # of prepared values, beside what float32 rounds in raw ones
@@ -130,7 +130,7 @@ def _raw_windows(
 
 def _first(batches: Any) -> Fields:
     fields, present = next(iter(batches))
-    return some_of(fields, numbers_of(present))
+    return without_padding(fields, present)
 
 
 def _arguments(module: Serving, x: Any) -> dict[str, tf.Tensor]:

@@ -89,12 +89,12 @@ def training_windows(
 ) -> Iterator[Fields]:
     """The fields of about so many windows of training, a batch at a time, as the objective takes them."""
     for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, objective.once):
-        yield some_of(fields, numbers_of(present))
+        yield without_padding(fields, present)
 
 
-def numbers_of(present: tf.Tensor) -> tf.Tensor:
-    """The numbers of the windows of a batch that are no padding, int64."""
-    return tf.where(present > 0)[:, 0]
+def without_padding(fields: Fields, present: tf.Tensor) -> Fields:
+    """The windows of a batch that are no padding."""
+    return some_of(fields, tf.where(present > 0)[:, 0])
 
 
 def some_of(fields: Fields, numbers: tf.Tensor) -> Fields:

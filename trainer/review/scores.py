@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.review import Measured
 from beamfeed.trainer.review.columns import Columns
 from beamfeed.trainer.review.inputs_seen import images_of
-from beamfeed.trainer.review.reading import BATCH, Fields, Keys, numbers_of, some_of
+from beamfeed.trainer.review.reading import BATCH, Fields, Keys, without_padding
 from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
 
@@ -75,7 +75,7 @@ class Scorer:
             loss, sums_of, drawn = self._measure(
                 {name: values for name, values in fields.items() if name not in self._keys.names}, present
             )
-            real = some_of(fields, numbers_of(present))
+            real = without_padding(fields, present)
             columns.add(real)
             losses.append(loss.numpy().astype(np.float64))
             assets.append(self._keys.assets(real))
@@ -110,7 +110,7 @@ class Scorer:
 
     def _of_batch(self, fields: Fields, present: tf.Tensor) -> tuple[tf.Tensor, dict[str, Any], dict[str, Any]]:
         """The losses of the windows, the sums of model and guesses, and what is to be drawn."""
-        examples = self._objective.examples(some_of(fields, numbers_of(present)))
+        examples = self._objective.examples(without_padding(fields, present))
         of_model = self._objective.outputs(self._model(examples.x, training=False))
         outputs = {"": of_model}
         for name, guesses in self._guesses.items():
