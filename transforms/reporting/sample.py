@@ -151,8 +151,7 @@ class Window:
 def _begins(shard: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Where each block begins in its shard, of how large all are, int64 `[blocks]`."""
     before = np.cumsum(values) - values
-    edges = np.flatnonzero(np.diff(shard, prepend=-1))
-    return before - np.repeat(before[edges], np.diff(np.append(edges, len(shard))))
+    return before - before[np.searchsorted(shard, shard)]
 
 
 def _only(values: Values) -> np.ndarray | list[bytes]:
