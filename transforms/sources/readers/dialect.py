@@ -1,7 +1,10 @@
 """How a text file is written. What finds it out is in sniff.py, what reads by it in parse.py."""
 
+import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from beamfeed.transforms.sources.readers.quotes import Quotes
 
@@ -15,6 +18,12 @@ NULL_WORDS = (
 TRUE_WORDS = ("1", "True", "TRUE", "true")
 FALSE_WORDS = ("0", "False", "FALSE", "false")
 _NAMED = {"\t": "tab", " ": "white space"}
+
+
+def split_rows(lines: Iterable[str], delimiter: str, quote: str | None, escape: str | None) -> Any:
+    """Python's `csv.reader` of lines, whose `line_num` tells where a row ends. It raises `csv.Error` of broken ones."""
+    quotes: Any = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    return csv.reader(lines, delimiter=delimiter, escapechar=escape, **quotes)
 
 
 @dataclass(frozen=True)

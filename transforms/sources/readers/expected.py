@@ -1,6 +1,5 @@
 """What a reader is told of the files of a job, and the runs of rows that they divide into."""
 
-import fnmatch
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -87,10 +86,6 @@ class TextOptions:
 
     def __hash__(self) -> int:
         return hash((self.keys.model_dump_json(), self.needed, self.features, self.numbers, self.texts))
-
-    def is_feature(self, name: str) -> bool:
-        """Whether the numbers of a column tell how numbers are written."""
-        return not self.features or any(name == glob or fnmatch.fnmatchcase(name, glob) for glob in self.features)
 
 
 class Expected(Protocol):

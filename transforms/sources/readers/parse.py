@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
+from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect, split_rows
 from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, has_nuls, marked, with_marks
-from beamfeed.transforms.sources.readers.quotes import describe_open, is_marked
+from beamfeed.transforms.sources.readers.quotes import Quotes, describe_open
 from beamfeed.transforms.sources.readers.values import convert_all, without_rows
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
@@ -120,9 +120,7 @@ def faults_of(column: pa.Array) -> dict[int, tuple[str, str]]:
     return faults
 
 
-def infer(
-    block: bytes, dialect: Dialect, *, lenient: bool = False, is_number: Callable[[str], bool] = lambda _: False
-) -> pa.Schema:
+def infer(block: bytes, dialect: Dialect, *, lenient: bool, is_number: Callable[[str], bool]) -> pa.Schema:
     """The names and types of all columns, as some rows suggest them; of no rows, types are null.
 
     Args:
@@ -194,9 +192,7 @@ def _read_rows(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType])
     ragged: dict[int, str] = {}
 
     def skip(row: pa.csv.InvalidRow) -> str:
-        quotes = dialect.quotes
-        is_open = quotes is not None and is_marked(row.text, quotes)
-        ragged[row.number - 1] = describe_open(row.text, quotes) if quotes and is_open else _ragged(row)
+        ragged[row.number - 1] = _why_ragged(row, dialect.quotes)
         return "skip"
 
     try:
@@ -205,7 +201,9 @@ def _read_rows(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType])
         raise BadText(f"cannot be read: {' '.join(str(error).split())[:300]}") from None
 
 
-def _ragged(row: pa.csv.InvalidRow) -> str:
+def _why_ragged(row: pa.csv.InvalidRow, quotes: Quotes | None) -> str:
+    if quotes is not None and (reason := describe_open(row.text, quotes)):
+        return reason
     text = row.text.replace("\n", " ").replace("\0", "\\0")  # values may go on in the next line
     shown = f"{text[:100]}{'...' if len(text) > 100 else ''}"
     return f"expected {row.expected_columns} columns, got {row.actual_columns}: {shown}"
@@ -220,13 +218,8 @@ def lines_of_rows(block: bytes, dialect: Dialect, rows: Sequence[int], total: in
     """As `line_of_row`, of several in order; `total` is how many rows the block has."""
     if not rows or total == block.count(b"\n") + (not block.endswith(b"\n")):
         return {row: row + 1 for row in rows}  # each line is one
-    reader = csv.reader(
-        io.StringIO(block.decode("utf-8", "replace"), newline=""),
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote or '"',
-        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-        escapechar=dialect.escape,
-    )
+    text = io.StringIO(block.decode("utf-8", "replace"), newline="")
+    reader = split_rows(text, dialect.delimiter, dialect.quote, dialect.escape)
     lines, line = [], 1  # that the rows begin with
     with suppress(csv.Error):  # such as of a value of more than 128 KB
         for cells in reader:

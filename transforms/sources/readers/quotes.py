@@ -210,15 +210,12 @@ def _pad(quotes: Quotes) -> str:
     return (quotes.delimiter + "x") * (quotes.columns + 1)
 
 
-def is_marked(line: str, quotes: Quotes) -> bool:
-    """Whether `mark_open` marked a row: a broken file may have zero bytes of its own."""
-    return line.startswith(MARK) and line.endswith(_pad(quotes))
-
-
-def describe_open(line: str, quotes: Quotes) -> str:
-    """What is wrong with a row that `mark_open` marked."""
-    text = line.removeprefix(MARK).removesuffix(_pad(quotes))
-    text = text.replace(_QUOTE, quotes.quote)
+def describe_open(line: str, quotes: Quotes) -> str | None:
+    """What is wrong with a row that `mark_open` marked; None of another: a broken file may have zero bytes itself."""
+    pad = _pad(quotes)
+    if not line.startswith(MARK) or not line.endswith(pad):
+        return None
+    text = line.removeprefix(MARK).removesuffix(pad).replace(_QUOTE, quotes.quote)
     return f"a quote is opened and never closed: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
+from beamfeed.contract.config.columns import match_features
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
-from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers, split_rows
 from beamfeed.transforms.sources.readers.encoding import BadText, check_marks, decode, find_encoding
 from beamfeed.transforms.sources.readers.expected import TextOptions
 from beamfeed.transforms.sources.readers.layout import (
@@ -189,13 +190,8 @@ def _comments(lines: Sequence[str], mark: str | None, quotes: Quotes | None) -> 
 def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[int, list[str]]]:
     if delimiter == " ":
         lines = [" ".join(line.split()) for line in lines]
-    reader = csv.reader(
-        (f"{line}\n" for line in lines),  # a value may go on in the next
-        delimiter=delimiter,
-        quotechar=keys.quote or '"',
-        quoting=csv.QUOTE_MINIMAL if keys.quote else csv.QUOTE_NONE,
-        escapechar=keys.escape,
-    )
+    ended = (f"{line}\n" for line in lines)  # a value may go on in the next
+    reader = split_rows(ended, delimiter, keys.quote, keys.escape)
     line = 0
     try:
         for cells in reader:
@@ -260,7 +256,8 @@ def _more_rows(table: Table, text: str, layout: Layout, keys: Csv) -> Iterator[l
 def _numbers_in(rows: Iterable[list[str]], layout: Layout, options: TextOptions) -> Iterator[str]:
     """Of the columns of features; of all, where none is one."""
     columns = [i for i, kind in enumerate(layout.kinds) if kind in ("number", "null")]
-    columns = [i for i in columns if i < len(layout.names) and options.is_feature(layout.names[i])] or columns
+    features = set(match_features(options.features, layout.names, ()) if options.features else layout.names)
+    columns = [i for i in columns if i < len(layout.names) and layout.names[i] in features] or columns
     for cells in rows:
         for i in columns:
             if i < len(cells) and not cells[i].isdigit():
