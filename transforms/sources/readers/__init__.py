@@ -13,6 +13,7 @@ from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
+    VIEWS,
     Columns,
     Expected,
     Group,
@@ -34,7 +35,6 @@ __all__ = [
     "BATCH_ROWS",
     "NULL_WORDS",
     "Columns",
-    "Expected",
     "Group",
     "Look",
     "Numbers",
@@ -57,8 +57,6 @@ __all__ = [
     "require_columns",
     "row_groups",
 ]
-
-_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def is_parquet(path: str) -> bool:
@@ -143,11 +141,11 @@ def iter_batches(
 
 def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
-    stored, has_views = batch.schema.names, not _VIEWS.keys().isdisjoint(batch.schema.types)
+    stored, has_views = batch.schema.names, not VIEWS.keys().isdisjoint(batch.schema.types)
     if stored == list(names) and not has_views:
         return batch
     nulls, by_name = pa.nulls(batch.num_rows, pa.float32()), dict(zip(stored, batch.columns, strict=True))
     columns = [by_name.get(name, nulls) for name in names]
     if has_views:
-        columns = [column.cast(_VIEWS.get(column.type, column.type)) for column in columns]
+        columns = [column.cast(VIEWS.get(column.type, column.type)) for column in columns]
     return pa.RecordBatch.from_arrays(columns, names=list(names))

@@ -1,6 +1,6 @@
 """Arrow's own files, with Feather's: record batches are the groups of rows. One that is a stream does not divide."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.expected import (
+    VIEWS,
     WORDS_BYTES,
     Cut,
     Expected,
@@ -35,7 +36,7 @@ _LISTS = {
 
 @contextmanager
 def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Schema, Any, bool]]:
-    """The schema, a reader of the columns `names`, and whether batches can be read in any order."""
+    """The schema, a reader of those columns `names` that it has, and whether batches can be read in any order."""
     with storage.open_input(path) as source:
         if source.size() == 0:
             raise BadInput(path, "file", "the file is empty")
@@ -52,7 +53,7 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
                 yield schema, reader, seekable
                 return
         source.seek(0)
-        places = [schema.get_field_index(name) for name in names]
+        places = [at for name in names if (at := schema.get_field_index(name)) >= 0]
         if all(pa.types.is_null(schema.field(at).type) for at in places):  # by another one it is seen how many rows are
             places += [at for at, field in enumerate(schema) if not pa.types.is_null(field.type)][:1]
         with open_(source, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as reader:
@@ -75,24 +76,26 @@ def iter_arrow(
     path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of record batches, see `iter_batches`; the last one whole, whatever `last_rows` says."""
-    with _open(path) as (schema, _, _):
+    with _open(path, names) as (schema, reader, seekable):
         expected.check(path, schema)
-    stored = frozenset(schema.names)
-    names = [name for name in names if name in stored]
-    with _open(path, names) as (_, reader, seekable):
-        row, words = 0, _Words()
-        if not seekable:
-            for place, batch in enumerate(reader):
-                yield from _cut(Group(row, batch.num_rows, place), _checked(path, batch, names, words), words)
-                row += batch.num_rows
-            return
+        stored = frozenset(schema.names)
+        names = [name for name in names if name in stored]
         by_place = {group.place: group for group in groups or ()}
-        for place in range(reader.num_record_batches) if groups is None else by_place:
-            batch = _checked(path, reader.get_batch(place), names, words)
+        batches: Iterable[tuple[int, pa.RecordBatch]]
+        if seekable:
+            places = range(reader.num_record_batches) if groups is None else by_place
+            batches = ((place, reader.get_batch(place)) for place in places)
+        else:
+            batches = enumerate(reader)
+        row, words = 0, _Words()
+        for place, batch in batches:
             group = by_place.get(place) or Group(row, batch.num_rows, place)
             if group.rows != batch.num_rows:
                 raise BadInput(path, "file", "has other record batches than when it was planned")
-            yield from _cut(group, batch, words)
+            batch, longest = _checked(path, batch, names, words)
+            rows = max(1, min(batch_rows(batch.num_columns), WORDS_BYTES // max(1, longest)))
+            for at in range(0, batch.num_rows, rows):
+                yield group, group.row + at, batch.slice(at, rows)
             row += batch.num_rows
 
 
@@ -100,30 +103,34 @@ class _Words:
     """The dictionaries of a file's columns. Batches share them, so one is looked at once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[tuple[object, ...], pa.Array, int]] = {}
+        self._known: dict[int, tuple[tuple[object, ...], pa.Array, pa.Array, int]] = {}
 
-    def longest(self, dictionary: pa.Array, at: int) -> int:
-        """See `longest_word`.
+    def checked(self, column: pa.DictionaryArray, at: int) -> tuple[pa.DictionaryArray, int]:
+        """A column of texts or bytes whose words are no views, and bytes of the longest one.
 
         Args:
-          dictionary: of texts or bytes.
-          at: the number of its column.
+          column: as it is read.
+          at: its number.
 
         Raises:
-          pa.ArrowInvalid: if a word lies outside of what is stored.
+          pa.ArrowException: if a word, or an index, lies outside of what is stored.
         """
+        dictionary = column.dictionary
         parts = [part and (part.address, part.size) for part in dictionary.buffers()]
         place = (dictionary.type, len(dictionary), dictionary.offset, *parts)
         if at not in self._known or self._known[at][0] != place:
             _as_bytes(dictionary).validate(full=True)
+            words = dictionary.cast(VIEWS.get(dictionary.type, dictionary.type))
             # It is kept itself, so that no other one comes to its place in memory.
-            self._known[at] = place, dictionary, longest_word(dictionary)
-        return self._known[at][-1]
+            self._known[at] = place, dictionary, words, longest_word(words)
+        _, _, words, longest = self._known[at]
+        return pa.DictionaryArray.from_arrays(column.indices, words, ordered=column.type.ordered), longest
 
 
-def _checked(path: str, batch: pa.RecordBatch, names: Sequence[str], words: _Words) -> pa.RecordBatch:
-    """Columns of the batch, if all that it says of its memory is so: Arrow reads such files without a look at that.
+def _checked(path: str, batch: pa.RecordBatch, names: Sequence[str], words: _Words) -> tuple[pa.RecordBatch, int]:
+    """Columns of the batch, and bytes of the longest words that a row may have.
 
+    All that it says of its memory is so: Arrow reads such files without a look at that.
     Numbers cost nothing, texts a tenth of the time in which they are read as values. Whether these are UTF-8 is not
     looked at: one that is not costs its row, and not the file.
 
@@ -133,22 +140,24 @@ def _checked(path: str, batch: pa.RecordBatch, names: Sequence[str], words: _Wor
     rows, size = batch.num_rows, batch.get_total_buffer_size()
     batch = batch.select(names)
     batch.validate()
-    for at, field in enumerate(batch.schema):
-        if pa.types.is_primitive(field.type):  # numbers and times have no places, and values may be as they are
+    columns, longest = batch.columns, 0
+    for at, (name, column) in enumerate(zip(names, batch.columns, strict=True)):
+        if pa.types.is_primitive(column.type):  # numbers and times have no places, and values may be as they are
             continue
-        column = batch.column(at)
         try:
-            if is_text_dictionary(field.type):
-                words.longest(column.dictionary, at)
-                pa.DictionaryArray.from_arrays(column.indices, column.dictionary)  # looks at indices alone
+            if is_text_dictionary(column.type):
+                columns[at], most = words.checked(column, at)
             else:
                 _as_bytes(column).validate(full=True)
+                most = word_bytes(column)
         except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
             fault = " ".join(str(error).split())[:300]
-            raise BadInput(path, f"column {field.name}", f"cannot be read: {fault}") from None
+            raise BadInput(path, f"column {name}", f"cannot be read: {fault}") from None
+        longest += most
     if rows > NULL_ROWS and rows > 8 * size:  # at least a bit each
         raise BadInput(path, "file", f"says that a batch has {rows:,} rows, and has {size:,} bytes")
-    return batch
+    # Without columns, a batch still says how many rows it has.
+    return pa.RecordBatch.from_arrays(columns, names=list(names)) if columns else batch, longest
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
@@ -170,10 +179,3 @@ def _of_bytes(type_: pa.DataType) -> pa.DataType:
         if is_list(type_):
             return list_(_of_bytes(type_.value_type))
     return _BINARY.get(type_, type_)
-
-
-def _cut(group: Group, batch: pa.RecordBatch, words: _Words) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
-    longest = max(1, word_bytes(batch, words.longest))
-    rows = max(1, min(batch_rows(batch.num_columns), WORDS_BYTES // longest))
-    for at in range(0, batch.num_rows, rows):
-        yield group, group.row + at, batch.slice(at, rows)

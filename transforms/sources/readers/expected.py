@@ -1,7 +1,7 @@
 """What a reader is told of the files of a job, and the runs of rows that they divide into."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +15,8 @@ from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
 WORDS_BYTES = 128 << 20  # of a batch, if each row had the longest word of each dictionary: 2 KB of 65,536 rows
+VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}  # which few functions of Arrow take
+TEXTS = frozenset((pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), *VIEWS))
 
 
 @dataclass(frozen=True)
@@ -156,30 +158,17 @@ def longest_word(dictionary: pa.Array) -> int:
     return pc.max(pc.binary_length(dictionary)).as_py() or 0
 
 
-def word_bytes(
-    batch: pa.RecordBatch, longest: Callable[[pa.Array, int], int] = lambda words, _: longest_word(words)
-) -> int:
-    """Bytes of the longest word of each dictionary in a batch together, which each of its rows may have.
+def word_bytes(column: pa.Array) -> int:
+    """Bytes of the longest word that each row of a column may have; 0 where texts have no dictionary.
 
     A dictionary holds a word once, and a row says with a few bits that it has it: a file of a kilobyte could so have
-    batches of gigabytes. Texts that have no dictionary do not count.
-
-    Args:
-      batch: of rows.
-      longest: `longest_word` of the dictionary of a column, given by its number, too.
+    batches of gigabytes.
     """
-    total = 0
-    for at, (type_, column) in enumerate(zip(batch.schema.types, batch.columns, strict=True)):
-        if is_text_dictionary(type_):
-            total += longest(column.dictionary, at)
-        elif pa.types.is_fixed_size_binary(type_):
-            total += type_.byte_width
-    return total
+    if is_text_dictionary(column.type):
+        return longest_word(column.dictionary)
+    return column.type.byte_width if pa.types.is_fixed_size_binary(column.type) else 0
 
 
 def is_text_dictionary(type_: pa.DataType) -> bool:
     """Whether values of a type are words of a dictionary, texts or bytes."""
-    return pa.types.is_dictionary(type_) and any(of(type_.value_type) for of in _TEXTS)
-
-
-_TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    return pa.types.is_dictionary(type_) and type_.value_type in TEXTS

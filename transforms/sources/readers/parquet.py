@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.expected import (
+    TEXTS,
     WORDS_BYTES,
     Expected,
     Group,
@@ -27,9 +28,6 @@ TEXT_BYTES = 64 << 20  # of the values of a batch, where they are long
 _FEW_ROWS = 4096  # of a row group whose footer is believed when it says that its texts are short
 _SLAB = 64  # columns that are decoded together where there are too many
 _WITH_WORDS = frozenset(("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"))  # that Arrow so reads
-_TEXTS = (
-    pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view(),
-)  # fmt: skip
 
 
 @contextmanager
@@ -130,7 +128,7 @@ def _texts_of(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
 
 def _is_text(type_: pa.DataType) -> bool:
     value = type_.value_type if pa.types.is_dictionary(type_) else type_
-    return pa.types.is_fixed_size_binary(value) or value in _TEXTS
+    return pa.types.is_fixed_size_binary(value) or value in TEXTS
 
 
 @contextmanager
@@ -161,7 +159,7 @@ def _rows_of_words(words: pq.ParquetFile, group: Group, texts: Mapping[str, int]
     rows = rows if len(with_words) == len(columns) else min(rows, _FEW_ROWS)  # how long the others are is not known
     slabs = (with_words[at : at + _SLAB] for at in range(0, len(with_words), _SLAB))
     firsts = (words.iter_batches(1, [group.place], list(slab), use_threads=False) for slab in slabs)
-    longest = sum(word_bytes(batch) for first in firsts for batch in islice(first, 1))
+    longest = sum(word_bytes(column) for first in firsts for batch in islice(first, 1) for column in batch.columns)
     return max(1, min(rows, WORDS_BYTES // max(1, longest)))
 
 

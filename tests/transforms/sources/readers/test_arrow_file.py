@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.numbers import plain
 from beamfeed.transforms.sources.readers import Columns, TextOptions, arrow_file, iter_batches
 from beamfeed.transforms.sources.readers.arrow_file import NULL_ROWS
 from beamfeed.transforms.sources.table.rows import to_text
@@ -76,6 +77,16 @@ def test_a_dictionary_is_looked_at_once(tmp_path, monkeypatch):
             file.write_batch(batch)
     assert read(tmp_path / "a.arrow").to_pylist() == [word for word in ("a", "a", "bc", "bc", "d", "a") for _ in "12"]
     assert looked == [["a"], ["bc"], ["d"], ["a"]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_words_that_are_views_are_read(tmp_path, stream):
+    """As Polars writes categories."""
+    for words in (["a", "bc"], [b"a", b"\xff"]):
+        dictionary = pa.array(words, pa.string_view() if words[0] == "a" else pa.binary_view())
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], "int8"), dictionary)
+        write(tmp_path / "a.arrow", column, stream)
+        assert plain(read(tmp_path / "a.arrow")).to_pylist() == [words[0], words[1], None, words[0]]
 
 
 @pytest.mark.parametrize("stream", [False, True])
