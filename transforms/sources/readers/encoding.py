@@ -46,7 +46,7 @@ class BadText(ValueError):
         return self if self.line is None else BadText(self.reason, self.line + lines, self.column)
 
 
-def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
+def find_encoding(start: bytes, named: str) -> tuple[str, int]:
     """Python's name of the encoding of a text, and how many bytes come before the text.
 
     Text is UTF-8 unless a mark at its beginning, zero bytes (UTF-16), or bytes that are not UTF-8 say otherwise:
@@ -61,12 +61,10 @@ def find_encoding(start: bytes, named: str = "auto") -> tuple[str, int]:
       BadText: if it is not text.
     """
     mark = next(((name, len(bom)) for bom, name in _BOMS if start.startswith(bom)), None)
+    if mark is not None and (named == "auto" or mark[0].startswith(named.removesuffix("-sig"))):
+        return mark  # also where the user says utf-16 or utf-32, which are the one that it says
     if named != "auto":
-        # With a mark, utf-16 and utf-32 are the one that it says.
-        fits = mark is not None and mark[0].startswith(named.removesuffix("-sig"))
-        return mark if fits and mark is not None else (named, 0)
-    if mark is not None:
-        return mark
+        return named, 0
     if len(start) > 3 and b"\0" in start[:200]:
         head = start[:4096]
         for name, ascii_bytes, zeros in (("utf-16-le", head[0::2], head[1::2]), ("utf-16-be", head[1::2], head[0::2])):
@@ -128,25 +126,26 @@ def has_nuls(block: bytes, encoding: str) -> bool:
 
 def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
     """By their rows the values in which a byte was none of the encoding, or zero, and what is wrong with them."""
-    wrong = pc.fill_null(pc.match_substring(column, "\0"), False)
-    zeros = dict.fromkeys(np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist(), "is not text: byte 0x00")
-    return zeros | _marked(column, encoding)
+    wrong = dict.fromkeys(_rows_with(column, "\0"), "is not text: byte 0x00")
+    for row in _rows_with(column, _MARK):
+        wrong[row] = _describe_mark(column[row].as_py(), encoding.upper())
+    return wrong
 
 
-def _marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
-    if not (has := pc.fill_null(pc.match_substring(column, _MARK), False)).true_count:
-        return {}
-    rows = np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist()
-    digits = {row: column[row].as_py().partition(_MARK)[2][:2] for row in rows}
-    return {row: f"is not {encoding.upper()}: byte 0x{digits[row]}; see source.csv.encoding" for row in rows}
+def _rows_with(column: pa.StringArray, character: str) -> list[int]:
+    has = pc.fill_null(pc.match_substring(column, character), False)
+    return np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist()
+
+
+def _describe_mark(text: str, encoding: str) -> str:
+    return f"is not {encoding}: byte 0x{text.partition(_MARK)[2][:2]}; see source.csv.encoding"
 
 
 def check_marks(lines: Sequence[str], encoding: str) -> None:
     """Raises BadText if a byte of the lines before the rows, which may name the columns, is none of the encoding."""
     for number, line in enumerate(lines, 1):
         if _MARK in line:
-            byte = line.partition(_MARK)[2][:2]
-            raise BadText(f"is not {encoding}: byte 0x{byte}; see source.csv.encoding", number)
+            raise BadText(_describe_mark(line, encoding), number)
 
 
 def decode(data: bytes, encoding: str) -> str:
