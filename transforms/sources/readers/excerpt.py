@@ -1,7 +1,7 @@
 """Parts of a large file, spread over it, for a look at what it holds."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -51,27 +51,21 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
     end = size - (_END if cut.skip_last else 0)
     if end < most:
         return None
+    parts = []
     with storage.open_input(path) as file:
-        parts = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
-        if any(group is None or (cut.quote and _splits_values(data, cut.quote)) for group, data in parts):
-            return None
-    return [(group, -1) for group, _ in parts if group is not None]
+        for place in map(int, np.linspace(0, end - part, PARTS)):
+            data = file.read_at(part, place)
+            first, last = data.find(b"\n") + 1 if place else 0, data.rfind(b"\n") + 1  # of its whole lines
+            if first >= last or (cut.quote and _splits_values(data[first:last], cut.quote)):
+                return None
+            parts.append((Group(place + first, -1, place + first, last - first), -1))
+    return parts
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:
     """At most so many of them, evenly spread over all: the first and the last are among them."""
     places = np.unique(np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int))
     return [items[place] for place in places.tolist()]
-
-
-def _whole_lines(file: Any, place: int, size: int) -> tuple[Group | None, bytes]:
-    """The lines that begin and end in some bytes of a file; None where there is no whole one."""
-    data = file.read_at(size, place)
-    start = data.find(b"\n") + 1 if place else 0
-    end = data.rfind(b"\n") + 1
-    if (place and not start) or end <= start:
-        return None, b""
-    return Group(place + start, -1, place + start, end - start), data[start:end]
 
 
 def _splits_values(lines: bytes, quote: str) -> bool:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.sources.readers.clean import clean
+from beamfeed.transforms.sources.readers.excerpt import spread
 from beamfeed.transforms.sources.readers.expected import BATCH_ROWS, Columns, Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.lookup import reader_of
@@ -39,12 +40,8 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
     if not columns:
         return []
     joined = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
-    return [value for value in joined.take(pa.array(_spread(len(joined), most))).to_pylist() if value is not None]
-
-
-def _spread(rows: int, most: int) -> np.ndarray:
-    """Int64, rising: at most so many of the rows, evenly far from each other."""
-    return np.unique(np.linspace(0, rows - 1, min(most, rows)).astype(np.int64))
+    some = joined.take(pa.array(spread(range(len(joined)), most), pa.int64()))
+    return [value for value in some.to_pylist() if value is not None]
 
 
 def _picked(batches: Iterable[pa.RecordBatch], rows: np.ndarray) -> pa.Table | None:
@@ -62,7 +59,8 @@ def _some_rows(path: str, names: list[str], text: TextOptions, most: int) -> pa.
         with open_parquet(path) as file:
             groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
             total = sum(file.metadata.row_group(at).num_rows for at in groups)
-            return _picked(file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names), _spread(total, most))
+            rows = np.array(spread(range(total), most), np.int64)
+            return _picked(file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names), rows)
     expected = Columns(names, dict.fromkeys(names, pa.string()), text, frozenset(names))
     batches = reader_of(path).batches(path, expected, [*names, BAD], None, None)
     return next((batch for _, _, batch in batches), None)
