@@ -133,8 +133,6 @@ def iter_avro(
                 row += batch.num_rows
                 if row >= end:
                     break
-            if row < end:
-                raise BadInput(path, "file", "has other blocks than when it was planned")
 
 
 def _read_head(path: str, source: Any) -> _Head:

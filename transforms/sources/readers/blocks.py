@@ -205,10 +205,12 @@ def iter_tables(
     Raises:
       BadInput: at the line that cannot be read.
     """
-    planned = None if groups is None else {group.place: group for group in groups}
-    rows, lines = 0, 0
+    planned = {group.place: group for group in groups or ()}
+    row, lines = 0, 0
     for place, block, parsed in _ahead(blocks, lambda block, first: (parse(block, first), count_lines(block))):
-        before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
+        if groups is not None:
+            row, lines = planned[place].row, planned[place].lines
+        before = lines + (first_line if place == 0 else 0)
         with naming_the_place(path, before, noun):
             table, lines_of_block = parsed()
             if BAD in names:
@@ -216,9 +218,8 @@ def iter_tables(
             else:
                 check_rows(table)
                 table = table.drop_columns(BAD)
-        row = rows if planned is None else planned[place].row
-        group = Group(row, table.num_rows, place, len(block), lines if planned is None else planned[place].lines)
+        group = Group(row, table.num_rows, place, len(block), lines)
         for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
             yield group, row, batch
             row += batch.num_rows
-        rows, lines = row, lines + lines_of_block
+        lines += lines_of_block

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
+from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, NULL_WORDS, TRUE_WORDS, Numbers
 
 Kind = Literal["null", "number", "time", "text"]
 SPACES = " \u00a0\u202f\u2009"  # that stand between groups of digits
@@ -22,7 +22,7 @@ _TIME = re.compile(
 )
 _PLAIN = str.maketrans(dict.fromkeys(SPACES, " ") | dict.fromkeys(APOSTROPHES, "'"))
 _DIGITS = str.maketrans("", "", "0123456789")
-_BOOLS = frozenset(("true", "false", "True", "False", "TRUE", "FALSE"))
+_BOOLS = frozenset((*TRUE_WORDS, *FALSE_WORDS))
 
 
 def kind_of(cell: str, null_words: Sequence[str] = ()) -> Kind:

@@ -209,7 +209,7 @@ def start_of_lines(path: str) -> tuple[bytes, bool]:
     return first, next(lines, None) is None
 
 
-def cut_json(path: str, _: TextOptions = TextOptions()) -> Cut | None:
+def cut_json(path: str, _: TextOptions) -> Cut | None:
     """Whether a block of lines can be read without what is before it."""
     try:
         return Cut() if packed_by(path) is None and not is_document(read_start(path)[0]) else None

@@ -194,8 +194,8 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
     rows = table.rows
     if header is None:
         if isinstance(keys.skip_lines, int):
-            return rows[0][0] if rows else 0
-        first = _first_of_data(table, keys, kinds) if any(kind in ("number", "time") for kind in kinds) else 0
+            return rows[0][0]
+        first = _first_of_data(table, keys, kinds)
         while first and _is_unmeasured(rows[first - 1][1], table.width, kinds, keys.null_words, all):
             first -= 1
         return rows[first][0]

@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.transforms.sources.readers.cells import APOSTROPHES, SPACES
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTime, read_times
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _NOT_FINITE = r"[+-]?(?i:inf(?:inity)?|nan)"
 _PLUS = r"^\+(\d+)$"  # that Arrow's whole numbers have none of
-_GROUPS = {" ": "[ \u00a0\u202f\u2009]", "'": "['\u2019]"}
+_GROUPS = {" ": f"[{SPACES}]", "'": f"[{APOSTROPHES}]"}
 # What Arrow casts to no number: other characters than those of numbers, NaN and infinity; after `nan(` may be anything.
 _NO_FLOAT, _NO_INTEGER = r"^[^(]*(?:[^0-9aefintyAEFINTY+.(-]|\d[+-])", "[^0-9a-fA-FxX-]"
 

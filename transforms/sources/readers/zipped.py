@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.formats import FORMATS, PACKED, ZIP
+from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 
 # What zipfile raises of a broken archive, beside what `naming_the_file` knows to be the file's fault.
@@ -39,14 +40,13 @@ def member_of(path: str) -> str:
     Raises:
       BadInput: if there are several, or it cannot be read as it lies there.
     """
-    stat = storage.stat(path)
-    return _member(path, stat.size, stat.mtime)
+    return _member(storage.stat(path))
 
 
 @lru_cache(256)
-def _member(path: str, size: int, mtime: int) -> str:
-    with storage.open_input(path) as source, _as_broken(path), zipfile.ZipFile(_Seekable(source)) as archive:
-        return _only(path, archive).filename
+def _member(file: FileStat) -> str:
+    with storage.open_input(file.path) as source, _as_broken(file.path), zipfile.ZipFile(_Seekable(source)) as archive:
+        return _only(file.path, archive).filename
 
 
 @contextmanager
