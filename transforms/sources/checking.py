@@ -136,9 +136,9 @@ class PlanAsset(beam.DoFn):
                 continue
             with adding(self._again):
                 planned = plan_any(self._source, name, parts, lost, is_mixed=self._is_mixed)
-            was_short = [name] * planned.was_short
             yield from _tagged((REJECTS, planned.rejects), (NOTES, planned.notes), (VALUES, planned.values))
-            yield from _tagged((WAS_SHORT, was_short))
+            if planned.was_short:
+                yield beam.pvalue.TaggedOutput(WAS_SHORT, name)
             if planned.asset is not None:
                 assets.append(planned.asset)
             elif any(reject.short for reject in planned.rejects):

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import MOST_TICKS, NANOSECONDS
 from beamfeed.contract.dataset.fields import Time
-from beamfeed.contract.dataset.times import ticks_of
+from beamfeed.contract.dataset.times import ticks_of, time_text
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, plain
 from beamfeed.transforms.sources.readers.time_text import (
@@ -34,7 +34,7 @@ from beamfeed.transforms.sources.readers.time_text import (
     read_times,
 )
 
-__all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
+__all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone"]
 
 FLOAT_TICKS = 1_000_000_000
 NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
@@ -185,9 +185,9 @@ class TimeUnits:
         """Of a column of dates and one of times of the day."""
         if pa.types.is_time(clock.type) and not is_text(date.type):
             days = replace(self, zone=None, aware=None)._nanoseconds(date)
-            units = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[clock.type.unit]
             integer = pa.int32() if pa.types.is_time32(clock.type) else pa.int64()
-            return self._in_utc(days + clock.cast(integer).cast(pa.int64()).to_numpy() * units, aware=False)
+            since_midnight = clock.cast(integer).cast(pa.int64()).to_numpy() * NANOSECONDS[clock.type.unit]
+            return self._in_utc(days + since_midnight, aware=False)
         if pa.types.is_timestamp(date.type):  # as text it has a time of the day already
             date = date.cast(pa.date32(), safe=False)
         text = self
@@ -248,9 +248,8 @@ class TimeUnits:
         """A time in ticks as a person writes it; of a column with times, in UTC where they say their zone."""
         if self.kind != "timestamp":
             return _number(tick / self._tick)
-        text = str(np.datetime64(tick, "ns")).replace("T", " ")
         zoned = self.aware or self.zone is not None
-        return (text.rstrip("0").rstrip(".") if "." in text else text) + (" UTC" if zoned else "")
+        return time_text(int(tick), "instant") + (" UTC" if zoned else "")
 
     def format_span(self, ticks: int) -> str:
         """So many ticks as a person writes them: 250ms, 1.5h; of a column without a unit, the number."""
