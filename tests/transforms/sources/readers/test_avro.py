@@ -7,7 +7,6 @@ import zlib
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import ClassVar
 
 import fastavro
 import numpy as np
@@ -17,20 +16,12 @@ from series import read_file
 
 from beamfeed.contract.records.wire import encode_varint
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import TextOptions, avro, iter_batches, look_at, read_schema
+from beamfeed.transforms.sources.readers import Columns, TextOptions, avro, iter_batches, look_at, read_schema
 from beamfeed.transforms.sources.readers.excerpt import stored_groups
 
 UTC = datetime.UTC
 ROWS = 1000
-
-
-class Anything:
-    names = optional = ()
-    csv_types: ClassVar[dict] = {}
-    text = TextOptions()
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        pass
+ANYTHING = Columns([], {}, TextOptions())
 
 
 def record(**types: object) -> dict:
@@ -60,7 +51,7 @@ def write(path: Path, schema: dict, rows: list[dict], **options: object) -> Path
 
 
 def read(path: Path, names: list[str], groups: list | None = None, last_rows: int | None = None) -> pa.Table:
-    batches = [batch for _, _, batch in iter_batches(str(path), Anything(), names, groups, last_rows)]
+    batches = [batch for _, _, batch in iter_batches(str(path), ANYTHING, names, groups, last_rows)]
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
@@ -169,7 +160,7 @@ def test_codecs_that_arrow_unpacks(path, codec):
 def test_groups_are_read_by_themselves(path, monkeypatch):
     monkeypatch.setattr(avro, "GROUP_BYTES", 1000)
     write(path, SERIES, series_rows(), sync_interval=300)
-    groups = stored_groups(str(path), Anything())
+    groups = stored_groups(str(path), ANYTHING)
     assert len(groups) > 5
     assert sum(group.rows for group in groups) == ROWS
     for number in (3, 0):
@@ -204,7 +195,7 @@ def test_planning_reads_the_heads_of_blocks_alone(path, monkeypatch):
 
     open_input = avro.storage.open_input
     monkeypatch.setattr(avro.storage, "open_input", lambda path: Counted(open_input(path)))
-    assert sum(group.rows for group in stored_groups(str(path), Anything())) == 8
+    assert sum(group.rows for group in stored_groups(str(path), ANYTHING)) == 8
     assert sum(amount) < 200_000
 
 

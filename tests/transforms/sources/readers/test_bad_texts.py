@@ -8,7 +8,7 @@ from series import read_file, schema_of
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import blocks, iter_batches
+from beamfeed.transforms.sources.readers import blocks, iter_batches, text
 
 GOOD = "t,x0,x1\n" + "".join(f"{i},{i}.5,{i}.25\n" for i in range(20))
 GERMAN = GOOD.replace(",", ";").replace(".", ",")
@@ -122,8 +122,6 @@ def test_bad_lines_of_json(tmp_path, lines, place, reason):
 
 
 def test_a_value_far_behind_in_a_large_file_has_its_line(tmp_path, monkeypatch):
-    from beamfeed.transforms.sources.readers import blocks
-
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
     rows = [f"{i},{i}.5" for i in range(2000)]
     path = tmp_path / "good.csv"
@@ -148,8 +146,6 @@ def test_a_value_far_behind_in_a_large_file_has_its_line(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("last", [1, 3, 40])
 def test_lines_at_the_end_that_are_no_rows(tmp_path, monkeypatch, last):
-    from beamfeed.transforms.sources.readers import blocks, text
-
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 200)
     monkeypatch.setattr(text, "_TAIL_BYTES", 1000)
     path = tmp_path / "a.csv"
@@ -160,8 +156,6 @@ def test_lines_at_the_end_that_are_no_rows(tmp_path, monkeypatch, last):
 
 
 def test_a_quote_that_is_a_character(tmp_path, monkeypatch):
-    from beamfeed.transforms.sources.readers import blocks
-
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)
     path = tmp_path / "a.csv"
     rows = [
