@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.encoding import BadText, place_of
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import BAD, check_rows, place_faults
+from beamfeed.transforms.sources.readers.parse import BAD, Parsed, fault_column
 from beamfeed.transforms.sources.readers.quotes import Quotes, find_open, last_line
 from beamfeed.transforms.sources.readers.zipped import open_member
 
@@ -35,8 +35,8 @@ def naming_the_place(path: str, lines: int = 0, noun: Callable[[], str] = lambda
     try:
         yield
     except BadText as bad:
-        bad = bad.after(lines)
-        raise BadInput(path, bad.place.replace("line", noun(), 1), bad.reason) from None
+        place = "file" if bad.line is None else place_of(bad.line + lines, bad.column, noun())
+        raise BadInput(path, place, bad.reason) from None
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def count_lines(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
 
 
-_Parsed = tuple[pa.Table, int]  # of a block, and how many lines it has
+_Parsed = tuple[Parsed, int]  # a block, and how many lines it has
 
 
 def _ahead(
@@ -189,7 +189,7 @@ def _ahead(
 
 def iter_tables(
     path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, names: Sequence[str],
-    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0, noun: Callable[[], str] = lambda: "line",
+    parse: Callable[[bytes, bool], Parsed], first_line: int = 0, noun: Callable[[], str] = lambda: "line",
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Parses blocks one after the other, see `iter_batches`.
 
@@ -198,7 +198,7 @@ def iter_tables(
       blocks: whole lines, each with the byte that they start at.
       groups: what they are; None where they are all blocks of the file.
       names: of the columns that are read; without BAD among them, no row may be bad.
-      parse: a block, and whether it is the first of the file, becomes columns and BAD; raises BadText.
+      parse: a block, and whether it is the first of the file, is parsed; raises BadText.
       first_line: lines that were left out of the first block.
       noun: tells what a line is for who wrote the file; asked where something is wrong with one.
 
@@ -207,19 +207,19 @@ def iter_tables(
     """
     planned = {group.place: group for group in groups or ()}
     row, lines = 0, 0
-    for place, block, parsed in _ahead(blocks, lambda block, first: (parse(block, first), count_lines(block))):
+    for place, block, result in _ahead(blocks, lambda block, first: (parse(block, first), count_lines(block))):
         if groups is not None:
             row, lines = planned[place].row, planned[place].lines
         before = lines + (first_line if place == 0 else 0)
         with naming_the_place(path, before, noun):
-            table, lines_of_block = parsed()
-            if BAD in names:
-                table = place_faults(table, before, noun)
-            else:
-                check_rows(table)
-                table = table.drop_columns(BAD)
-        group = Group(row, table.num_rows, place, len(block), lines)
-        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
+            parsed, lines_of_block = result()
+            if BAD not in names:
+                parsed.check()
+        columns = dict(parsed.columns)
+        if BAD in names:
+            columns[BAD] = fault_column(parsed, before, noun)
+        group = Group(row, parsed.rows, place, len(block), lines)
+        for batch in pa.table(columns).to_batches(max_chunksize=batch_rows(len(names))):
             yield group, row, batch
             row += batch.num_rows
         lines += lines_of_block

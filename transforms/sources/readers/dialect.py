@@ -28,7 +28,12 @@ def split_rows(lines: Iterable[str], delimiter: str, quote: str | None, escape: 
 
 @dataclass(frozen=True)
 class Numbers:
-    """How numbers are written."""
+    """How numbers are written.
+
+    Attributes:
+      decimal: before their decimals.
+      thousands: between groups of three digits.
+    """
 
     decimal: str
     thousands: str | None = None
@@ -43,8 +48,7 @@ class Dialect:
       delimiter: between two values; a space stands for any white space.
       quote: around a value that holds a delimiter.
       escape: before a character that is to be taken as it is.
-      decimal: before the decimals of a number.
-      thousands: between groups of three digits.
+      numbers: how they are written.
       encoding: Python's name of it.
       bom: bytes before the text.
       newline: at the end of a line; before it a carriage return may stand.
@@ -55,7 +59,7 @@ class Dialect:
       comment: what a line begins with that is no row.
       null_words: for missing values.
       padded: white space stands around values.
-      proven: values of the file say which `decimal` and `thousands` it has.
+      proven: values of the file say how its numbers are written.
       number_columns: the places of columns that hold numbers or times.
     """
 
@@ -63,8 +67,7 @@ class Dialect:
     delimiter: str = ","
     quote: str | None = '"'
     escape: str | None = None
-    decimal: str = "."
-    thousands: str | None = None
+    numbers: Numbers = Numbers(".")
     encoding: str = "utf-8"
     bom: int = 0
     newline: str = "\n"
@@ -95,20 +98,15 @@ class Dialect:
             return None
         return Quotes(self.quote, self.delimiter, self.escape, self.comment, len(self.names), self.number_columns)
 
-    @property
-    def numbers(self) -> Numbers:
-        """How its numbers are written."""
-        return Numbers(self.decimal, self.thousands)
-
     def describe(self) -> str:
         """What differs from a plain CSV, in a few words; "" if nothing does."""
         parts = []
         if self.delimiter != ",":
             parts.append(f"delimiter {_NAMED.get(self.delimiter) or repr(self.delimiter)}")
-        if self.decimal != ".":
-            parts.append(f"decimal {self.decimal!r}")
-        if self.thousands is not None:
-            parts.append(f"thousands {self.thousands!r}")
+        if self.numbers.decimal != ".":
+            parts.append(f"decimal {self.numbers.decimal!r}")
+        if self.numbers.thousands is not None:
+            parts.append(f"thousands {self.numbers.thousands!r}")
         if self.encoding != "utf-8":
             parts.append(f"encoding {self.encoding}")
         if self.header_line is None:

@@ -37,13 +37,16 @@ class BadText(ValueError):
     @property
     def place(self) -> str:
         """Where it is, such as `line 17, column x`."""
-        if self.line is None:
-            return "file"
-        return f"line {self.line}" + (f", column {self.column}" if self.column is not None else "")
+        return "file" if self.line is None else place_of(self.line, self.column)
 
     def after(self, lines: int) -> "BadText":
         """The same where so many lines stand before."""
         return self if self.line is None else BadText(self.reason, self.line + lines, self.column)
+
+
+def place_of(line: int, column: str | None, noun: str = "line") -> str:
+    """Where something is in a file whose lines are called so, and in which column if it is in one."""
+    return f"{noun} {line}" if column is None else f"{noun} {line}, column {column}"
 
 
 def find_encoding(start: bytes, named: str) -> tuple[str, int]:
@@ -114,14 +117,13 @@ def with_marks(block: bytes, encoding: str = "utf-8") -> bytes:
         return block.decode(encoding, _ERRORS).encode()
 
 
-def has_marks(block: bytes, encoding: str) -> bool:
-    """Whether `with_marks` put marks into a block; of UTF-8 there are none until Arrow has refused it."""
-    return encoding not in ("utf-8", "ascii") and _MARK.encode() in block
+def is_damaged(block: bytes, encoding: str) -> bool:
+    """Whether a block has marks of `with_marks`, or zero bytes that are no part of characters but were never written.
 
-
-def has_nuls(block: bytes, encoding: str) -> bool:
-    """Whether there are zero bytes in a text where they are no part of characters: of what was never written."""
-    return b"\0" in block and not encoding.startswith(("utf-16", "utf-32"))
+    Of UTF-8 there are no marks until Arrow has refused it.
+    """
+    has_marks = encoding not in ("utf-8", "ascii") and _MARK.encode() in block
+    return has_marks or (b"\0" in block and not encoding.startswith(("utf-16", "utf-32")))
 
 
 def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:

@@ -76,7 +76,7 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         rows = lines = 0
         for place, block in blocks_of(path, dialect):
             cleaned = clean(block, dialect, first=place == 0)
-            count = parse(cleaned, dialect, {name: pa.string()}).num_rows
+            count = parse(cleaned, dialect, {name: pa.string()}).rows
             if row < rows + count:
                 before = lines + (dialect.first_line if place == 0 else 0)
                 return f"line {before + line_of_row(cleaned, dialect, row - rows)}"

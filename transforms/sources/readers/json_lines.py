@@ -29,7 +29,7 @@ from beamfeed.transforms.sources.readers.blocks import (
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
 from beamfeed.transforms.sources.readers.expected import Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.json_documents import is_document, pieces_of_lines, start_of_lines
-from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, check_rows, fault_column
+from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, Parsed, no_rows
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 _PLAIN = Dialect(names=())
@@ -52,7 +52,7 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> Look:
                 values.setdefault(name, []).append(value)
     if not values and block.strip():
         with naming_the_place(path):  # bytes that are not UTF-8 are told where they are read
-            check_rows(_by_lines(block.decode(errors="replace").encode(), {}))
+            _by_lines(block.decode(errors="replace").encode(), {}).check()
     columns = [
         (name, _type_of(samples, keeps_text=name in text.texts, is_number=name in text.number_columns))
         for name, samples in values.items()
@@ -112,7 +112,7 @@ def iter_json(
     csv_types = expected.csv_types
     types = {name: csv_types[name] for name in names if name != BAD}
 
-    def parse_block(block: bytes, first: bool) -> pa.Table:
+    def parse_block(block: bytes, first: bool) -> Parsed:
         return parse_json(_without_mark(block) if first else block, types)
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
@@ -146,16 +146,13 @@ def _written(name: str) -> list[bytes]:
     return [re.escape(text.encode("utf-8", "surrogatepass")) for text in sorted(texts)]
 
 
-def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> Parsed:
     """Columns of a block of lines; a key that is not there is a missing value, and so is a value of another type.
 
     Numbers may stand in quotes, and names of assets may be numbers.
-
-    Returns:
-      the columns, and BAD, string: what is wrong with a row, see `parse.faults_of`.
     """
     if not block.strip():
-        return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
+        return no_rows(types)
     # Arrow reads times without their zones: they stay text, which the rest reads.
     schema = {name: pa.string() if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()}
     changed: set[str] = set()
@@ -171,7 +168,7 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         except (pa.ArrowInvalid, BadValue):
             return _by_lines(block, types)
         else:
-            return pa.table({**columns, BAD: pa.nulls(table.num_rows, pa.string())})
+            return Parsed(columns, table.num_rows, {})
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -188,33 +185,32 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
     return column.cast(type_, safe=False)
 
 
-def _by_lines(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+def _by_lines(block: bytes, types: Mapping[str, pa.DataType]) -> Parsed:
     """As `parse_json`, each line by itself, of a block in which something is wrong."""
-    wrong: dict[int, tuple[str, str]] = {}
-    lines: dict[int, int] = {}
+    wrong: dict[int, tuple[int, str | None, str]] = {}
+    lines: list[int] = []  # of the rows
     texts: dict[str, list[str | None]] = {name: [] for name in types}
-    row = 0
     for number, line in enumerate(block.split(b"\n"), 1):
         if not line.strip():
             continue
         objects, reason = _objects_in(line)
         for record in objects:
-            lines[row] = number
+            row = len(lines)
+            lines.append(number)
             if record is None:
-                wrong[row] = "", reason
+                wrong[row] = number, None, reason
             for name, type_ in types.items():
                 try:
                     texts[name].append(None if record is None else _as_text(record.get(name), type_))
                 except ValueError as error:
-                    wrong.setdefault(row, (name, str(error)))
+                    wrong.setdefault(row, (number, name, str(error)))
                     texts[name].append(None)
-            row += 1
     columns = {}
     for name, type_ in types.items():
         columns[name], bad = convert_all(pa.array(texts[name], pa.string()), type_, _PLAIN)
         for at, reason in bad.items():
-            wrong.setdefault(at, (name, reason.partition("; source.csv")[0]))
-    return pa.table({**columns, BAD: fault_column(row, wrong, lines)})
+            wrong.setdefault(at, (lines[at], name, reason.partition("; source.csv")[0]))
+    return Parsed(columns, len(lines), wrong)
 
 
 def _objects_in(line: bytes) -> tuple[list[dict[str, Any] | None], str]:

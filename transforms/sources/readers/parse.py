@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +12,43 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect, split_rows
-from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, has_nuls, marked, with_marks
+from beamfeed.transforms.sources.readers.encoding import BadText, is_damaged, marked, place_of, with_marks
 from beamfeed.transforms.sources.readers.quotes import Quotes, describe_open
 from beamfeed.transforms.sources.readers.values import convert_all, without_rows
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
-BAD = "\x00bad"  # the column of `parse` that says what is wrong with a row
+BAD = "\x00bad"  # the column that says what is wrong with a row
 SMALL_BLOCK = 1024 * 1024  # bytes
 
 
-def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Columns as Arrow's own reader takes them."""
+@dataclass(frozen=True)
+class Parsed:
+    """A block of rows.
+
+    Attributes:
+      columns: by name; a row that cannot be read is of missing values: all of them, or the one that is bad.
+      rows: how many there are.
+      wrong: of those in which something is wrong, the line in the block, the column if it is one's fault, and what.
+    """
+
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
+    rows: int
+    wrong: Mapping[int, tuple[int, str | None, str]]
+
+    def check(self) -> None:
+        """Raises BadText at the first row in which something is wrong."""
+        if self.wrong:
+            line, column, reason = self.wrong[min(self.wrong)]
+            raise BadText(reason, line, column)
+
+
+def no_rows(types: Mapping[str, pa.DataType]) -> Parsed:
+    """What a block without rows comes to."""
+    return Parsed({name: pa.array([], type_) for name, type_ in types.items()}, 0, {})
+
+
+def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> Parsed:
+    """As `parse`, where Arrow's own reader takes all."""
     places = {dialect.places[name]: type_ for name, type_ in types.items()}
     # Without threads, Arrow has another one read the block and waits: of a small one, for most of the time. With them,
     # it does not tell which row is wrong.
@@ -30,34 +57,28 @@ def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> 
         pc.utf8_trim_whitespace(column) if dialect.padded and pa.types.is_string(column.type) else column
         for column in table.columns
     ]
-    return pa.table(columns, names=list(types))
+    return Parsed(dict(zip(types, columns, strict=True)), table.num_rows, {})
 
 
-def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Columns of a block of rows; one that cannot be read is of missing values: all of them, or the one that is bad.
+def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> Parsed:
+    """Columns of a block of rows.
 
     Args:
       block: whole lines, as `clean` gives them.
       dialect: of the file.
       types: of the columns that are read, which the file has once each.
 
-    Returns:
-      the columns, and BAD, string: what is wrong with a row, where something is; see `faults_of`.
-
     Raises:
       BadText: if the block is not text.
     """
     if not block or block.isspace():
-        return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
-    if dialect.thousands is None and not has_marks(block, dialect.encoding) and not has_nuls(block, dialect.encoding):
-        try:
-            typed = _typed(block, dialect, types)
-            return typed.append_column(BAD, pa.nulls(typed.num_rows, pa.string()))
-        except pa.ArrowInvalid:
-            pass  # which line or value it is, or whether it is one at all, is found out by way of text
+        return no_rows(types)
+    if dialect.numbers.thousands is None and not is_damaged(block, dialect.encoding):
+        with suppress(pa.ArrowInvalid):  # which line or value it is, or whether it is one at all, is found out below
+            return _typed(block, dialect, types)
     block = with_marks(block)
     table, ragged = _read_rows(block, dialect, dict.fromkeys((dialect.places[name] for name in types), pa.string()))
-    wrong = {row: ("", reason) for row, reason in ragged.items()}
+    wrong: dict[int, tuple[str | None, str]] = {row: (None, reason) for row, reason in ragged.items()}
     total = table.num_rows + len(ragged)
     rows = np.delete(np.arange(total), list(ragged))  # of the file, by rows of the table
     columns = {}
@@ -74,39 +95,18 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
         places[rows] = np.arange(len(rows))
         taken = pa.array(places, mask=places < 0)
         columns = {name: column.take(taken) for name, column in columns.items()}
-    return pa.table({**columns, BAD: fault_column(total, wrong, lines_of_rows(block, dialect, sorted(wrong), total))})
+    lines = lines_of_rows(block, dialect, sorted(wrong), total)
+    return Parsed(columns, total, {row: (lines[row], *fault) for row, fault in wrong.items()})
 
 
-def check_rows(table: pa.Table) -> None:
-    """Raises BadText at the first row of a block, as `parse` gives it, in which something is wrong."""
-    if len(wrong := table.column(BAD).drop_null()):
-        line, name, reason = wrong[0].as_py().split("\0", 2)
-        raise BadText(reason, int(line), name or None)
-
-
-def fault_column(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping[int, int]) -> pa.StringArray:
-    """The column BAD of a block.
-
-    Args:
-      rows: of the block.
-      wrong: by row the column, or "", and what is wrong.
-      lines: of these rows, in the block, from 1.
-    """
-    reasons = np.full(rows, None, object)
-    for row, (name, reason) in wrong.items():
-        reasons[row] = f"{lines[row]}\0{name}\0{reason}"
+def fault_column(parsed: Parsed, lines: int, noun: Callable[[], str]) -> pa.StringArray:
+    """The column BAD of a block before which so many lines, called so, stand in the file."""
+    if not parsed.wrong:
+        return pa.nulls(parsed.rows, pa.string())
+    name, reasons = noun(), np.full(parsed.rows, None, object)
+    for row, (line, column, reason) in parsed.wrong.items():
+        reasons[row] = f"{place_of(line + lines, column, name)}\0{reason}"
     return pa.array(reasons, pa.string())
-
-
-def place_faults(table: pa.Table, lines: int, noun: Callable[[], str]) -> pa.Table:
-    """A block with its column BAD where so many lines of the file, called so, stand before it."""
-    column = table.column(BAD)
-    if column.null_count == len(column):
-        return table
-    name = noun()
-    parts = (None if value is None else value.split("\0", 1) for value in column.to_pylist())
-    placed = [None if part is None else f"{name} {int(part[0]) + lines}\0{part[1]}" for part in parts]
-    return table.set_column(table.schema.get_field_index(BAD), BAD, pa.array(placed, pa.string()))
 
 
 def faults_of(column: pa.Array) -> dict[int, tuple[str, str]]:
@@ -115,8 +115,8 @@ def faults_of(column: pa.Array) -> dict[int, tuple[str, str]]:
         return {}
     faults = {}
     for row in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
-        place, name, reason = column[row].as_py().split("\0", 2)
-        faults[row] = f"{place}{f', column {name}' if name else ''}", reason
+        place, reason = column[row].as_py().split("\0", 1)
+        faults[row] = place, reason
     return faults
 
 
@@ -178,7 +178,7 @@ def _read(
             null_values=dialect.null_words,
             true_values=TRUE_WORDS,
             false_values=FALSE_WORDS,
-            decimal_point=dialect.decimal,
+            decimal_point=dialect.numbers.decimal,
         ),
     )
 

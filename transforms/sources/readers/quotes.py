@@ -212,8 +212,7 @@ def _pad(quotes: Quotes) -> str:
 
 def describe_open(line: str, quotes: Quotes) -> str | None:
     """What is wrong with a row that `mark_open` marked; None of another: a broken file may have zero bytes itself."""
-    pad = _pad(quotes)
-    if not line.startswith(MARK) or not line.endswith(pad):
+    if not line.startswith(MARK) or not line.endswith(pad := _pad(quotes)):
         return None
     text = line.removeprefix(MARK).removesuffix(pad).replace(_QUOTE, quotes.quote)
     return f"a quote is opened and never closed: {text[:100]}{'...' if len(text) > 100 else ''}"

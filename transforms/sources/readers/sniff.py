@@ -43,7 +43,7 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
       BadText: if it is not text, or not as the user says.
       Unsure: if its numbers could be read in two ways.
     """
-    keys, columns, numbers = options.keys, options.needed, options.numbers
+    keys, columns = options.keys, options.needed
     encoding, bom = find_encoding(start, keys.encoding)
     text = decode(start[bom:], encoding)
     newline = "\r" if "\r" in text and "\n" not in text else "\n"
@@ -56,14 +56,12 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
     layout = lay_out(table, keys, columns)
     check_marks(lines[: layout.first_line], encoding)
     proven = _find_numbers(table, layout, text, options)
-    written = proven or numbers or _as_given(keys)
     return Dialect(
         names=layout.names,
         delimiter=table.delimiter,
         quote=keys.quote,
         escape=keys.escape,
-        decimal=written.decimal,
-        thousands=written.thousands,
+        numbers=proven or options.numbers or _as_given(keys),
         encoding=encoding,
         bom=bom,
         newline=newline,

@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Cut, Expected, Group, Look, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import check_rows, infer, parse
+from beamfeed.transforms.sources.readers.parse import Parsed, infer, parse
 from beamfeed.transforms.sources.readers.sniff import sniff
 
 _TAIL_BYTES = 4 << 20  # that hold the lines at the end which are no rows
@@ -84,7 +84,7 @@ def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | Non
     """The first value of a column that is no number, among the first rows of a file."""
     dialect, rows = _beginning(path, options)
     try:
-        check_rows(parse(rows, dialect, {name: pa.float32()}))
+        parse(rows, dialect, {name: pa.float32()}).check()
     except BadText as bad:
         return bad.after(dialect.first_line)
     return None
@@ -99,7 +99,7 @@ def iter_text(
     csv_types, stored = expected.csv_types, frozenset(dialect.names)
     types = {name: csv_types[name] for name in names if name in stored}
 
-    def parse_block(block: bytes, first: bool) -> pa.Table:
+    def parse_block(block: bytes, first: bool) -> Parsed:
         return parse(clean(block, dialect, first=first), dialect, types)
 
     blocks = blocks_of(path, dialect) if groups is None else blocks_at(path, groups)

@@ -74,7 +74,7 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
         return _bools(text)
     if pa.types.is_timestamp(type_):
         return _timestamps(text, type_)
-    plain = _plain(text, dialect)
+    plain = _plain(text, dialect.numbers)
     is_integer = pa.types.is_integer(type_)
     if is_integer:
         plain = pc.replace_substring_regex(plain, _PLUS, r"\1")
@@ -82,7 +82,7 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
         return plain.cast(type_)
     except pa.ArrowInvalid:
         rows = _uncastable(plain, type_)
-        raise BadValue(rows, _reason(text[int(rows[0])].as_py(), is_integer, dialect)) from None
+        raise BadValue(rows, _reason(text[int(rows[0])].as_py(), is_integer, dialect.numbers)) from None
 
 
 def _uncastable(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
@@ -125,17 +125,17 @@ def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
     return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~valid)
 
 
-def _plain(text: pa.StringArray, dialect: Dialect) -> pa.StringArray:
-    """Numbers with a point and without groups; what is no number of the dialect becomes none at all."""
-    if dialect.thousands is not None:
-        group, grouped = group_patterns(dialect.numbers)
+def _plain(text: pa.StringArray, numbers: Numbers) -> pa.StringArray:
+    """Numbers with a point and without groups; what is not written so becomes none at all."""
+    if numbers.thousands is not None:
+        group, grouped = group_patterns(numbers)
         if pc.any(pc.match_substring_regex(text, group)).as_py():
             valid = pc.match_substring_regex(text, grouped)
             text = pc.if_else(valid, pc.replace_substring_regex(text, group, ""), text)
-    if dialect.decimal == ".":
+    if numbers.decimal == ".":
         return text
     plain = pc.invert(pc.match_substring(text, "."))  # a point is no part of a number, but for one between groups
-    return pc.if_else(plain, pc.replace_substring(text, dialect.decimal, "."), "no number")
+    return pc.if_else(plain, pc.replace_substring(text, numbers.decimal, "."), "no number")
 
 
 def group_patterns(numbers: Numbers) -> tuple[str, str]:
@@ -158,15 +158,15 @@ def _bools(text: pa.StringArray) -> pa.BooleanArray:
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
 
 
-def _reason(value: str, is_integer: bool, dialect: Dialect) -> str:
+def _reason(value: str, is_integer: bool, numbers: Numbers) -> str:
     reason = "is not a whole number" if is_integer else "is not a number"
-    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (is_integer and value.count(dialect.decimal) == 1):
-        reason += f"; source.csv.decimal is {dialect.decimal!r}"
+    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (is_integer and value.count(numbers.decimal) == 1):
+        reason += f"; source.csv.decimal is {numbers.decimal!r}"
         if (
             value.count(".") + value.count(",") + value.count("'") + value.count(" ") > 1
-            or dialect.decimal not in value
+            or numbers.decimal not in value
         ):
-            reason += f", thousands {'null' if dialect.thousands is None else repr(dialect.thousands)}"
+            reason += f", thousands {'null' if numbers.thousands is None else repr(numbers.thousands)}"
     elif re.fullmatch(r"[^\d]{1,12}", value):
         reason += "; source.csv.null_words names words for missing values"
     return reason

@@ -9,7 +9,7 @@ from table_rows import read_rows
 from beamfeed.transforms.sources.readers.clean import clean
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.parse import check_rows, parse
+from beamfeed.transforms.sources.readers.parse import parse
 
 FEATURES = {"x": "numeric", "note": "categorical"}
 NO_NUMBER = "'oops' is not a number"
@@ -148,5 +148,5 @@ def test_a_byte_that_is_none_of_the_encoding_costs_its_row(tmp_path, encoding, b
     assert [row for i, row in enumerate(found) if i != 7] == [(i, f"note{i}") for i in range(20) if i != 7]
     dialect = Dialect(("x", "note"), encoding=encoding)
     with pytest.raises(BadText) as error:
-        check_rows(parse(clean(b"\n".join(rows), dialect, first=False), dialect, {"note": pa.string()}))
+        parse(clean(b"\n".join(rows), dialect, first=False), dialect, {"note": pa.string()}).check()
     assert (error.value.place, error.value.reason) == ("line 8, column note", reason)

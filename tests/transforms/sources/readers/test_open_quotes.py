@@ -11,7 +11,7 @@ from beamfeed.transforms.sources.readers import blocks
 from beamfeed.transforms.sources.readers.clean import clean
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.parse import check_rows, parse
+from beamfeed.transforms.sources.readers.parse import parse
 
 FEATURES = {"id": "numeric", "x": "numeric", "note": "categorical"}
 PLACES = ["first", "middle", "last"]
@@ -127,7 +127,7 @@ def test_a_line_of_zero_bytes_is_no_open_quote(tmp_path, zeros):
     for row, reason in (("\0" * zeros, "expected 3 columns, got 1"), ('1,2,"' + "n" * zeros, "a quote is opened")):
         text = clean(f"1,2,3\n{row}\n".encode(), dialect, first=False)
         with pytest.raises(BadText, match=reason) as error:
-            check_rows(parse(text, dialect, {"note": pa.string()}))
+            parse(text, dialect, {"note": pa.string()}).check()
         assert error.value.line == 2
 
 
