@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Kind, kind_of
@@ -23,6 +24,7 @@ class Table:
       comments: the same of lines that are comments, without what makes them ones.
       comment: what these begin with; None where there are none.
       width: values of a row.
+      null_words: more words for missing values, as the user says.
     """
 
     delimiter: str
@@ -30,6 +32,50 @@ class Table:
     comments: list[tuple[int, list[str]]]
     comment: str | None
     width: int
+    null_words: Sequence[str]
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What the values of each column look like in most of the rows that are not at the beginning."""
+        full = [cells for _, cells in self.rows if len(cells) == self.width]
+        full = full[len(full) // 3 if len(full) > 6 else 2 * len(full) // 3 :]
+        full = full[-max(3, _CELLS // max(1, self.width)) :]
+        kinds: list[Kind] = []
+        for column in zip(*full, strict=True):
+            counts = Counter(kind_of(cell, self.null_words) for cell in column)
+            del counts["null"]
+            kinds.append(counts.most_common(1)[0][0] if counts.total() else "null")
+        return tuple(kinds)
+
+    @cached_property
+    def measured(self) -> tuple[int, ...]:
+        """The places of the columns of numbers and times."""
+        return tuple(i for i, kind in enumerate(self.kinds) if kind in ("number", "time"))
+
+    def fits(self, cells: Sequence[str]) -> tuple[int, int]:
+        """Of a line's values in `measured` columns: how many are of their kind, and how many are there."""
+        found = [(kind_of(cells[i], self.null_words), self.kinds[i]) for i in self.measured if i < len(cells)]
+        present = [kind == expected for kind, expected in found if kind != "null"]
+        return sum(present), len(present)
+
+    def is_unmeasured(self, cells: Sequence[str], quorum: Callable[[Iterable[bool]], bool]) -> bool:
+        """Whether a line is a row whose numbers and times are all missing: one of units has words in their place.
+
+        Args:
+          cells: the line.
+          quorum: of which columns of text the values must be there: `any` or `all`.
+        """
+        of_texts = (cell for cell, kind in zip(cells, self.kinds, strict=False) if kind == "text")
+        texts = [kind_of(cell, self.null_words) != "null" for cell in of_texts]
+        return len(cells) == self.width and bool(texts) and quorum(texts) and not self.fits(cells)[1]
+
+    def first_measured(self) -> int:
+        """The first row that most columns of numbers and times say is one."""
+        for i, (_, cells) in enumerate(self.rows):
+            good, total = self.fits(cells)
+            if len(cells) == self.width and good and 2 * good >= total:
+                return i
+        return 0
 
 
 def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], columns: Collection[str]) -> int:
@@ -59,7 +105,6 @@ class Layout:
       header_end: behind these, which may go over several lines.
       first_line: of the rows.
       data: the rows among those that were looked at.
-      kinds: of the columns.
       padded: white space stands around values.
     """
 
@@ -68,7 +113,6 @@ class Layout:
     header_end: int
     first_line: int
     data: list[list[str]]
-    kinds: tuple[Kind, ...]
     padded: bool
 
 
@@ -86,9 +130,8 @@ def lay_out(table: Table, keys: Csv, columns: Collection[str]) -> Layout:
     rows, width = table.rows, table.width
     if width > MOST_COLUMNS:
         raise BadText(f"has {width:,} columns; of a text at most {MOST_COLUMNS:,} are read, keep such as Parquet", 1)
-    kinds = column_kinds(table, keys.null_words)
-    at = _header(table, keys, columns, kinds)
-    first = _first_row(table, keys, kinds, at)
+    at = _header(table, keys, columns)
+    first = _first_row(table, keys, at)
     header: tuple[int, list[str]] | None = None if at is None else rows[at]
     if at is None and keys.header == "auto" and not keys.names:
         header = _header_in_comments(table, first, columns)
@@ -109,34 +152,10 @@ def lay_out(table: Table, keys: Csv, columns: Collection[str]) -> Layout:
         cell.strip("\n") != cell.strip() for cells in (raw, *data[:20]) for cell in cells
     )
     end = 0 if header is None else _end_of(header)
-    return Layout(tuple(names), None if header is None else header[0], end, first, data, kinds, padded)
+    return Layout(tuple(names), None if header is None else header[0], end, first, data, padded)
 
 
-def column_kinds(table: Table, null_words: Sequence[str]) -> tuple[Kind, ...]:
-    """What the values of each column look like in most of the rows that are not at the beginning."""
-    width = table.width
-    full = [cells for _, cells in table.rows if len(cells) == width]
-    full = full[len(full) // 3 if len(full) > 6 else 2 * len(full) // 3 :]
-    full = full[-max(3, _CELLS // max(1, width)) :]
-    kinds: list[Kind] = []
-    for column in zip(*full, strict=True):
-        counts = Counter(kind_of(cell, null_words) for cell in column)
-        del counts["null"]
-        kinds.append(counts.most_common(1)[0][0] if counts.total() else "null")
-    return tuple(kinds)
-
-
-def _fits(cells: Sequence[str], kinds: Sequence[Kind], null_words: Sequence[str]) -> tuple[int, int]:
-    """Of the columns of numbers and times: how many values are such, and how many are there."""
-    matches = [
-        kind_of(cell, null_words) == kind
-        for cell, kind in zip(cells, kinds, strict=False)
-        if kind in ("number", "time") and kind_of(cell, null_words) != "null"
-    ]
-    return sum(matches), len(matches)
-
-
-def _header(table: Table, keys: Csv, columns: Collection[str], kinds: Sequence[Kind]) -> int | None:
+def _header(table: Table, keys: Csv, columns: Collection[str]) -> int | None:
     """Which row holds the names; None if none does."""
     if keys.header is False:
         return None
@@ -147,9 +166,9 @@ def _header(table: Table, keys: Csv, columns: Collection[str], kinds: Sequence[K
     best, hits = most_names((rows[i][1] for i in near), columns)
     if hits:
         return near[best]
-    first = _first_of_data(table, keys, kinds)
+    first = table.first_measured()
     before = [i for i in near if i < first]
-    if not any(kind in ("number", "time") for kind in kinds):  # all is text
+    if not table.measured:  # all is text
         return near[0] if near and (keys.header is True or not keys.names) else None
     if not before:
         return near[0] if near and keys.header is True else None
@@ -180,36 +199,26 @@ def may_name(cells: Sequence[str], width: int) -> bool:
     return len(cells) in (width, width - 1) or (len(cells) > width and not any(c.strip() for c in cells[width:]))
 
 
-def _first_of_data(table: Table, keys: Csv, kinds: Sequence[Kind]) -> int:
-    """The first row that most columns of numbers and times say is one."""
-    for i, (_, cells) in enumerate(table.rows):
-        good, total = _fits(cells, kinds, keys.null_words)
-        if len(cells) == table.width and good and 2 * good >= total:
-            return i
-    return 0
-
-
-def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | None) -> int:
+def _first_row(table: Table, keys: Csv, header: int | None) -> int:
     """The line that the rows begin with."""
     rows = table.rows
     if header is None:
         if isinstance(keys.skip_lines, int):
             return rows[0][0]
-        first = _first_of_data(table, keys, kinds)
-        while first and _is_unmeasured(rows[first - 1][1], table.width, kinds, keys.null_words, all):
+        first = table.first_measured()
+        while first and table.is_unmeasured(rows[first - 1][1], all):
             first -= 1
         return rows[first][0]
     end = _end_of(rows[header])
     if isinstance(keys.skip_after_header, int):
         return end + keys.skip_after_header
-    if not any(kind in ("number", "time") for kind in kinds):  # then nothing tells units from rows
+    if not table.measured:  # then nothing tells units from rows
         return end
     for i in range(header + 1, min(header + 2 + _AFTER_NAMES, len(rows))):
         cells = rows[i][1]
         # Also one of too many values, or of too few, is a row; and one that is so as a quote in it is open.
         broken = len(cells) != table.width and keys.quote is not None and any(keys.quote in cell for cell in cells)
-        missing = _is_unmeasured(cells, table.width, kinds, keys.null_words, any)
-        if broken or missing or _fits(cells, kinds, keys.null_words)[0]:
+        if broken or table.is_unmeasured(cells, any) or table.fits(cells)[0]:
             return rows[i][0]
     return end
 
@@ -218,26 +227,6 @@ def _end_of(row: tuple[int, Sequence[str]]) -> int:
     """The line behind a row, of which a value may go over several."""
     line, cells = row
     return line + 1 + sum(cell.count("\n") for cell in cells)
-
-
-def _is_unmeasured(
-    cells: Sequence[str],
-    width: int,
-    kinds: Sequence[Kind],
-    null_words: Sequence[str],
-    quorum: Callable[[Iterable[bool]], bool],
-) -> bool:
-    """Whether it is a row whose numbers and times are all missing: a line of units has words in their place.
-
-    Args:
-      cells: a line.
-      width: values of a row.
-      kinds: of the columns.
-      null_words: more words for missing values.
-      quorum: of which columns of text the values must be there: `any` or `all`.
-    """
-    texts = [kind_of(cell, null_words) != "null" for cell, kind in zip(cells, kinds, strict=False) if kind == "text"]
-    return len(cells) == width and bool(texts) and quorum(texts) and not _fits(cells, kinds, null_words)[1]
 
 
 def _header_in_comments(table: Table, first: int, columns: Collection[str]) -> tuple[int, list[str]] | None:

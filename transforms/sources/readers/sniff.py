@@ -17,7 +17,6 @@ from beamfeed.transforms.sources.readers.expected import TextOptions
 from beamfeed.transforms.sources.readers.layout import (
     Layout,
     Table,
-    column_kinds,
     find_width,
     lay_out,
     may_name,
@@ -73,7 +72,7 @@ def sniff(start: bytes, options: TextOptions, *, complete: bool) -> Dialect:
         null_words=(*NULL_WORDS, *keys.null_words),
         padded=layout.padded,
         proven=proven is not None,
-        number_columns=tuple(i for i, kind in enumerate(layout.kinds) if kind in ("number", "time")),
+        number_columns=table.measured,
     )
 
 
@@ -121,13 +120,11 @@ def _are_rows(table: Table, keys: Csv) -> bool:
     between = [cells for line, cells in table.comments if full and line > full[0][0] and len(cells) == table.width]
     if table.width < 2 or not between:
         return False
-    kinds = column_kinds(table, keys.null_words)
     if len(full) < 2:  # nothing but a line of names is no comment
         return all(kind_of(cell, keys.null_words) != "text" for cells in between for cell in cells[1:])
-    numbers = [i for i, kind in enumerate(kinds) if kind in ("number", "time")]
-    return kinds[0] == "text" and any(
-        all(kind_of(cells[i], keys.null_words) == kinds[i] for i in numbers) for cells in between if numbers
-    )
+    if table.kinds[0] != "text" or not table.measured:
+        return False
+    return any(all(kind_of(cells[i], keys.null_words) == table.kinds[i] for i in table.measured) for cells in between)
 
 
 def _split_at(
@@ -150,6 +147,7 @@ def _split_at(
         list(_values(comments, delimiter, keys)),
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
         find_width(rows, keys.names, options.needed),
+        keys.null_words,
     )
 
 
@@ -220,15 +218,21 @@ def _score(table: Table, keys: Csv, columns: Collection[str]) -> tuple[int, floa
 
 
 def _find_numbers(table: Table, layout: Layout, text: str, options: TextOptions) -> Numbers | None:
-    """How numbers are written: by the first rows, or where they do not tell by rows from all over the sample."""
+    """How the numbers of features are written, or of all columns where none of these is a feature.
+
+    The first rows tell, or where they do not rows from all over the sample.
+    """
     unsure, keys = None, options.keys
+    columns = [i for i, kind in enumerate(table.kinds) if kind in ("number", "null")]
+    asked = set(match_features(options.features, layout.names, ()) if options.features else layout.names)
+    columns = [i for i in columns if i < len(layout.names) and layout.names[i] in asked] or columns
     commas = keys.decimal == keys.thousands == "auto" and table.delimiter == ","
-    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, options))
+    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, columns))
     if commas and (keys.quote or '"') not in text.split("\n", layout.first_line)[-1] and all(plain):
         return Numbers(".")  # as a comma would end the value
     for rows in (layout.data, chain(layout.data, _more_rows(table, text, layout, keys))):
         try:
-            cells = _numbers_in(rows, layout, options)
+            cells = _numbers_in(rows, columns)
             if numbers := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
                 return numbers
         except Unsure as error:
@@ -251,11 +255,7 @@ def _more_rows(table: Table, text: str, layout: Layout, keys: Csv) -> Iterator[l
             yield cells
 
 
-def _numbers_in(rows: Iterable[list[str]], layout: Layout, options: TextOptions) -> Iterator[str]:
-    """Of the columns of features; of all, where none is one."""
-    columns = [i for i, kind in enumerate(layout.kinds) if kind in ("number", "null")]
-    features = set(match_features(options.features, layout.names, ()) if options.features else layout.names)
-    columns = [i for i in columns if i < len(layout.names) and layout.names[i] in features] or columns
+def _numbers_in(rows: Iterable[list[str]], columns: Sequence[int]) -> Iterator[str]:
     for cells in rows:
         for i in columns:
             if i < len(cells) and not cells[i].isdigit():
