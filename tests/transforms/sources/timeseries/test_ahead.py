@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, ahead_fields, find_ahead, keep_known, with_raw
+from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, ahead_fields, find_ahead, keep_known, scale_beside
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -70,8 +70,8 @@ AHEAD = st.sampled_from([[((0, 1, 2), 3)], [((1,), 1)], [((2, 0), 6)], [((0,), 2
 def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
     rows, ahead, length, stride, missing, single, chunk, every
 ):
-    scaled = rows.values * 2 + 1
-    both = Rows(rows.position, rows.time, with_raw(rows.values, scaled, ahead), rows.gap)
+    values = scale_beside(rows.values, lambda values: values * 2 + 1, ahead)
+    both = Rows(rows.position, rows.time, values, rows.gap)
     if every is not None:
         both = Rows.concatenate(list(resample_stream(iter([both]), every, "mean", 2)))
         expected_raw = (both.values[:, :3] - 1) / 2  # the mean of scaled values, turned back
