@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.image import ImageSource
@@ -138,11 +137,3 @@ def _without(key: _Key, suffixes: tuple[str, ...]) -> _Key:
         return next((named[: -len(suffix)] for suffix in suffixes if named.lower().endswith(suffix)), named)
 
     return stem
-
-
-def is_missing(column: pa.Array) -> np.ndarray:
-    """Bool [n]: null, or no finite number."""
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_floating(column.type):
-        missing = missing | ~np.isfinite(pc.fill_null(column, float("nan")).to_numpy(zero_copy_only=False))
-    return missing

@@ -13,6 +13,7 @@ from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, resolve_labels
+from beamfeed.transforms.sources.columns.numbers import parse_numbers
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import described, look_at_sample
 from beamfeed.transforms.sources.readers import Columns, TextOptions
@@ -139,13 +140,9 @@ def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str,
     types = {}
     for name in dict.fromkeys(name for values_of in by_path for name in values_of):
         values = [value for values_of in by_path if (value := values_of.get(name)) is not None]
-        types[name] = pa.float64() if values and all(map(is_number, values)) else pa.string()
+        _, bad = parse_numbers(pa.array(values, pa.string()))
+        types[name] = pa.float64() if values and not bad else pa.string()
     return types
-
-
-def is_number(text: str) -> bool:
-    """Whether a text writes a number."""
-    return re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text) is not None
 
 
 def _look(job: Job, source: ImageSource) -> tuple[dict[str, list[pa.DataType]], TextOptions, list[str]]:

@@ -15,7 +15,7 @@ from beamfeed.transforms.sources.columns.label_counts import settled
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import NULL_WORDS, TextOptions, is_csv, require_columns
+from beamfeed.transforms.sources.readers import TextOptions, require_columns
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
@@ -119,10 +119,6 @@ class TableSchema:
             for kinds in ((Categorical, Cross), (Pass, Own, Text))
         )
         return frozenset(self.texts) & (categories - others if self.whole is None else self.whole)
-
-    def null_words(self, path: str) -> tuple[str, ...]:
-        """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""
-        return (*NULL_WORDS, *self.text.keys.null_words) if is_csv(path) else ()
 
     @property
     def optional(self) -> frozenset[str]:

@@ -13,10 +13,11 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.columns.numbers import is_missing
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.sources.messages import MessageWriter
 from beamfeed.transforms.sources.table.plan import TableAsset
-from beamfeed.transforms.sources.table.rows import TableRows, find_missing, label_name, read_unit
+from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, pick, write_counts
@@ -145,9 +146,7 @@ def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: 
     usable &= places != NONE
     labelled = np.ones(len(rows), bool)
     for label in schema.labels:
-        column = rows.columns.column(label_name(label))
-        is_number = pa.types.is_floating(column.type)
-        labelled &= np.isfinite(column.to_numpy(zero_copy_only=False)) if is_number else ~find_missing(column)
+        labelled &= ~is_missing(rows.columns.column(label_name(label)))
     left_out[UNLABELLED] += int((usable & ~labelled).sum())
     return usable & labelled
 

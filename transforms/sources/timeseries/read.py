@@ -18,7 +18,7 @@ from beamfeed.transforms.sources.columns.labels import (
 )
 from beamfeed.transforms.sources.columns.numbers import is_text, pack, plain
 from beamfeed.transforms.sources.columns.time_units import NO_TIME
-from beamfeed.transforms.sources.readers import BAD, NULL_WORDS, Group, batch_rows, is_csv, iter_batches
+from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
@@ -182,9 +182,9 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
 
 def _label(column: pa.Array, label: LabelColumn, path: str, schema: SeriesSchema) -> pa.Array:
     """What a step of the user's own calls a class is none of the file's words."""
-    if label.classes is not None and schema.inputs is None and is_csv(path) and is_text(column.type):
-        words = words_for_no_class(label, (*NULL_WORDS, *schema.text.keys.null_words))
-        column = without(plain(column).cast(pa.string()), words)
+    words = schema.text.null_words(path) if schema.inputs is None else ()
+    if words and label.classes is not None and is_text(column.type):
+        column = without(plain(column).cast(pa.string()), words_for_no_class(label, words))
     return read_label(column, label)
 
 
