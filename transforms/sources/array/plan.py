@@ -12,7 +12,6 @@ from beamfeed.transforms.sources.descriptors import Asset, Piece
 
 BLOCK_BYTES, LEAST_BYTES = 64 << 20, 1 << 20
 BLOCKS = 16  # of a small set of arrays, so that there is work for several workers
-RECORD_BYTES, MOST_ROWS = 64 << 10, 4096  # of a record, where the job does not say how many rows it has
 
 
 @dataclass(frozen=True)

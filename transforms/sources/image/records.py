@@ -12,9 +12,7 @@ from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field,
 from beamfeed.transforms.sources.image.run_file import label_column, read_staged
 from beamfeed.transforms.sources.image.schema import image_source
 from beamfeed.transforms.sources.image.validate import ImageAsset
-from beamfeed.transforms.sources.record_block import RecordBlock, Values
-
-RECORD_BYTES = 64 << 10  # of the images of a record, where these are smaller
+from beamfeed.transforms.sources.record_block import RECORD_BYTES, RecordBlock, Values, cut_in_records
 
 
 def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
@@ -43,9 +41,8 @@ def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.nda
       rows: of a record; None: as many as make about 64 KB.
     """
     if rows is not None:
-        first = np.arange(0, len(sizes), rows)
-    else:
-        first = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // RECORD_BYTES, prepend=-1))
+        return cut_in_records(len(sizes), rows)
+    first = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // RECORD_BYTES, prepend=-1))
     return first, np.diff(first, append=len(sizes))
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
-from beamfeed.transforms.notes import Note
+from beamfeed.transforms.notes import counts_of
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit, Verdict
 from beamfeed.transforms.sources.image.look import Listed, look_at_all
@@ -95,11 +95,11 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     )
     of_split = (counts, no_counts) if facts.split == "train" else (no_counts, counts)
     statistics = ImageStatistics.of(list(pictures.values()), *of_split)
-    notes = [Note(text, asset.name, count) for text, count in sorted(facts.left_out.items())]
-    if source.store.format == "original" and statistics.kept < statistics.images:
-        notes.append(Note(REENCODED, asset.name, statistics.images - statistics.kept))
+    notes = counts_of(asset.name, facts.left_out)
+    if source.store.format == "original":
+        notes += counts_of(asset.name, {REENCODED: statistics.images - statistics.kept})
     return ImageVerdict(
-        asset, statistics, left_out=not pictures, notes=tuple(notes), split_values=frozenset(facts.values),
+        asset, statistics, left_out=not pictures, notes=notes, split_values=frozenset(facts.values),
         row_rejects=tuple(wrong), rejected_rows=len(wrong), size=size + pending,
     )  # fmt: skip
 

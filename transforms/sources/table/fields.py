@@ -12,18 +12,10 @@ from beamfeed.transforms.sources.table.learned import NUMBERS, category_sizes, n
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.statistics import TableStatistics
 
-RECORD_BYTES = 64 << 10
-MOST_ROWS = 4096  # of a record
-
 
 def row_bytes(fields: Sequence[Field]) -> int:
     """About how many bytes a row of these fields takes in a record."""
     return sum((field.bytes or 64) for field in fields)
-
-
-def rows_of_record(fields: Sequence[Field]) -> int:
-    """How many rows a record has where the job does not say."""
-    return max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
 
 
 def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: TableStatistics) -> list[Field]:

@@ -61,8 +61,6 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     if split.by == "time" and source.time is None:
         raise UserError("split.by: time needs source.time, the column of times")
     labels = resolve_labels(job.label, found_types)
-    if split.stratify and (not labels or labels[0].classes is None):
-        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
     features = resolve_features(job.features, types, never)
     for feature in features:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.transforms.notes import Note
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.notes import UNLABELLED, UNUSED, Note, counts_of
+from beamfeed.transforms.rejects import MOST_ROWS, BadInput, Reject
 from beamfeed.transforms.sources.columns.numbers import is_missing
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.sources.messages import MessageWriter
@@ -24,9 +24,6 @@ from beamfeed.transforms.sources.table.staged import Run, pick, write_counts
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
 from beamfeed.transforms.splits import NONE, some_values
 from beamfeed.transforms.statistics.value_counts import ValueCounts
-
-MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
-UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 usable = _usable(rows, schema, places, left_out)
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
-                for row in bad[: MOST_REJECTS - len(wrong)]:
+                for row in bad[: MOST_ROWS - len(wrong)]:
                     place = rows.places.get(row) or asset.piece.place(rows.first + row)
                     wrong.append(Reject(asset.name, rows.path, place, rows.wrong[row], of_row=True))
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
@@ -157,7 +154,6 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     zero = TableStatistics.zero(schema)
     rejects = tuple(report.reject for report in ordered if report.reject is not None)
     left_out = sum((report.left_out for report in ordered), Counter[str]())
-    notes = [Note(text, asset.name, count) for text, count in sorted(left_out.items()) if count]
     values = frozenset().union(*(report.values for report in ordered))
     if rejects:
         return TableVerdict(asset, zero, rejects=rejects, split_values=values)
@@ -171,6 +167,6 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
         return TableVerdict(asset, zero, rejects=(reject,), split_values=values)
     statistics = sum((report.statistics for report in ordered), zero) if staged else zero
     return TableVerdict(
-        asset, statistics, left_out=not staged, notes=tuple(notes), split_values=values, staged=staged,
-        row_rejects=row_rejects, rejected_rows=count,
+        asset, statistics, left_out=not staged, notes=counts_of(asset.name, left_out), split_values=values,
+        staged=staged, row_rejects=row_rejects, rejected_rows=count,
     )  # fmt: skip

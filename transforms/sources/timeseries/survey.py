@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.rejects import MOST_ROWS, Reject
 from beamfeed.transforms.sources.readers import BATCH_ROWS
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
@@ -25,7 +25,6 @@ from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.scaling import Scaling
 from beamfeed.transforms.statistics.sums import add_fields
 
-MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
 # Rows of which the line is looked up where the reader does not tell it: it reads the file from its start.
 _PLACES, _NEAR = 20, 4 * BATCH_ROWS
 _UNLISTED = 20  # values of split.column that are kept for a note
@@ -191,7 +190,7 @@ class Survey:
 
     def _set_aside(self, chunk: Chunk) -> None:
         self.totals.rejected += len(chunk.wrong)
-        for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.totals.rejects)]:
+        for row in sorted(chunk.wrong)[: MOST_ROWS - len(self.totals.rejects)]:
             place, reason = chunk.wrong[row]
             if not place:
                 in_file = chunk.row(row)

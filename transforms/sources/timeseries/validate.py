@@ -9,7 +9,7 @@ from operator import add
 import numpy as np
 
 from beamfeed.contract.config.split import SplitName, counts_rows
-from beamfeed.transforms.notes import LACKING, Note
+from beamfeed.transforms.notes import LACKING, UNUSED, Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
@@ -257,7 +257,7 @@ def _notes(
     remaining = totals.rows - totals.rejected  # what is set aside is told as such
     unused = remaining - sum(span.rows for unit in units for span in unit.spans.values())
     if unused and spec.job.split.by in ("rows", "time"):
-        yield Note("rows in no split, left out", asset.name, unused)
+        yield Note(UNUSED, asset.name, unused)
     for label, count in totals.unlabelled.items():
         if count:
             yield Note(f"rows without a value of the label {label}", asset.name, count)
