@@ -125,18 +125,7 @@ def _copy_and_read_span(
 def _slices_by_column(
     file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str, copies: RowCopies | None
 ) -> list[FileSlice]:
-    """One slice for each value of the asset column.
-
-    Args:
-      file: local or gs://
-      schema: what it must hold.
-      split_value: as the path tells it.
-      scratch: a folder for the copy of a file that mixes assets.
-      copies: where the rows of another may be copied to.
-
-    Raises:
-      BadInput: if the file cannot be used at all.
-    """
+    """As `scan_file`, of a file whose asset column names the assets; `split_value` is what the path tells."""
     path, divided = file.path, divides(file.path, schema)
     assets, are_apart = look_at_assets(path, schema)
     slices = {
