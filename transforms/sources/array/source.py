@@ -153,7 +153,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
 
     def checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
         keys = [f"source.outputs.{column.name}:" for column in self._schema.auto]
-        check_classes(keys, "its classes", statistics.labels, statistics.elsewhere)
+        check_classes(keys, "its classes", statistics.classes)
         return statistics
 
     def read(self, work: Work[ArrayBlock], made: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
@@ -171,7 +171,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
         return block_records(block, work.split, self._schema, split, self._rows_per_record, scale)
 
     def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
-        return replace(self._schema, columns=settled(self._schema.columns, statistics.labels))
+        return replace(self._schema, columns=settled(self._schema.columns, statistics.classes))
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)

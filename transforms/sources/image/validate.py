@@ -16,7 +16,7 @@ from beamfeed.transforms.sources.image.look import Listed, look_at_all
 from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import read_facts, read_run
 from beamfeed.transforms.sources.image.schema import ImageSchema, image_source
-from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_labels
+from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_classes
 
 BATCH_BYTES = 8 << 20  # of images that are kept at a time
 REENCODED = "images re-encoded as PNG, as TensorFlow would not decode the file upright and in 8 bits"
@@ -89,12 +89,8 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
                 waiting, pending, size = [], 0, size + pending
         if waiting:
             writer.write_table(_kept(table, waiting, fields))
-    counts, no_counts = (
-        count_labels(table.take(pa.array(list(pictures), pa.int64())), schema),
-        ImageStatistics.zero(schema).labels,
-    )
-    of_split = (counts, no_counts) if facts.split == "train" else (no_counts, counts)
-    statistics = ImageStatistics.of(list(pictures.values()), *of_split)
+    classes = count_classes(table.take(pa.array(list(pictures), pa.int64())), schema, facts.split)
+    statistics = ImageStatistics.of(list(pictures.values()), classes)
     notes = counts_of(asset.name, facts.left_out)
     if source.store.format == "original":
         notes += counts_of(asset.name, {REENCODED: statistics.images - statistics.kept})

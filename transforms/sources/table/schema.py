@@ -1,6 +1,6 @@
 """Which columns of the files a job reads, what they are read as, and what every file must hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -11,12 +11,11 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.label_counts import settled
+from beamfeed.transforms.sources.columns.label_counts import ClassCounts, settled
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
-from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class TableSchema:
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())
 
-    def with_classes(self, counts: Sequence[ValueCounts]) -> "TableSchema":
+    def with_classes(self, counts: ClassCounts) -> "TableSchema":
         """The same with the classes of labels known that are `auto`: those that were counted."""
         return replace(self, labels=settled(self.labels, counts))
 

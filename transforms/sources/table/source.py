@@ -173,7 +173,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return replace(statistics, digest=hashlib.blake2b(pickle.dumps(statistics), digest_size=16).hexdigest())
 
     def read(self, work: TableWork, made: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
-        schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
+        schema, fields = self._schema.with_classes(statistics.classes), self.fields(statistics)
         encoder = self._numbers_passed if made is None else self._encoder(statistics, made)
         size = row_bytes(fields)
         rows = self.job.output.rows_per_record or rows_of_record(size)
@@ -248,7 +248,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         )
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
-        return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)
+        return record_fields(self._schema.with_classes(statistics.classes), self.job.label, statistics)
 
     @property
     def raw_values(self) -> RawValues | None:
