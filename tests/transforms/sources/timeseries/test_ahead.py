@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import MISSING, drawn_rows
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.prepare import Missing, Windows
@@ -39,31 +40,13 @@ def plain_futures(
     return by_position
 
 
-@st.composite
-def series(draw) -> Rows:
-    size = draw(st.integers(1, 140))
-    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    step = np.where(rng.random(size) < draw(st.sampled_from([0, 0.05])), rng.integers(2, 60, size), 1)
-    values = rng.normal(size=(size, 3)).astype("f4")
-    values[rng.random((size, 3)) < draw(st.sampled_from([0, 0.03, 0.2]))] = np.nan
-    gap = rng.random(size) < draw(st.sampled_from([0, 0.05]))
-    position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap)
-
-
-MISSING = st.builds(
-    Missing,
-    fill=st.sampled_from(["forward", "linear", "constant", "drop"]),
-    limit=st.integers(1, 4),
-    then=st.sampled_from(["drop", "constant"]),
-)
 AHEAD = st.sampled_from([[((0, 1, 2), 3)], [((1,), 1)], [((2, 0), 6)], [((0,), 2), ((1, 2), 5)]]).map(
     lambda pairs: [RowsAhead(f"label_{i}", rows, places) for i, (places, rows) in enumerate(pairs)]
 )
 
 
 @given(
-    rows=series(), ahead=AHEAD, length=st.integers(1, 9), stride=st.integers(1, 6), missing=MISSING,
+    rows=drawn_rows(3), ahead=AHEAD, length=st.integers(1, 9), stride=st.integers(1, 6), missing=MISSING,
     single=st.booleans(), chunk=st.integers(1, 50), every=st.sampled_from([None, 10, 25]),
 )  # fmt: skip
 @settings(max_examples=150, deadline=None)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import MISSING, drawn_rows
 
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.dataset.windows import count_windows
@@ -57,29 +58,12 @@ def plain_fill(rows: Rows, missing: Missing) -> tuple[np.ndarray, np.ndarray]:
     return values, ~np.isnan(values).any(axis=1)
 
 
-@st.composite
-def series(draw) -> Rows:
-    size = draw(st.integers(1, 120))
-    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    step = np.where(rng.random(size) < draw(st.sampled_from([0, 0.1])), rng.integers(2, 60, size), 1)
-    values = rng.normal(size=(size, 2)).astype("f4")
-    values[rng.random((size, 2)) < draw(st.sampled_from([0, 0.05, 0.5]))] = np.nan
-    gap = rng.random(size) < draw(st.sampled_from([0, 0.08]))
-    position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap)
-
-
 @given(
-    rows=series(),
+    rows=drawn_rows(2),
     length=st.integers(1, 9),
     stride=st.integers(1, 12),
     per_segment=st.integers(1, 4),
-    missing=st.builds(
-        Missing,
-        fill=st.sampled_from(["forward", "linear", "constant", "drop"]),
-        limit=st.integers(1, 4),
-        then=st.sampled_from(["drop", "constant"]),
-    ),
+    missing=MISSING,
     chunk=st.integers(1, 50),
     start=st.none() | st.integers(-60, 620),
 )
