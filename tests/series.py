@@ -78,6 +78,11 @@ MISSING = st.builds(
 )
 
 
+def unlabelled(position: np.ndarray, time: np.ndarray, values: np.ndarray, gap: np.ndarray) -> Rows:
+    """Rows without labels."""
+    return Rows(position, time, values, gap, np.zeros((len(position), 0), "f4"))
+
+
 @st.composite
 def drawn_rows(draw, features: int, labels: int = 0) -> Rows:
     """Rows of which some jump, lack a value or a label, or do not continue the one before."""

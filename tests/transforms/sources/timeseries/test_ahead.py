@@ -1,5 +1,7 @@
 """The rows behind windows against a plain loop over the whole asset, however the asset is cut."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,13 +56,13 @@ def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
     rows, ahead, length, stride, missing, single, chunk, every
 ):
     values = scale_beside(rows.values, lambda values: values * 2 + 1, ahead)
-    both = Rows(rows.position, rows.time, values, rows.gap)
+    both = replace(rows, values=values)
     if every is not None:
         both = Rows.concatenate(list(resample_stream(iter([both]), every, "mean", 2)))
         expected_raw = (both.values[:, :3] - 1) / 2  # the mean of scaled values, turned back
         places = [place for label in ahead for place in label.places]
         np.testing.assert_allclose(both.values[:, 3:], expected_raw[:, places], rtol=1e-4, atol=1e-5)
-    plain = Rows(both.position, both.time, both.values[:, :3], both.gap)
+    plain = replace(both, values=both.values[:, :3])
     _, valid = impute(plain, missing)
     expected = plain_futures(plain, both.values[:, 3:], valid, missing, ahead, length, stride)
 
@@ -72,7 +74,7 @@ def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
     assert (windowing.inputs, windowing.length) == (length, length + most)
     by_position = {}
     for block, own in iter_blocks((both.take(slice(at, at + chunk)) for at in range(0, len(both), chunk)), windowing):
-        raw, features = block.values[:, 3:], Rows(block.position, block.time, block.values[:, :3], block.gap)
+        raw, features = block.values[:, 3:], replace(block, values=block.values[:, :3])
         _, valid = impute(features, missing)
         is_filled = np.isnan(features.values).any(axis=1) if missing.fill == "linear" else None
         runs = keep_known(find_windows(features, valid, windowing, own), raw, is_filled, ahead, windowing)

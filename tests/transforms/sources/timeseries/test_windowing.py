@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from series import MISSING, drawn_rows
+from series import MISSING, drawn_rows, unlabelled
 
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.dataset.windows import count_windows
@@ -107,7 +107,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(
 def test_rows_before_those_that_are_needed_are_not_held(monkeypatch):
     windowing = Windowing(length=4, stride=1, windows_per_segment=2, block=20, before=3, after=3)
     chunks = [np.arange(at, at + 10) for at in range(0, 2000, 10)]
-    stream = (Rows(at, at, np.zeros((10, 1), "f4"), np.zeros(10, bool)) for at in chunks)
+    stream = (unlabelled(at, at, np.zeros((10, 1), "f4"), np.zeros(10, bool)) for at in chunks)
     held, concatenate = [], Rows.concatenate
     monkeypatch.setattr(Rows, "concatenate", lambda rows: held.append(sum(map(len, rows))) or concatenate(rows))
     owned = [own for _, own in iter_blocks(stream, windowing, (1901, None))]
@@ -118,7 +118,7 @@ def test_rows_before_those_that_are_needed_are_not_held(monkeypatch):
 def test_runs():
     position = np.array([0, 1, 2, 3, 7, 8, 9])
     gap = np.array([1, 0, 0, 0, 0, 0, 1], bool)
-    rows = Rows(position, position, np.zeros((7, 1), "f4"), gap)
+    rows = unlabelled(position, position, np.zeros((7, 1), "f4"), gap)
     starts, ends = find_runs(rows, np.array([1, 1, 0, 1, 1, 1, 1], bool))
     assert list(zip(starts, ends, strict=True)) == [(0, 2), (3, 4), (4, 6), (6, 7)]
 
