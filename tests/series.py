@@ -63,7 +63,7 @@ def read_file(path: Path, time: object, schema: SeriesSchema | None = None, **so
     for chunk in chunks:
         for row in sorted(chunk.wrong):
             place, reason = chunk.wrong[row]
-            raise BadInput(str(path), place or place_of_row(str(path), chunk.row(row), schema), reason)
+            raise BadInput(str(path), place or place_of_row(str(path), int(chunk.file_row[row]), schema), reason)
     ticks = np.concatenate([chunk.time for chunk in chunks])
     if schema.time is not None:
         assert (piece.first, piece.last) == (ticks.min(), ticks.max())

@@ -47,7 +47,7 @@ def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, AssetRows
         for group, row, batch in iter_rows(path, schema, [schema.asset, *schema.time_columns, BAD]):
             if not batch.num_rows:
                 continue
-            ticks, wrong = read_ticks(path, batch, schema, row)
+            ticks, wrong = read_ticks(path, batch, schema, np.arange(row, row + batch.num_rows))
             _check_names(path, batch.column(schema.asset), wrong)
             names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
             codes = names.indices.to_numpy()
@@ -145,14 +145,13 @@ def _to_disk(table: pa.Table, copy: str, stack: ExitStack) -> pa.Table:
         return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
 
 
-def iter_copy(
-    copy: str, names: Sequence[str], groups: Sequence[Group]
-) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
-    """Which rows of the file some rows of a copy were, int64 [n] or the first one, and their columns and BAD."""
+def iter_copy(copy: str, names: Sequence[str], groups: Sequence[Group]) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    """Which rows of the file some rows of a copy were, int64 [n], and their columns and BAD."""
     batches = read_messages(copy, ((group.place, group.size) for group in groups))
     for group in groups:
         at = group.row
         while at < group.row + group.rows:
             batch = next(batches)
-            yield batch.column(ROW).to_numpy() if ROW in batch.schema.names else at, batch.select([*names, BAD])
+            rows = np.arange(at, at + batch.num_rows)
+            yield batch.column(ROW).to_numpy() if ROW in batch.schema.names else rows, batch.select([*names, BAD])
             at += batch.num_rows

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -197,7 +198,7 @@ def _span_of(path: str, schema: SeriesSchema, batches: Iterable[Rows]) -> tuple[
         first_wrong: tuple[str, str] | None = None
         for group, row, batch in batches:
             groups[group.place] = group
-            ticks, wrong = read_ticks(path, batch, schema, row)
+            ticks, wrong = read_ticks(path, batch, schema, np.arange(row, row + batch.num_rows))
             if first_wrong is None and (untimed := [at for at in wrong if ticks[at] == NO_TIME]):
                 at = min(untimed)
                 first_wrong = wrong[at][0] or place_of_row(path, row + at, schema), wrong[at][1]

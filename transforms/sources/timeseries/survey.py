@@ -88,7 +88,7 @@ class Order:
             return place(1 + int(rows.argmax())) if rows.any() else None
 
         def place(at: int) -> tuple[str, str]:
-            return chunk.path, f"row {chunk.row(at)}"
+            return chunk.path, f"row {chunk.file_row[at]}"
 
         return cls(int(chunk.time[0]), int(chunk.time[-1]), place(0), first(step < 0), first(step == 0))
 
@@ -193,7 +193,7 @@ class Survey:
         for row in sorted(chunk.wrong)[: MOST_ROWS - len(self.totals.rejects)]:
             place, reason = chunk.wrong[row]
             if not place:
-                in_file = chunk.row(row)
+                in_file = int(chunk.file_row[row])
                 is_cheap = len(self.totals.rejects) < _PLACES and in_file < _NEAR
                 place = place_in_file(chunk.path, in_file, self._schema) if is_cheap else f"row {in_file}"
             reject = Reject(self._asset.name, chunk.path, place, reason, of_row=True)

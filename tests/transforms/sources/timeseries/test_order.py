@@ -27,8 +27,8 @@ def test_decreases_and_repeats_are_told_by_file_and_row_wherever_rows_are_cut(se
     orders = [Order()]
     for start, end in pairwise(cuts):
         path, first = ("a", start) if start < rows // 2 else ("b", start - rows // 2)
-        values = np.zeros((end - start, 1), "f4")
-        orders += [Order.of(Chunk(path, first, start, times[start:end], values, np.zeros(1, int))), Order()]
+        file_rows, values = first + np.arange(end - start), np.zeros((end - start, 1), "f4")
+        orders += [Order.of(Chunk(path, file_rows, start, times[start:end], values, np.zeros(1, int))), Order()]
     middle = int(rng.integers(0, len(orders)))
     total = reduce(add, orders[:middle], Order()) + reduce(add, orders[middle:])
     assert total == Order(int(times[0]), int(times[-1]), places[0], decrease, repeat)
