@@ -105,13 +105,7 @@ def packed_parts(schema: ArraySchema) -> list[Part]:
 
 
 def blocks_within(packed: Sequence[Part], blocks: Blocks, most: int) -> Sequence[int]:
-    """The numbers of blocks for which no more than so many bytes are unpacked; the first where there is none.
-
-    Args:
-      packed: parts.
-      blocks: all of them.
-      most: bytes that are unpacked for one.
-    """
+    """The numbers of blocks for which no more than `most` bytes of packed parts are unpacked; or the first."""
     if not packed:
         return range(blocks.count)
 

@@ -37,12 +37,7 @@ class Joined:
 
 
 def join_list(source: ImageSource, schema: Columns, files: Sequence[str]) -> Joined:
-    """Reads the list and finds the files that it names.
-
-    Args:
-      source: of the job.
-      schema: of the list.
-      files: paths.
+    """Reads the list of a job, which has that schema, and finds those of the files, by their paths, that it names.
 
     Raises:
       UserError: if it cannot be read, names a file twice, or none of the files.

@@ -16,12 +16,7 @@ from beamfeed.transforms.sources.record_block import RECORD_BYTES, RecordBlock, 
 
 
 def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
-    """What a record holds.
-
-    Args:
-      job: on images.
-      labels: of it, with their classes as far as they are known.
-    """
+    """What a record holds; classes of labels are given as far as they are known."""
     store = image_source(job).store
     if store.format == "raw":
         assert isinstance(store.size, tuple)
@@ -47,13 +42,7 @@ def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.nda
 
 
 def read_records(run: ImageAsset, job: Job, labels: Sequence[LabelColumn]) -> Iterator[RecordBlock]:
-    """The records of a run.
-
-    Args:
-      run: of images that were checked.
-      job: on images.
-      labels: of it, with their classes known.
-    """
+    """The records of a run of images that were checked; the classes of labels are known."""
     image, *_ = image_fields(job, labels)
     for batch in read_staged(run.piece.staged):
         sizes = pc.binary_length(batch.column("image")).to_numpy()

@@ -65,12 +65,7 @@ class FoundWindows:
 
 
 def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | None) -> Iterator[RecordBlock]:
-    """Streams a unit, a block at a time; memory holds no more than one.
-
-    Args:
-      work: what to read.
-      spec: of the job.
-      scaler: see `find_all`.
+    """Streams a unit, a block at a time; memory holds no more than one. `scaler` is as of `find_all`.
 
     Raises:
       BadInput: if a file no longer is as it was when it was checked.
