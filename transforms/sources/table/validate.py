@@ -1,6 +1,5 @@
 """Reads every row once: sets rows aside that cannot be used, counts the others, and puts them by split."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from beamfeed.transforms.notes import UNLABELLED, UNUSED, Note, counts_of
 from beamfeed.transforms.rejects import MOST_ROWS, BadInput, Reject
 from beamfeed.transforms.sources.columns.numbers import is_missing
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
-from beamfeed.transforms.sources.messages import MessageWriter
+from beamfeed.transforms.sources.messages import MessageWriter, file_for
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
@@ -75,8 +74,7 @@ class TableVerdict(Verdict[TableAsset]):
 def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: TimeCuts | None) -> TableReport:
     """Checks the rows of a unit, and stages those that can be used; never raises for bad data."""
     asset = unit.asset
-    name = hashlib.blake2b(asset.piece.path.encode(), digest_size=16).hexdigest()
-    path = storage.join(asset.piece.scratch, f"{name}-{unit.index:06d}.arrow")
+    path = file_for(asset.piece.scratch, asset.piece.path, f"-{unit.index:06d}.arrow")
     statistics, wrong = TableStatistics.zero(schema), list[Reject]()
     below = storage.below(asset.piece.path, job.source.patterns)  # chance hangs on it: a folder may be moved
     folders = statistics.folders

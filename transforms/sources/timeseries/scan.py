@@ -3,7 +3,6 @@
 Where a column names the assets, that column is read too. Rows that are read anyway may be copied, see `RowCopies`.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.time_units import NO_TIME, BadTime
 from beamfeed.transforms.sources.descriptors import Piece
+from beamfeed.transforms.sources.messages import file_for
 from beamfeed.transforms.sources.readers import (
     BAD,
     Group,
@@ -134,7 +133,7 @@ def _slices_by_column(
         for name, rows in sorted(assets.items())
     }
     if not are_apart:
-        copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
+        copy = file_for(scratch, path)
         in_order = copy_in_order(path, schema, list(slices), copy)
         return [replace(piece, groups=tuple(in_order[name]), copy=copy, file=None) for name, piece in slices.items()]
     if copies is not None and copies.takes(file):
