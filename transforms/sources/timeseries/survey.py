@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.transforms.rejects import MOST_ROWS, Reject
 from beamfeed.transforms.sources.readers import BATCH_ROWS
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
@@ -172,15 +172,14 @@ class Survey:
         rows = {name: in_split(chunk, asset, name, split) & right for name in asset.wanted(split)}
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
+        none = np.zeros(len(chunk), bool)
         # An asset's own scale needs its own rows, also where it is there to test with.
         only = asset.split or asset.only if self._job.prepare.scale.per == "asset" else None
-        train = rows.get(only or "train")
-        if train is not None and train.any():
-            self._add_values_of(chunk, train)
+        counted = rows.get(only or "train", none)
+        if counted.any():
+            self._add_values_of(chunk, counted)
         if self._schema.labels:
-            nothing = np.zeros(len(chunk), bool)
-            train = rows.get("train", nothing)
-            used = np.logical_or.reduce([rows.get(name, nothing) for name in SPLITS])
+            train, used = rows.get("train", none), np.logical_or.reduce([none, *rows.values()])
             self.totals.classes += see_classes(chunk, self._schema.labels, train, used)
             for column, label in zip(chunk.labels, self._schema.labels, strict=True):
                 missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
