@@ -28,7 +28,7 @@ from beamfeed.transforms.sources.columns.labels import (
 )
 from beamfeed.transforms.sources.columns.numbers import is_missing, parse_numbers
 from beamfeed.transforms.sources.image.image_list import join_list
-from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
+from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, starts_by_size, write_run
 from beamfeed.transforms.sources.image.schema import ImageSchema, image_source, path_columns, pattern_of
 from beamfeed.transforms.splits import NONE, places_by_fraction, places_by_hash, places_by_value, some_values
 from beamfeed.transforms.statistics.hashes import hash_texts
@@ -94,8 +94,7 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
     for place, split in enumerate(SPLITS):
         rows = np.flatnonzero(images.place == place)
         rows = rows[np.argsort(hashes[rows], kind="stable")]
-        starts = np.cumsum(weights[rows]) - weights[rows]
-        for run in np.split(rows, np.flatnonzero(np.diff(starts // RUN_BYTES)) + 1) if len(rows) else ():
+        for run in np.split(rows, starts_by_size(weights[rows], RUN_BYTES)[1:]) if len(rows) else ():
             size = int(images.table["size"].take(pa.array(run)).to_numpy().clip(0).sum())
             left_out = dict(images.left_out) if first else {}
             yield RunFacts(split, len(run), size, left_out, tuple(sorted(images.values)) if first else ()), run

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field, label_values
-from beamfeed.transforms.sources.image.run_file import label_column, read_staged
+from beamfeed.transforms.sources.image.run_file import label_column, read_staged, starts_by_size
 from beamfeed.transforms.sources.image.schema import image_source
 from beamfeed.transforms.sources.image.validate import ImageAsset
 from beamfeed.transforms.sources.record_block import RECORD_BYTES, RecordBlock, Values, cut_in_records
@@ -37,7 +37,7 @@ def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.nda
     """
     if rows is not None:
         return cut_in_records(len(sizes), rows)
-    first = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // RECORD_BYTES, prepend=-1))
+    first = starts_by_size(sizes, RECORD_BYTES)
     return first, np.diff(first, append=len(sizes))
 
 
