@@ -86,7 +86,7 @@ def _records(sizes: Sizes, asset: int, per_record: int) -> Iterator[tuple[bytes,
     first = np.arange(0, sizes.windows_per_asset, per_record)
     last = np.minimum(first + per_record, sizes.windows_per_asset) - 1
     segments = Segments(first=first * sizes.stride, rows=(last - first) * sizes.stride + sizes.length)
-    rows = Rows(position, position, values, np.zeros(sizes.rows, bool))
+    rows = Rows(position, position, values, np.zeros(sizes.rows, bool), np.zeros((sizes.rows, 0), np.float32))
     block = record_block(f"asset-{asset:05d}", rows, values, segments)
     return zip(encode_examples(block, _fields(sizes), _windows(sizes)), segments.rows.tolist(), strict=True)
 

@@ -1,13 +1,14 @@
 """What a user should know of a dataset that was made: what took no part, and what was changed on the way."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from beamfeed.transforms.driver import Collection, Driver
 
 MOST_NOTES = 50  # lines of a manifest
 LACKING = "without a window in"  # a split; begins the note of assets that have none
+UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 _NAMED = 3  # assets in a line
 
 
@@ -31,6 +32,11 @@ class Note:
     text: str
     asset: str
     count: int = 0
+
+
+def counts_of(asset: str, counts: Mapping[str, int]) -> tuple[Note, ...]:
+    """The notes of an asset that tell how many there are of something, by the words for it."""
+    return tuple(Note(text, asset, count) for text, count in sorted(counts.items()) if count)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from beamfeed.contract.errors import JobFailed, visible
 from beamfeed.contract.storage import FileStat
 
+MOST_ROWS = 1000  # of a unit that are told one by one; all are counted
+
 
 @dataclass(frozen=True, order=True)
 class Reject:

@@ -154,9 +154,7 @@ def _in_order(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     for chunk in chunks:
         step = np.diff(chunk.time, prepend=chunk.time[0] - 1 if last is None else last)
         if (step <= 0).any():
-            raise BadInput(
-                chunk.path, f"row {chunk.file_row + int((step <= 0).argmax())}", "the time does not increase"
-            )
+            raise BadInput(chunk.path, f"row {chunk.file_row[(step <= 0).argmax()]}", "the time does not increase")
         last = int(chunk.time[-1])
         yield chunk
 

@@ -1,5 +1,6 @@
 """Rows in a file of the job's own: a message of Arrow for each batch, so that each can be read without the others."""
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,6 +9,12 @@ import pyarrow as pa
 from beamfeed.contract import storage
 
 AT_ONCE = 16 << 20  # bytes
+
+
+def file_for(folder: str, name: str, ending: str = ".arrow") -> str:
+    """The path in a folder of a file of the job's own for what has that name: the same, whoever makes it."""
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16)
+    return storage.join(folder, digest.hexdigest() + ending)
 
 
 class MessageWriter:

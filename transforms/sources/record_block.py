@@ -29,6 +29,21 @@ class Ragged:
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
 
+RECORD_BYTES = 64 << 10  # of a record, where the job does not say how many rows it has
+_MOST_ROWS = 4096  # likewise
+
+
+def rows_of_record(row_bytes: int) -> int:
+    """How many rows of so many bytes a record has where the job does not say."""
+    return max(1, min(_MOST_ROWS, RECORD_BYTES // row_bytes))
+
+
+def cut_in_records(rows: int, each: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cuts rows into records of `each`, but for the last one: int64 `[records]`, where each begins, and its rows."""
+    first = np.arange(0, rows, each)
+    return first, np.minimum(each, rows - first)
+
+
 # n values of a field: of numbers an array [n, *shape], of strings a flat Arrow array of binary with n * width of them.
 Values: TypeAlias = np.ndarray | pa.Array | Ragged
 

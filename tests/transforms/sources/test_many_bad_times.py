@@ -47,7 +47,7 @@ def test_of_a_series(tmp_path, readings):
     schema = schema_of(path, "t")
     readings.clear()
     (_, _, batch), *_ = iter_batches(str(path), schema, ["t", BAD_ROWS])
-    ticks, wrong = read_ticks(str(path), batch, schema, 0)
+    ticks, wrong = read_ticks(str(path), batch, schema, np.arange(batch.num_rows))
     assert sorted(wrong) == np.flatnonzero(ticks == NO_TIME).tolist() == sorted(BAD)
     assert len([size for size in readings if size > 1]) < 10  # of single values it is asked whether others are doubtful
 

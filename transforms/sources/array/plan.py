@@ -12,7 +12,6 @@ from beamfeed.transforms.sources.descriptors import Asset, Piece
 
 BLOCK_BYTES, LEAST_BYTES = 64 << 20, 1 << 20
 BLOCKS = 16  # of a small set of arrays, so that there is work for several workers
-RECORD_BYTES, MOST_ROWS = 64 << 10, 4096  # of a record, where the job does not say how many rows it has
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,7 @@ def packed_parts(schema: ArraySchema) -> list[Part]:
 
 
 def blocks_within(packed: Sequence[Part], blocks: Blocks, most: int) -> Sequence[int]:
-    """The numbers of blocks for which no more than so many bytes are unpacked; the first where there is none.
-
-    Args:
-      packed: parts.
-      blocks: all of them.
-      most: bytes that are unpacked for one.
-    """
+    """The numbers of blocks for which no more than `most` bytes of packed parts are unpacked; or the first."""
     if not packed:
         return range(blocks.count)
 

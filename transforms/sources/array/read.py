@@ -1,6 +1,5 @@
 """Rows of files, by ranges: no file is read whole, and nothing is unpickled."""
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, read_head
 from beamfeed.contract.arrays.stored import NPZ, ZARR, Stored, dataset_of, open_hdf5, open_npz, open_zarr
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.messages import file_for
 from beamfeed.transforms.sources.readers import naming_the_file
 
 COPY_BYTES = 8 << 20  # of a packed array that are unpacked at a time
@@ -80,8 +80,7 @@ def unpack(stored: Stored, scratch: str, rows: int) -> Stored:
     """
     path = stored.file.path
     assert is_packed(stored)
-    name = hashlib.blake2b(f"{path}\n{stored.member}".encode(), digest_size=16).hexdigest()
-    copy = storage.join(scratch, f"{name}.npy")
+    copy = file_for(scratch, f"{path}\n{stored.member}", ".npy")
     size, total = 0, unpacked_bytes(stored, rows)
     complete = total == stored.rows * stored.row_bytes
 

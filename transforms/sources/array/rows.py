@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from beamfeed.contract.config.section import class_name
 from beamfeed.contract.config.split import Split
+from beamfeed.transforms.rejects import MOST_ROWS
 from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.read import read_rows
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
@@ -15,7 +16,6 @@ from beamfeed.transforms.splits import NONE, cut_rows, places_by_hash, places_by
 from beamfeed.transforms.statistics.hashes import SPREAD, hash_numbers, mix
 
 CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
-MOST_REPORTED = 1000  # rows of a chunk that are set aside are told one by one; all are counted
 
 
 @dataclass
@@ -48,7 +48,7 @@ class ArrayRows:
 
     def set_aside(self, mask: np.ndarray, array: str, why: Callable[[int], str]) -> None:
         """Sets rows aside, bool `[n]`, for what is in an array; `why` tells of one of them."""
-        for at in np.flatnonzero(mask & ~self.bad)[: MOST_REPORTED - len(self.wrong)].tolist():
+        for at in np.flatnonzero(mask & ~self.bad)[: MOST_ROWS - len(self.wrong)].tolist():
             self.wrong[at] = array, why(at)
         self.bad |= mask
 

@@ -124,12 +124,7 @@ class ArraySchema:
 
 
 def resolve_schema(source: ArraySource, split: str | None, files: Sequence[FileStat]) -> ArraySchema:
-    """Finds the arrays of a job by the heads of its files.
-
-    Args:
-      source: the section of the job.
-      split: the array that tells the splits, if one does.
-      files: that were listed.
+    """Finds the arrays of a job by the heads of its files; `split` is the array that tells the splits, if one does.
 
     Raises:
       UserError: if an array cannot be used as the job says, or they do not go together.

@@ -16,8 +16,6 @@ from beamfeed.contract.imports import Later
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
-    MOST_ROWS,
-    RECORD_BYTES,
     ArrayBlock,
     ArrayPiece,
     Blocks,
@@ -29,17 +27,14 @@ from beamfeed.transforms.sources.array.plan import (
 )
 from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
-from beamfeed.transforms.sources.array.statistics import (
-    ArrayStatistics,
-    to_json,
-)
+from beamfeed.transforms.sources.array.statistics import ArrayStatistics, to_json
 from beamfeed.transforms.sources.array.validate import ArrayVerdict, validate_block
 from beamfeed.transforms.sources.array.write import block_records, raw_rows_of, scale_inputs
 from beamfeed.transforms.sources.base import Source, Transform
 from beamfeed.transforms.sources.columns.label_counts import check_classes, settled
 from beamfeed.transforms.sources.descriptors import CannotGoOn, Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
-from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.record_block import RecordBlock, rows_of_record
 from beamfeed.transforms.splits import seeded_hash
 from beamfeed.transforms.statistics.scaling import Scaling
 
@@ -55,7 +50,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
         super().__init__(job)
         self._schema, self._chosen = schema, chosen
         self._parts = parts_by_path(schema)
-        self._rows_per_record = job.output.rows_per_record or max(1, min(MOST_ROWS, RECORD_BYTES // schema.row_bytes))
+        self._rows_per_record = job.output.rows_per_record or rows_of_record(schema.row_bytes)
         self._blocks = Blocks.of(schema, self._rows_per_record, begin)
 
     @classmethod
@@ -158,7 +153,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
 
     def checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
         keys = [f"source.outputs.{column.name}:" for column in self._schema.auto]
-        check_classes(keys, "its classes", statistics.labels, statistics.elsewhere)
+        check_classes(keys, "its classes", statistics.classes)
         return statistics
 
     def read(self, work: Work[ArrayBlock], made: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
@@ -176,7 +171,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[Arr
         return block_records(block, work.split, self._schema, split, self._rows_per_record, scale)
 
     def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
-        return replace(self._schema, columns=settled(self._schema.columns, statistics.labels))
+        return replace(self._schema, columns=settled(self._schema.columns, statistics.classes))
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)

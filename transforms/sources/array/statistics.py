@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
+from beamfeed.transforms.sources.columns.label_counts import ClassCounts
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.sums import add_fields
-from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 AT_A_TIME = 1 << 20  # numbers, which are made float64
 
@@ -23,20 +22,18 @@ class ArrayStatistics:
     Attributes:
       rows: how many train.
       moments: of each scaled input, of each number of a row that is scaled by itself.
-      labels: of each target with classes: auto, its values in training rows, and
-      elsewhere: in other rows.
+      classes: of the targets.
     """
 
     rows: int
     moments: tuple[Moments, ...]
-    labels: tuple[ValueCounts, ...]
-    elsewhere: tuple[ValueCounts, ...]
+    classes: ClassCounts
 
     @classmethod
     def zero(cls, schema: ArraySchema) -> "ArrayStatistics":
         """Of no rows."""
-        classes = tuple(ValueCounts.zero(MOST_CLASSES) for _ in schema.auto)
-        return cls(0, tuple(Moments.zero(column.scales) for column in schema.scaled), classes, classes)
+        moments = tuple(Moments.zero(column.scales) for column in schema.scaled)
+        return cls(0, moments, ClassCounts.zero(schema.columns))
 
     def __add__(self, other: "ArrayStatistics") -> "ArrayStatistics":
         return add_fields(self, other)
@@ -52,10 +49,10 @@ def statistics_of(rows: ArrayRows, schema: ArraySchema) -> ArrayStatistics:
         step = max(1, AT_A_TIME // max(1, values[:1].size))
         parts = (_moments(values[at : at + step], column.scales) for at in range(0, len(values), step))
         moments.append(sum(parts, Moments.zero(column.scales)))
-    labels, elsewhere = (
-        tuple(_counts(rows.values[column.name][mask]) for column in schema.auto) for mask in (training, held_out)
+    classes = ClassCounts.of(
+        *([_texts(rows.values[column.name][mask]) for column in schema.auto] for mask in (training, held_out))
     )
-    return ArrayStatistics(int(training.sum()), tuple(moments), labels, elsewhere)
+    return ArrayStatistics(int(training.sum()), tuple(moments), classes)
 
 
 def _moments(values: np.ndarray, scales: int) -> Moments:
@@ -63,9 +60,9 @@ def _moments(values: np.ndarray, scales: int) -> Moments:
     return Moments.of(np.where(np.isfinite(numbers), numbers, np.float32(np.nan)))
 
 
-def _counts(values: np.ndarray) -> ValueCounts:
+def _texts(values: np.ndarray) -> pa.StringArray:
     texts, inverse = unique_texts(values)
-    return ValueCounts.of(pa.array(texts, pa.string()).take(pa.array(inverse)), MOST_CLASSES)
+    return pa.array(texts, pa.string()).take(pa.array(inverse))
 
 
 def to_json(statistics: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:

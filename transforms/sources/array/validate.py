@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
-from beamfeed.transforms.notes import Note
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.notes import UNLABELLED, UNUSED, counts_of
+from beamfeed.transforms.rejects import MOST_ROWS, BadInput, Reject
 from beamfeed.transforms.sources.array.plan import ArrayBlock
-from beamfeed.transforms.sources.array.rows import MOST_REPORTED, iter_rows, unique_texts
+from beamfeed.transforms.sources.array.rows import iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, statistics_of
 from beamfeed.transforms.sources.descriptors import Unit, Verdict
 from beamfeed.transforms.splits import NONE, some_values
-
-UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def validate_block(unit: Unit[ArrayBlock], schema: ArraySchema, split: Split, ro
             rejected_rows += int(rows.bad.sum())
             wrong += [
                 Reject(block.name, block.file_of(array, rows.first + at), f"row {rows.first + at}", why, of_row=True)
-                for at, (array, why) in sorted(rows.wrong.items())[: MOST_REPORTED - len(wrong)]
+                for at, (array, why) in sorted(rows.wrong.items())[: MOST_ROWS - len(wrong)]
             ]
             left_out[UNUSED] += int((~rows.bad & (rows.places == NONE)).sum())
             left_out[UNLABELLED] += int((~rows.bad & (rows.places != NONE) & rows.unlabelled).sum())
@@ -59,6 +57,6 @@ def validate_block(unit: Unit[ArrayBlock], schema: ArraySchema, split: Split, ro
         return ArrayVerdict(block, ArrayStatistics.zero(schema), rejects=(bad.reject(block.name),))
     return ArrayVerdict(
         block, statistics, left_out=not usable.total(), split_values=frozenset(values), row_rejects=tuple(wrong),
-        notes=tuple(Note(text, block.name, count) for text, count in sorted(left_out.items()) if count),
+        notes=counts_of(block.name, left_out),
         rejected_rows=rejected_rows, usable=usable,
     )  # fmt: skip

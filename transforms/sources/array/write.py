@@ -13,7 +13,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.array.plan import ArrayBlock, Blocks, cut_part, packed_parts
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values, cut_in_records
 from beamfeed.transforms.statistics.scaling import scale_rows
 
 Scaler = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # of the scaled inputs by name
@@ -41,8 +41,7 @@ def block_records(
         chosen = np.flatnonzero(rows.usable & (rows.places == place))
         if not len(chosen):
             continue
-        first = np.arange(0, len(chosen), rows_per_record)
-        counts = np.minimum(rows_per_record, len(chosen) - first)
+        first, counts = cut_in_records(len(chosen), rows_per_record)
         yield RecordBlock(block.name, first, counts, _values(rows, chosen, columns, scale))
 
 

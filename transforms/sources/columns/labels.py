@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.section import class_name
+from beamfeed.contract.config.split import Split
 from beamfeed.contract.dataset.fields import Dtype, Field, Per
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
@@ -46,6 +47,22 @@ class LabelColumn:
         if is_number(type_) or (self.classes is not None and is_text(type_)):
             return None
         return f"is {type_}, {'a number is needed' if self.classes is None else 'text, integers or bools are needed'}"
+
+
+def check_of_rows(labels: Sequence[Label], split: Split, whose: str) -> None:
+    """Raises UserError at a label that only windows have, or a split by classes that there are none of.
+
+    Args:
+      labels: of a job whose rows stand for themselves.
+      split: of the job.
+      whose: what has labels, such as `a table`.
+    """
+    for label in labels:
+        if label.column is None or label.at != "end":
+            setting = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
+            raise UserError(f"label: {setting} is for series; {whose} needs label.column")
+    if split.stratify and (not labels or labels[0].classes is None):
+        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
 
 
 def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.DataType]]) -> tuple[LabelColumn, ...]:

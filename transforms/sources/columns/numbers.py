@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.raw_values import WHOLE_NUMBER
 
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 NEAR_BYTES = 128 << 10  # of a matrix that is filled column by column; a core's own cache holds them
 LEAST_ROWS = 1024  # at once, or the calls of NumPy would take longer than what they do
 
@@ -75,6 +76,20 @@ def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
         if not is_finite.all():
             part[~is_finite] = np.nan
     return packed
+
+
+def parse_numbers(texts: pa.StringArray) -> tuple[pa.FloatArray, dict[int, str]]:
+    """Texts as float32 [n]; by their rows those that are no numbers, which are null."""
+    fits = pc.fill_null(pc.match_substring_regex(texts, _NUMBER), True)
+    bad = {at: texts[at].as_py() for at in np.flatnonzero(~fits.to_numpy(zero_copy_only=False)).tolist()}
+    return pc.if_else(fits, texts, pa.scalar(None, pa.string())).cast(pa.float32()), bad
+
+
+def is_missing(column: pa.Array) -> np.ndarray:
+    """Bool [n]: null, or no finite number."""
+    if pa.types.is_floating(column.type):
+        return ~np.isfinite(column.to_numpy(zero_copy_only=False))
+    return column.is_null().to_numpy(zero_copy_only=False)
 
 
 def whole_numbers(texts: pa.StringArray) -> pa.StringArray:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.image import ImageSource
@@ -38,12 +37,7 @@ class Joined:
 
 
 def join_list(source: ImageSource, schema: Columns, files: Sequence[str]) -> Joined:
-    """Reads the list and finds the files that it names.
-
-    Args:
-      source: of the job.
-      schema: of the list.
-      files: paths.
+    """Reads the list of a job, which has that schema, and finds those of the files, by their paths, that it names.
 
     Raises:
       UserError: if it cannot be read, names a file twice, or none of the files.
@@ -138,11 +132,3 @@ def _without(key: _Key, suffixes: tuple[str, ...]) -> _Key:
         return next((named[: -len(suffix)] for suffix in suffixes if named.lower().endswith(suffix)), named)
 
     return stem
-
-
-def is_missing(column: pa.Array) -> np.ndarray:
-    """Bool [n]: null, or no finite number."""
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_floating(column.type):
-        missing = missing | ~np.isfinite(pc.fill_null(column, float("nan")).to_numpy(zero_copy_only=False))
-    return missing

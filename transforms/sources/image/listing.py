@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -20,11 +19,17 @@ from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import printable
-from beamfeed.transforms.sources.columns.labels import class_names, find_unlisted, read_label
-from beamfeed.transforms.sources.image.image_list import is_missing, join_list
-from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
-from beamfeed.transforms.sources.image.schema import ImageSchema, image_source, is_number, path_columns, pattern_of
-from beamfeed.transforms.sources.readers import NULL_WORDS, is_csv
+from beamfeed.transforms.sources.columns.labels import (
+    class_names,
+    find_unlisted,
+    read_label,
+    without,
+    words_for_no_class,
+)
+from beamfeed.transforms.sources.columns.numbers import is_missing, parse_numbers
+from beamfeed.transforms.sources.image.image_list import join_list
+from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, starts_by_size, write_run
+from beamfeed.transforms.sources.image.schema import ImageSchema, image_source, path_columns, pattern_of
 from beamfeed.transforms.splits import NONE, places_by_fraction, places_by_hash, places_by_value, some_values
 from beamfeed.transforms.statistics.hashes import hash_texts
 
@@ -89,8 +94,7 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
     for place, split in enumerate(SPLITS):
         rows = np.flatnonzero(images.place == place)
         rows = rows[np.argsort(hashes[rows], kind="stable")]
-        starts = np.cumsum(weights[rows]) - weights[rows]
-        for run in np.split(rows, np.flatnonzero(np.diff(starts // RUN_BYTES)) + 1) if len(rows) else ():
+        for run in np.split(rows, starts_by_size(weights[rows], RUN_BYTES)[1:]) if len(rows) else ():
             size = int(images.table["size"].take(pa.array(run)).to_numpy().clip(0).sum())
             left_out = dict(images.left_out) if first else {}
             yield RunFacts(split, len(run), size, left_out, tuple(sorted(images.values)) if first else ()), run
@@ -104,30 +108,28 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
     names = names_below(paths, source.patterns)
     sizes, times = [file.size for file in files], [file.mtime for file in files]
     wrong = [None if path == file.path else "its name is not UTF-8" for path, file in zip(paths, files, strict=True)]
-    joined, rows = None, np.full(len(files), -1)
+    listed, columns = np.ones(len(files), bool), dict[str, pa.Array]()
+    null_words: Sequence[str] = ()
     if schema.listed is not None:
         assert source.list is not None
         joined = join_list(source, schema.listed, paths)
-        rows = joined.row
-        if complete and joined.absent:
-            list_path = source.list.file
-            for row in joined.absent:
-                paths.append(joined.paths[row] or "")
-                names.append(joined.paths[row] or "")
-                sizes.append(_ABSENT)
-                times.append(0)
-                wrong.append(f"is named by row {row} of {list_path}, and is not among the files")
-            rows = np.concatenate([rows, joined.absent]).astype(np.int64)
-    columns = {}
-    if joined is not None and schema.listed is not None:
-        of_rows = pa.array(rows, mask=rows < 0)
+        absent = joined.absent if complete else []
+        for row in absent:
+            paths.append(joined.paths[row] or "")
+            names.append(joined.paths[row] or "")
+            sizes.append(_ABSENT)
+            times.append(0)
+            wrong.append(f"is named by row {row} of {source.list.file}, and is not among the files")
+        rows = np.concatenate([joined.row, absent]).astype(np.int64)
+        listed = rows >= 0
+        of_rows = pa.array(rows, mask=~listed)
         columns = {name: joined.columns[name].take(of_rows) for name in schema.listed.names}
+        null_words = schema.listed.text.null_words(source.list.file)
     pattern = pattern_of(source)
     from_paths = [path_columns(path, name, pattern) for path, name in zip(paths, names, strict=True) if schema.of_path]
     for column_name in schema.of_path:
         columns[column_name] = pa.array([values.get(column_name) for values in from_paths], pa.string())
-    listed = np.ones(len(paths), bool) if joined is None else rows >= 0
-    labels = _labels(job, schema, columns, wrong)
+    labels = _labels(schema, columns, null_words, wrong)
     key = None if schema.key is None else class_names(columns[schema.key])
     for at in [] if key is None else np.flatnonzero(is_missing(key) & listed).tolist():
         wrong[at] = wrong[at] or f"{schema.key} is missing"
@@ -158,38 +160,23 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, c
 
 
 def _labels(
-    job: Job, schema: ImageSchema, columns: dict[str, pa.Array], wrong: list[str | None]
+    schema: ImageSchema, columns: dict[str, pa.Array], null_words: Sequence[str], wrong: list[str | None]
 ) -> dict[str, pa.Array]:
     """A column for each label: names of classes, or float32; what is wrong with some is told."""
     by_name = {}
-    csv = schema.listed is not None and is_csv(job.source.list.file)  # type: ignore[attr-defined]
-    for number, (section, spec) in enumerate(zip(job.label, schema.labels, strict=True)):
-        column = columns[spec.column]
-        if spec.classes is None and pa.types.is_string(column.type):  # of a path
-            column = _numbers(column, spec.column, wrong)
-        elif spec.classes is not None and csv and spec.column not in schema.of_path:
-            words = [word for word in (*NULL_WORDS, *job.source.list.csv.null_words)  # type: ignore[attr-defined]
-                     if word not in spec.classes and word.lower() not in ("none", "nil")]  # fmt: skip
-            if pa.types.is_string(column.type):
-                missing = pc.is_in(column, value_set=pa.array(words, pa.string()))
-                column = pc.if_else(missing, pa.scalar(None, pa.string()), column)
+    for number, spec in enumerate(schema.labels):
+        column, of_path = columns[spec.column], spec.column in schema.of_path
+        if of_path and spec.classes is None:
+            column, bad = parse_numbers(column)
+            for at, text in bad.items():
+                wrong[at] = wrong[at] or f"{spec.column} is {text!r}, which is not a number"
+        elif not of_path and spec.classes is not None and pa.types.is_string(column.type):
+            column = without(column, words_for_no_class(spec, null_words))
         values = read_label(column, spec)
         for at in np.flatnonzero(find_unlisted(values, spec)).tolist():
             wrong[at] = wrong[at] or spec.why_unlisted(values[at])
-        if section.cap is not None:
-            values = pc.min_element_wise(values, pa.scalar(section.cap, pa.float32()), skip_nulls=False)
         by_name[label_column(number)] = values
     return by_name
-
-
-def _numbers(column: pa.Array, name: str, wrong: list[str | None]) -> pa.Array:
-    numbers: list[float | None] = []
-    for at, text in enumerate(column.to_pylist()):
-        fits = text is not None and is_number(text)
-        numbers.append(float(text) if fits else None)
-        if text is not None and not fits:
-            wrong[at] = wrong[at] or f"{name} is {text!r}, which is not a number"
-    return pa.array(numbers, pa.float32())
 
 
 def names_below(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput, check_same
 from beamfeed.transforms.sources.image.header import BadImage
 from beamfeed.transforms.sources.image.picture import Picture, make_picture, quick_picture
+from beamfeed.transforms.sources.image.run_file import starts_by_size
 from beamfeed.transforms.sources.readers import naming_the_file
 
 MOST_BYTES = 1 << 30  # of a file that is read
@@ -100,9 +101,7 @@ def _look(source: ImageSource, file: Listed, make: Callable[[bytes, Store, int],
 def _tasks(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Runs of images that a thread takes at a time: the first, and the one behind the last."""
     weights = np.maximum(np.array(sizes, np.int64), TASK_BYTES // TASK_IMAGES)
-    parts = (np.cumsum(weights) - weights) // TASK_BYTES
-    cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(sizes)]
-    yield from pairwise(cuts)
+    yield from pairwise([*starts_by_size(weights, TASK_BYTES).tolist(), len(sizes)])
 
 
 @lru_cache(maxsize=2)

@@ -9,21 +9,14 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field, label_values
-from beamfeed.transforms.sources.image.run_file import label_column, read_staged
+from beamfeed.transforms.sources.image.run_file import label_column, read_staged, starts_by_size
 from beamfeed.transforms.sources.image.schema import image_source
 from beamfeed.transforms.sources.image.validate import ImageAsset
-from beamfeed.transforms.sources.record_block import RecordBlock, Values
-
-RECORD_BYTES = 64 << 10  # of the images of a record, where these are smaller
+from beamfeed.transforms.sources.record_block import RECORD_BYTES, RecordBlock, Values, cut_in_records
 
 
 def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
-    """What a record holds.
-
-    Args:
-      job: on images.
-      labels: of it, with their classes as far as they are known.
-    """
+    """What a record holds; classes of labels are given as far as they are known."""
     store = image_source(job).store
     if store.format == "raw":
         assert isinstance(store.size, tuple)
@@ -43,20 +36,13 @@ def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.nda
       rows: of a record; None: as many as make about 64 KB.
     """
     if rows is not None:
-        first = np.arange(0, len(sizes), rows)
-    else:
-        first = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // RECORD_BYTES, prepend=-1))
+        return cut_in_records(len(sizes), rows)
+    first = starts_by_size(sizes, RECORD_BYTES)
     return first, np.diff(first, append=len(sizes))
 
 
 def read_records(run: ImageAsset, job: Job, labels: Sequence[LabelColumn]) -> Iterator[RecordBlock]:
-    """The records of a run.
-
-    Args:
-      run: of images that were checked.
-      job: on images.
-      labels: of it, with their classes known.
-    """
+    """The records of a run of images that were checked; the classes of labels are known."""
     image, *_ = image_fields(job, labels)
     for batch in read_staged(run.piece.staged):
         sizes = pc.binary_length(batch.column("image")).to_numpy()

@@ -12,7 +12,8 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.labels import LabelColumn, resolve_labels
+from beamfeed.transforms.sources.columns.labels import LabelColumn, check_of_rows, resolve_labels
+from beamfeed.transforms.sources.columns.numbers import parse_numbers
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import described, look_at_sample
 from beamfeed.transforms.sources.readers import Columns, TextOptions
@@ -85,16 +86,12 @@ def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
       UserError: if one is not there, or of a type that does not fit, or the list cannot be read.
     """
     source, split = image_source(job), job.split
+    check_of_rows(job.label, split, "an image")
     for label in job.label:
-        if label.column is None or label.at != "end":
-            setting = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
-            raise UserError(f"label: {setting} is for series; an image needs label.column")
         if label.name in RESERVED:
             raise UserError(f"label.name: {label.name!r} is another field of the dataset; give the label its own name")
     if split.by == "key" and source.key is None:
         raise UserError("split.by: key needs source.key, the column whose images belong together")
-    if split.stratify and (not job.label or job.label[0].classes is None):
-        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     types: dict[str, list[pa.DataType]] = {name: [type_] for name, type_ in _types_of_paths(source, files).items()}
     of_paths = list(types)
     text, remarks = TextOptions(), list[str]()
@@ -139,13 +136,9 @@ def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str,
     types = {}
     for name in dict.fromkeys(name for values_of in by_path for name in values_of):
         values = [value for values_of in by_path if (value := values_of.get(name)) is not None]
-        types[name] = pa.float64() if values and all(map(is_number, values)) else pa.string()
+        _, bad = parse_numbers(pa.array(values, pa.string()))
+        types[name] = pa.float64() if values and not bad else pa.string()
     return types
-
-
-def is_number(text: str) -> bool:
-    """Whether a text writes a number."""
-    return re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text) is not None
 
 
 def _look(job: Job, source: ImageSource) -> tuple[dict[str, list[pa.DataType]], TextOptions, list[str]]:

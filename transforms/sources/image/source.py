@@ -94,11 +94,11 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
         yield Work(unit, verdict.asset.piece.split), verdict.size
 
     def checked(self, statistics: ImageStatistics) -> ImageStatistics:
-        check_auto(self._schema.labels, statistics.labels, statistics.elsewhere)
+        check_auto(self._schema.labels, statistics.classes)
         return statistics
 
     def read(self, work: Work[ImageAsset], made: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
-        return read_records(work.unit.asset, self.job, settled(self._schema.labels, statistics.labels))
+        return read_records(work.unit.asset, self.job, settled(self._schema.labels, statistics.classes))
 
     def read_with(self, work: Work[ImageAsset], transform: Transform) -> Iterator[RecordBlock]:
         return read_records(work.unit.asset, self.job, ())
@@ -107,7 +107,7 @@ class Images(Source[ImageRun, ImageAsset, ImageVerdict, ImageVerdict, Work[Image
         return Overview(tuple(self._schema.columns), training_rows=statistics.images)
 
     def fields(self, statistics: ImageStatistics) -> list[Field]:
-        return image_fields(self.job, settled(self._schema.labels, statistics.labels))
+        return image_fields(self.job, settled(self._schema.labels, statistics.classes))
 
     def stats(self, statistics: ImageStatistics) -> dict[str, Any]:
         return statistics.to_json()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.split import SplitName
+from beamfeed.transforms.sources.columns.label_counts import ClassCounts
 from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import label_column
 from beamfeed.transforms.sources.image.schema import ImageSchema
 from beamfeed.transforms.statistics.sums import add_fields
-from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,10 @@ class ImageStatistics:
       kept: of how many the bytes of the file are stored.
       formats: how many are of each.
       widths, heights: the least and the most pixels; none of no image.
-      labels: of each label with classes: auto, its values in training rows, and
-      elsewhere: in other rows.
+      classes: of the labels.
     """
 
-    labels: tuple[ValueCounts, ...]
-    elsewhere: tuple[ValueCounts, ...]
+    classes: ClassCounts
     images: int = 0
     kept: int = 0
     formats: Counter[str] = field(default_factory=Counter)
@@ -39,17 +37,13 @@ class ImageStatistics:
     @classmethod
     def zero(cls, schema: ImageSchema) -> "ImageStatistics":
         """Of no image."""
-        no_counts = tuple(ValueCounts.zero(MOST_CLASSES) for label in schema.labels if label.auto)
-        return cls(no_counts, no_counts)
+        return cls(ClassCounts.zero(schema.labels))
 
     @classmethod
-    def of(
-        cls, pictures: Sequence[Picture], labels: tuple[ValueCounts, ...], elsewhere: tuple[ValueCounts, ...]
-    ) -> "ImageStatistics":
+    def of(cls, pictures: Sequence[Picture], classes: ClassCounts) -> "ImageStatistics":
         """Of some images."""
         return cls(
-            labels,
-            elsewhere,
+            classes,
             len(pictures),
             sum(picture.is_original for picture in pictures),
             Counter(picture.format for picture in pictures),
@@ -76,10 +70,8 @@ def _ends(values: tuple[int, ...]) -> tuple[int, ...]:
     return (min(values), max(values)) if values else ()
 
 
-def count_labels(table: pa.Table, schema: ImageSchema) -> tuple[ValueCounts, ...]:
-    """The values of each label with classes: auto in some rows."""
-    return tuple(
-        ValueCounts.of(table[label_column(number)].combine_chunks(), MOST_CLASSES)
-        for number, label in enumerate(schema.labels)
-        if label.auto
-    )
+def count_classes(table: pa.Table, schema: ImageSchema, split: SplitName) -> ClassCounts:
+    """The classes of the labels of some images that are in one split."""
+    auto = [label_column(number) for number, label in enumerate(schema.labels) if label.auto]
+    columns, nothing = ([rows[name].combine_chunks() for name in auto] for rows in (table, table[:0]))
+    return ClassCounts.of(columns, nothing) if split == "train" else ClassCounts.of(nothing, columns)

@@ -9,14 +9,14 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
-from beamfeed.transforms.notes import Note
+from beamfeed.transforms.notes import counts_of
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit, Verdict
 from beamfeed.transforms.sources.image.look import Listed, look_at_all
 from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import read_facts, read_run
 from beamfeed.transforms.sources.image.schema import ImageSchema, image_source
-from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_labels
+from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_classes
 
 BATCH_BYTES = 8 << 20  # of images that are kept at a time
 REENCODED = "images re-encoded as PNG, as TensorFlow would not decode the file upright and in 8 bits"
@@ -89,17 +89,13 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
                 waiting, pending, size = [], 0, size + pending
         if waiting:
             writer.write_table(_kept(table, waiting, fields))
-    counts, no_counts = (
-        count_labels(table.take(pa.array(list(pictures), pa.int64())), schema),
-        ImageStatistics.zero(schema).labels,
-    )
-    of_split = (counts, no_counts) if facts.split == "train" else (no_counts, counts)
-    statistics = ImageStatistics.of(list(pictures.values()), *of_split)
-    notes = [Note(text, asset.name, count) for text, count in sorted(facts.left_out.items())]
-    if source.store.format == "original" and statistics.kept < statistics.images:
-        notes.append(Note(REENCODED, asset.name, statistics.images - statistics.kept))
+    classes = count_classes(table.take(pa.array(list(pictures), pa.int64())), schema, facts.split)
+    statistics = ImageStatistics.of(list(pictures.values()), classes)
+    notes = counts_of(asset.name, facts.left_out)
+    if source.store.format == "original":
+        notes += counts_of(asset.name, {REENCODED: statistics.images - statistics.kept})
     return ImageVerdict(
-        asset, statistics, left_out=not pictures, notes=tuple(notes), split_values=frozenset(facts.values),
+        asset, statistics, left_out=not pictures, notes=notes, split_values=frozenset(facts.values),
         row_rejects=tuple(wrong), rejected_rows=len(wrong), size=size + pending,
     )  # fmt: skip
 

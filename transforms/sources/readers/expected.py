@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.formats import format_of
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
@@ -88,6 +89,10 @@ class TextOptions:
 
     def __hash__(self) -> int:
         return hash((self.keys.model_dump_json(), self.needed, self.features, self.numbers, self.texts))
+
+    def null_words(self, path: str) -> tuple[str, ...]:
+        """The words of a file that stand for a missing value: of a CSV, those of any and those that the user says."""
+        return (*NULL_WORDS, *self.keys.null_words) if format_of(path) == "csv" else ()
 
 
 class Expected(Protocol):

@@ -41,11 +41,7 @@ def analyze_own(
 ) -> beam.PCollection:
     """PCollection of TableVerdict -> PCollection of one path, of a folder that `tft.TFTransformOutput` reads.
 
-    Args:
-      verdicts: whose rows functions of the user's own look at.
-      schema: of the job.
-      statistics: PCollection of one TableStatistics.
-      scratch: a folder for files.
+    Functions of the user's own look at the rows; `statistics` is a PCollection of one TableStatistics.
     """
     types, marks = input_types(schema), Marks(storage.join(scratch, "marks"))
     rows = (

@@ -94,13 +94,7 @@ class Operations(Protocol):
 
 
 def encode(inputs: Mapping[str, Array], schema: TableSchema, of: Operations) -> dict[str, Array]:
-    """The fields of some rows by name.
-
-    Args:
-      inputs: the columns that features read.
-      schema: of the job.
-      of: the operations of the arrays.
-    """
+    """The fields of some rows by name, from the columns that features read, by the operations `of` their arrays."""
     outputs: dict[str, Array] = {}
     numbers, categories = [], []
     numeric = numeric_features(schema)

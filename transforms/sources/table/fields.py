@@ -8,22 +8,14 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.labels import label_field
 from beamfeed.transforms.sources.table.encode import CATEGORIES
-from beamfeed.transforms.sources.table.learned import NUMBERS, category_sizes, number_names, vocabulary_of
+from beamfeed.transforms.sources.table.learned import NUMBERS, category_sizes, number_names, vocabularies
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.statistics import TableStatistics
-
-RECORD_BYTES = 64 << 10
-MOST_ROWS = 4096  # of a record
 
 
 def row_bytes(fields: Sequence[Field]) -> int:
     """About how many bytes a row of these fields takes in a record."""
     return sum((field.bytes or 64) for field in fields)
-
-
-def rows_of_record(fields: Sequence[Field]) -> int:
-    """How many rows a record has where the job does not say."""
-    return max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
 
 
 def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: TableStatistics) -> list[Field]:
@@ -35,7 +27,8 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
     fields: list[Field] = []
     if names := number_names(schema):
         fields.append(Field(name=NUMBERS, dtype="float32", shape=(len(names),), role="input", columns=names))
-    if sizes := category_sizes(statistics, schema):
+    terms = vocabularies(statistics, schema)
+    if sizes := category_sizes(statistics, terms, schema):
         columns, counts = map(list, zip(*sizes, strict=True))
         wide = (len(columns),)
         fields.append(Field(name=CATEGORIES, dtype="int64", shape=wide, role="input", columns=columns, sizes=counts))
@@ -43,7 +36,7 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
         match feature.section:
             case Text() as section:
                 shape = (None,) if section.length == "ragged" else (section.length,)
-                size = 2 + len(vocabulary_of(statistics, feature, schema))
+                size = 2 + len(terms[feature.name])
                 fields.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
             case Own():
                 fields += feature.fields

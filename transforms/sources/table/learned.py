@@ -1,6 +1,6 @@
 """What is learned of a table's training rows: scalings, edges of buckets, vocabularies, and their sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,16 +45,13 @@ class LearnedTable:
 def learned_of(schema: TableSchema, counted: TableStatistics) -> LearnedTable:
     """What the features of a job need."""
     numbers = {NUMBERS: number_rows(counted, schema)} if numeric_features(schema) else {}
+    known = bucket_edges(counted, schema)
     for feature in schema.features:
         if isinstance(feature.section, Bucket) and feature.section.buckets:
             edges = np.full(edges_of(feature.section), np.inf, np.float32)
-            known = bucket_edges(counted, feature, schema)
-            edges[: len(known)] = known
+            edges[: len(known[feature.name])] = known[feature.name]
             numbers[edges_mark(feature)] = edges
-    vocabularies = {
-        feature.name: [NO_TERM, *vocabulary_of(counted, feature, schema)] for feature in counted_features(schema)
-    }
-    return LearnedTable(numbers, vocabularies)
+    return LearnedTable(numbers, {name: [NO_TERM, *terms] for name, terms in vocabularies(counted, schema).items()})
 
 
 def vocabulary_file(feature: str) -> str:
@@ -76,13 +73,13 @@ def edges_of(section: Bucket) -> int:
 def number_rows(counted: TableStatistics, schema: TableSchema) -> np.ndarray:
     """float32 [3, numeric features]: offset, divisor, and what stands for a missing value before it is scaled."""
     features = numeric_features(schema)
-    sampled = [feature.name for feature in sampled_features(schema)]
+    places = {feature.name: place for place, feature in enumerate(sampled_features(schema))}
     quantiles = np.full((len(QUANTILES), len(features)), np.nan)
     if counted.sample is not None:
         sampled_values = counted.sample.quantiles(QUANTILES)
         for i, feature in enumerate(features):
-            if feature.name in sampled:
-                quantiles[:, i] = sampled_values[:, sampled.index(feature.name)]
+            if feature.name in places:
+                quantiles[:, i] = sampled_values[:, places[feature.name]]
     rows, mean = np.empty((3, len(features)), np.float32), counted.moments.mean()
     scaling = cache(lambda method: Scaling.of(counted.moments, method, quantiles).rows)  # of all features
     for i, feature in enumerate(features):
@@ -98,39 +95,46 @@ def number_rows(counted: TableStatistics, schema: TableSchema) -> np.ndarray:
     return rows
 
 
-def bucket_edges(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> np.ndarray:
-    """float32 [edges], rising: where one bucket ends and the next begins."""
-    assert isinstance(feature.section, Bucket)
-    if not feature.section.buckets:
-        return np.array(feature.section.edges, np.float32)
-    assert counted.sample is not None
-    at = [other.name for other in sampled_features(schema)].index(feature.name)
-    shares = tuple(np.arange(1, feature.section.buckets) / feature.section.buckets)
-    edges = counted.sample.quantiles(shares, slice(at, at + 1))[:, 0]
-    edges = np.unique(edges[np.isfinite(edges)].astype(np.float32))
-    return edges if len(edges) else np.zeros(1, np.float32)
+def bucket_edges(counted: TableStatistics, schema: TableSchema) -> dict[str, np.ndarray]:
+    """By bucket float32 [edges], rising: where one part of it ends and the next begins."""
+    places = {feature.name: place for place, feature in enumerate(sampled_features(schema))}
+    by_name: dict[str, np.ndarray] = {}
+    for feature in schema.features:
+        section = feature.section
+        if isinstance(section, Bucket) and section.buckets:
+            assert counted.sample is not None
+            place, shares = places[feature.name], tuple(np.arange(1, section.buckets) / section.buckets)
+            edges = counted.sample.quantiles(shares, slice(place, place + 1))[:, 0]
+            edges = np.unique(edges[np.isfinite(edges)].astype(np.float32))
+            by_name[feature.name] = edges if len(edges) else np.zeros(1, np.float32)
+        elif isinstance(section, Bucket):
+            by_name[feature.name] = np.array(section.edges, np.float32)
+    return by_name
 
 
-def vocabulary_of(counted: TableStatistics, feature: NamedFeature, schema: TableSchema) -> list[str]:
-    """The terms of a feature that have a number of their own, the most frequent first."""
-    section = feature.section
-    assert isinstance(section, Categorical | Text)
-    counts = counted.counts[[other.name for other in counted_features(schema)].index(feature.name)]
-    return counts.frequent(section.min_count, section.max_size)
+def vocabularies(counted: TableStatistics, schema: TableSchema) -> dict[str, list[str]]:
+    """By feature the terms that have a number of their own, the most frequent first."""
+    by_name = {}
+    for counts, feature in zip(counted.counts, counted_features(schema), strict=True):
+        section = feature.section
+        assert isinstance(section, Categorical | Text)
+        by_name[feature.name] = counts.frequent(section.min_count, section.max_size)
+    return by_name
 
 
-def category_sizes(counted: TableStatistics, schema: TableSchema) -> list[tuple[str, int]]:
-    """The names of the columns of `categories`, in order, and how many numbers each may have."""
-    sizes: list[tuple[str, int]] = []
+def category_sizes(
+    counted: TableStatistics, terms: Mapping[str, Sequence[str]], schema: TableSchema
+) -> list[tuple[str, int]]:
+    """The names of the columns of `categories`, in order, and how many numbers each may have; `terms` by feature."""
+    edges, sizes = bucket_edges(counted, schema), list[tuple[str, int]]()
     for feature in schema.features:
         match feature.section:
             case Categorical() as section if section.hash:
                 sizes.append((feature.name, 1 + section.hash))
             case Categorical() as section:
-                terms = len(vocabulary_of(counted, feature, schema))
-                sizes.append((feature.name, 1 + section.unseen + terms))
+                sizes.append((feature.name, 1 + section.unseen + len(terms[feature.name])))
             case Bucket():
-                sizes.append((feature.name, 2 + len(bucket_edges(counted, feature, schema))))
+                sizes.append((feature.name, 2 + len(edges[feature.name])))
             case DateParts() as section if not section.cyclic:
                 sizes += [(f"{feature.name}_{part}", 1 + DATE_PARTS[part]) for part in section.parts]
             case Cross() as section:

@@ -22,7 +22,7 @@ from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import check_once, column_types, described, look_at_sample, most_common
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, is_csv, peek
+from beamfeed.transforms.sources.readers import Look, TextOptions, peek
 from beamfeed.transforms.sources.readers.time_text import are_aware, first_parts, guess_orders, vote
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file
@@ -61,8 +61,6 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     if split.by == "time" and source.time is None:
         raise UserError("split.by: time needs source.time, the column of times")
     labels = resolve_labels(job.label, found_types)
-    if split.stratify and (not labels or labels[0].classes is None):
-        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
     features = resolve_features(job.features, types, never)
     for feature in features:
@@ -212,7 +210,7 @@ def _by_reading(features: Sequence[NamedFeature]) -> tuple[tuple[str, ...], tupl
 
 def _texts(path: str, name: str, text: TextOptions) -> list[str]:
     """Values of a column of a file, as they are written; none where it cannot be read, which is told later on."""
-    nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
+    nothing = ("", *text.null_words(path))
     try:
         return [value for value in peek(path, [name], text) if value.strip() not in nothing]
     except (BadInput, pa.ArrowException):

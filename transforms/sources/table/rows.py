@@ -17,7 +17,7 @@ from beamfeed.transforms.sources.columns.labels import (
     without,
     words_for_no_class,
 )
-from beamfeed.transforms.sources.columns.numbers import is_text, plain, to_float32, whole_numbers
+from beamfeed.transforms.sources.columns.numbers import is_text, parse_numbers, plain, to_float32, whole_numbers
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import (
     MOST_BAD_TIMES,
@@ -36,7 +36,6 @@ _BYTES = (
     pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_string,
     pa.types.is_large_string,
 )  # fmt: skip
-_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -119,7 +118,7 @@ def to_rows(path: str, first: int, batch: pa.RecordBatch, schema: TableSchema, o
         return pa.repeat(pa.scalar(None if value == NOTHING else value, pa.string()), batch.num_rows)
 
     read: dict[str, pa.Array] = {}
-    nothing = schema.null_words(path)
+    nothing = schema.text.null_words(path)
 
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
         return lowered(without(to_text(column(name), name, wrong), missing), is_bool=name in schema.booleans)
@@ -178,10 +177,9 @@ def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[in
     """float32 [n]; null, NaN and infinity are NaN. Of text, as a path or a column for other ends too has it, too."""
     if is_text(column.type):
         text = without(pc.utf8_trim_whitespace(to_text(column, name, wrong)), nothing)
-        fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)
-        for at in np.flatnonzero(~fits.to_numpy(zero_copy_only=False)).tolist():
-            wrong.setdefault(at, f"{name}: {text[at].as_py()!r} is not a number")
-        column = pc.if_else(fits, text, pa.scalar(None, pa.string())).cast(pa.float32())
+        column, bad = parse_numbers(text)
+        for at, value in bad.items():
+            wrong.setdefault(at, f"{name}: {value!r} is not a number")
     values = to_float32(column)
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, np.float32(np.nan))

@@ -1,6 +1,6 @@
 """Which columns of the files a job reads, what they are read as, and what every file must hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -11,12 +11,11 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.label_counts import settled
+from beamfeed.transforms.sources.columns.label_counts import ClassCounts, settled
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import NULL_WORDS, TextOptions, is_csv, require_columns
-from beamfeed.transforms.statistics.value_counts import ValueCounts
+from beamfeed.transforms.sources.readers import TextOptions, require_columns
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,6 @@ class TableSchema:
         )
         return frozenset(self.texts) & (categories - others if self.whole is None else self.whole)
 
-    def null_words(self, path: str) -> tuple[str, ...]:
-        """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""
-        return (*NULL_WORDS, *self.text.keys.null_words) if is_csv(path) else ()
-
     @property
     def optional(self) -> frozenset[str]:
         """None may be lacking."""
@@ -141,7 +136,7 @@ class TableSchema:
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())
 
-    def with_classes(self, counts: Sequence[ValueCounts]) -> "TableSchema":
+    def with_classes(self, counts: ClassCounts) -> "TableSchema":
         """The same with the classes of labels known that are `auto`: those that were counted."""
         return replace(self, labels=settled(self.labels, counts))
 

@@ -21,15 +21,15 @@ from beamfeed.contract.imports import Later, heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.sources.base import Source, Transform
-from beamfeed.transforms.sources.columns.labels import label_values
+from beamfeed.transforms.sources.columns.labels import check_of_rows, label_values
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.readers.formats import has_types
-from beamfeed.transforms.sources.record_block import RecordBlock, Values
+from beamfeed.transforms.sources.record_block import RecordBlock, Values, cut_in_records, rows_of_record
 from beamfeed.transforms.sources.table.arrays import Encoder
-from beamfeed.transforms.sources.table.fields import record_fields, row_bytes, rows_of_record
+from beamfeed.transforms.sources.table.fields import record_fields, row_bytes
 from beamfeed.transforms.sources.table.learned import learned_of
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file, with_groups
 from beamfeed.transforms.sources.table.raw_rows import ValuesOfRows, raw_rows_of
@@ -71,10 +71,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
 
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Table":
-        for label in job.label:
-            if label.column is None or label.at != "end":
-                setting = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
-                raise UserError(f"label: {setting} is for series; a table needs label.column")
+        check_of_rows(job.label, job.split, "a table")
         if job.split.by == "time" and (job.split.eval_from, job.split.test_from) == (None, None):
             raise UserError("split.by: time of a table needs eval_from or test_from, the times of the cuts")
         columns = [label.column for label in job.label]
@@ -176,16 +173,15 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return replace(statistics, digest=hashlib.blake2b(pickle.dumps(statistics), digest_size=16).hexdigest())
 
     def read(self, work: TableWork, made: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
-        schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
+        schema, fields = self._schema.with_classes(statistics.classes), self.fields(statistics)
         encoder = self._numbers_passed if made is None else self._encoder(statistics, made)
-        rows = self.job.output.rows_per_record or rows_of_record(fields)
         size = row_bytes(fields)
+        rows = self.job.output.rows_per_record or rows_of_record(size)
         for run in read_runs(work.path, work.runs):
             for part in by_bytes(run, PART_BYTES, size, rows):
-                first = np.arange(0, part.num_rows, rows)
+                first, counts = cut_in_records(part.num_rows, rows)
                 columns = [part.column(label_name(label)) for label in schema.labels]
                 labels = label_values(columns, self.job.label, schema.labels, part.num_rows)
-                counts = np.minimum(rows, part.num_rows - first)
                 yield RecordBlock(work.unit.asset.name, first, counts, encoder(part) | labels)
 
     def _numbers_passed(self, rows: pa.RecordBatch) -> dict[str, Values]:
@@ -252,7 +248,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         )
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
-        return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)
+        return record_fields(self._schema.with_classes(statistics.classes), self.job.label, statistics)
 
     @property
     def raw_values(self) -> RawValues | None:

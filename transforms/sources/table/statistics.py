@@ -9,16 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
-from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.text import counted
-from beamfeed.transforms.sources.columns.label_counts import check_auto
+from beamfeed.transforms.sources.columns.label_counts import ClassCounts, check_auto
 from beamfeed.transforms.sources.table.rows import find_missing, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
+from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.sums import add_fields
 from beamfeed.transforms.statistics.value_counts import MOST_BYTES, ValueCounts
 
@@ -35,8 +34,7 @@ class TableStatistics:
       moments: of each Numeric feature, of the logarithm where that is scaled.
       sample: rows of numbers of the features that quantiles are taken of, where there are any.
       counts: of each feature that has a vocabulary, its values or words.
-      labels: of each label with classes: auto, its values in training rows, and
-      elsewhere: in other rows.
+      classes: of the labels.
       folders: of the partitions of all rows.
       missing: of each of `value_columns`, how many training rows have no value.
       parts: files with more of `counts`, see `write_counts`.
@@ -46,8 +44,7 @@ class TableStatistics:
     moments: Moments
     sample: RowSample | None
     counts: tuple[ValueCounts, ...]
-    labels: tuple[ValueCounts, ...]
-    elsewhere: tuple[ValueCounts, ...]
+    classes: ClassCounts
     folders: ValueCounts
     missing: tuple[int, ...]
     parts: tuple[str, ...] = ()
@@ -56,21 +53,18 @@ class TableStatistics:
     @classmethod
     def zero(cls, schema: TableSchema) -> "TableStatistics":
         """Of no rows."""
-        sampled, auto = len(sampled_features(schema)), [label for label in schema.labels if label.auto]
-        classes = tuple(ValueCounts.zero(MOST_CLASSES) for _ in auto)
+        sampled = len(sampled_features(schema))
         return cls(
             Moments.zero(len(numeric_features(schema))),
             RowSample.zero(sampled) if sampled else None,
             tuple(ValueCounts.zero(MOST_TERMS) for _ in counted_features(schema)),
-            classes,
-            classes,
+            ClassCounts.zero(schema.labels),
             ValueCounts.zero(MOST_PARTITIONS),
             (0,) * len(value_columns(schema)),
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
-        sample = add_samples(self.sample, other.sample)
-        return add_fields(self, other, sample=sample, parts=self.parts + other.parts, digest="")
+        return add_fields(self, other, parts=self.parts + other.parts, digest="")
 
 
 def value_columns(schema: TableSchema) -> list[str]:
@@ -129,19 +123,13 @@ def add_rows(
             _count_terms(counts, training, feature)
             for counts, feature in zip(before.counts, counted_features(schema), strict=True)
         ),
-        _add_labels(before.labels, training, auto),
-        _add_labels(before.elsewhere, elsewhere, auto),
+        before.classes + ClassCounts.of(*([rows.column(name) for name in auto] for rows in (training, elsewhere))),
         before.folders,
         tuple(
             count + int(find_missing(training.column(name)).sum())
             for count, name in zip(before.missing, value_columns(schema), strict=True)
         ),
     )
-
-
-def _add_labels(before: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:
-    columns = (ValueCounts.of(rows.column(name), MOST_CLASSES) for name in names)
-    return tuple(counts + more for counts, more in zip(before, columns, strict=True))
 
 
 def _matrix(rows: pa.RecordBatch, features: Sequence[NamedFeature], *, log: bool) -> np.ndarray:
@@ -192,7 +180,7 @@ def check_counts(statistics: TableStatistics, schema: TableSchema) -> None:
                 f"training rows, or more than {MOST_BYTES >> 20} MB of them; give it 'hash: 100000', or leave it out"
             )
     check_partitions(statistics.folders, schema)
-    check_auto(schema.labels, statistics.labels, statistics.elsewhere)
+    check_auto(schema.labels, statistics.classes)
 
 
 def notes_of(statistics: TableStatistics, schema: TableSchema) -> list[str]:

@@ -1,6 +1,5 @@
 """Reads every row once: sets rows aside that cannot be used, counts the others, and puts them by split."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,21 +10,19 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.transforms.notes import Note
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.notes import UNLABELLED, UNUSED, Note, counts_of
+from beamfeed.transforms.rejects import MOST_ROWS, BadInput, Reject
+from beamfeed.transforms.sources.columns.numbers import is_missing
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
-from beamfeed.transforms.sources.messages import MessageWriter
+from beamfeed.transforms.sources.messages import MessageWriter, file_for
 from beamfeed.transforms.sources.table.plan import TableAsset
-from beamfeed.transforms.sources.table.rows import TableRows, find_missing, label_name, read_unit
+from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import Stratifier, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, pick, write_counts
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
 from beamfeed.transforms.splits import NONE, some_values
 from beamfeed.transforms.statistics.value_counts import ValueCounts
-
-MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
-UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,7 @@ class TableVerdict(Verdict[TableAsset]):
 def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: TimeCuts | None) -> TableReport:
     """Checks the rows of a unit, and stages those that can be used; never raises for bad data."""
     asset = unit.asset
-    name = hashlib.blake2b(asset.piece.path.encode(), digest_size=16).hexdigest()
-    path = storage.join(asset.piece.scratch, f"{name}-{unit.index:06d}.arrow")
+    path = file_for(asset.piece.scratch, asset.piece.path, f"-{unit.index:06d}.arrow")
     statistics, wrong = TableStatistics.zero(schema), list[Reject]()
     below = storage.below(asset.piece.path, job.source.patterns)  # chance hangs on it: a folder may be moved
     folders = statistics.folders
@@ -94,7 +90,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 usable = _usable(rows, schema, places, left_out)
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
-                for row in bad[: MOST_REJECTS - len(wrong)]:
+                for row in bad[: MOST_ROWS - len(wrong)]:
                     place = rows.places.get(row) or asset.piece.place(rows.first + row)
                     wrong.append(Reject(asset.name, rows.path, place, rows.wrong[row], of_row=True))
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
@@ -145,9 +141,7 @@ def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: 
     usable &= places != NONE
     labelled = np.ones(len(rows), bool)
     for label in schema.labels:
-        column = rows.columns.column(label_name(label))
-        is_number = pa.types.is_floating(column.type)
-        labelled &= np.isfinite(column.to_numpy(zero_copy_only=False)) if is_number else ~find_missing(column)
+        labelled &= ~is_missing(rows.columns.column(label_name(label)))
     left_out[UNLABELLED] += int((usable & ~labelled).sum())
     return usable & labelled
 
@@ -158,7 +152,6 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     zero = TableStatistics.zero(schema)
     rejects = tuple(report.reject for report in ordered if report.reject is not None)
     left_out = sum((report.left_out for report in ordered), Counter[str]())
-    notes = [Note(text, asset.name, count) for text, count in sorted(left_out.items()) if count]
     values = frozenset().union(*(report.values for report in ordered))
     if rejects:
         return TableVerdict(asset, zero, rejects=rejects, split_values=values)
@@ -172,6 +165,6 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
         return TableVerdict(asset, zero, rejects=(reject,), split_values=values)
     statistics = sum((report.statistics for report in ordered), zero) if staged else zero
     return TableVerdict(
-        asset, statistics, left_out=not staged, notes=tuple(notes), split_values=values, staged=staged,
-        row_rejects=row_rejects, rejected_rows=count,
+        asset, statistics, left_out=not staged, notes=counts_of(asset.name, left_out), split_values=values,
+        staged=staged, row_rejects=row_rejects, rejected_rows=count,
     )  # fmt: skip

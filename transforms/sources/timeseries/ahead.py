@@ -3,7 +3,7 @@
 They are rows of the same segments as the windows' own, and stored once, however many windows they are behind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.timeseries.windowing import Windowing, WindowRuns
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scaling import Scaling
+
+ScaleRows = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,24 @@ def find_ahead(labels: Sequence[Label], features: Sequence[str]) -> tuple[RowsAh
     return tuple(rows_ahead)
 
 
-def with_raw(values: np.ndarray, scaled: np.ndarray, ahead: Sequence[RowsAhead]) -> np.ndarray:
-    """Scaled rows, and beside them the columns to forecast as they are: float32 `[n, features + columns]`.
+def scale_beside(values: np.ndarray, scaler: ScaleRows | None, ahead: Sequence[RowsAhead]) -> np.ndarray:
+    """Rows scaled, and beside them the columns to forecast as they are: float32 `[n, features + columns]`.
 
     Beside them they are resampled alike.
 
     Args:
       values: float32 `[n, features]`, as the files have them; NaN is missing.
-      scaled: the same, scaled.
+      scaler: scales them; None leaves them as they are.
       ahead: of the job.
     """
+    scaled = values if scaler is None else scaler(values)
     return np.concatenate([scaled, *(values[:, label.places] for label in ahead)], axis=1) if ahead else scaled
+
+
+def by_name(raw: np.ndarray, ahead: Sequence[RowsAhead]) -> dict[str, np.ndarray]:
+    """Of the columns to forecast, float32 `[n, columns]`, those of each label."""
+    ends = np.cumsum([len(label.places) for label in ahead], dtype=int)
+    return {label.name: raw[:, end - len(label.places) : end] for label, end in zip(ahead, ends, strict=True)}
 
 
 def keep_known(
@@ -83,12 +92,9 @@ def keep_known(
     start, _ = runs.starts(windowing.stride)
     end = start + windowing.inputs
     is_known = np.ones(len(start), bool)
-    first = 0
-    for label in ahead:
-        columns = raw[:, first : first + len(label.places)]
+    for label, columns in zip(ahead, by_name(raw, ahead).values(), strict=True):
         missing = np.concatenate([[0], np.cumsum(np.isnan(columns).any(axis=1))])  # rows before each
         is_known &= missing[end + label.rows] == missing[end]
-        first += len(label.places)
     if is_filled is not None:
         is_known &= ~is_filled[end - 1]
     return runs if is_known.all() else runs.keep(is_known, windowing.stride)

@@ -70,10 +70,11 @@ def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndar
     for k, (column, label) in enumerate(zip(chunk.labels, labels, strict=True)):
         if label.auto:
             names[k] = frozenset(_first_rows(column, training))
-            elsewhere[k] = {name: (path, chunk.row(at)) for name, at in _first_rows(column, used & ~training).items()}
+            held_out = _first_rows(column, used & ~training)
+            elsewhere[k] = {name: (path, int(chunk.file_row[at])) for name, at in held_out.items()}
         elif (bad := used & find_unlisted(column, label)).any():
             at = int(bad.argmax())
-            raise BadInput(path, f"row {chunk.row(at)}", label.why_unlisted(column[at]))
+            raise BadInput(path, f"row {chunk.file_row[at]}", label.why_unlisted(column[at]))
     return SeenClasses(tuple(names), tuple(elsewhere)) + classes
 
 

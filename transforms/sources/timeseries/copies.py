@@ -4,7 +4,6 @@ Rows of a text are parsed once so, and not again to check and to write them; and
 found out once.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.sources.messages import MessageWriter
+from beamfeed.transforms.sources.messages import MessageWriter, file_for
 from beamfeed.transforms.sources.readers import BAD, Group, iter_batches, parses
 from beamfeed.transforms.sources.readers.formats import packed_by
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -46,8 +45,7 @@ class RowCopies(ExitStack):
 
     def __init__(self, files: Sequence[FileStat], scratch: str):
         super().__init__()
-        names = "\n".join(stat.path for stat in files).encode("utf-8", "surrogatepass")
-        self.path = storage.join(scratch, f"rows-{hashlib.blake2b(names, digest_size=16).hexdigest()}.arrow")
+        self.path = file_for(scratch, "\n".join(stat.path for stat in files), "-rows.arrow")
         self.are_many = len(files) > 1
         self._writer: MessageWriter | None = None
         self._types: pa.Schema | None = None

@@ -50,7 +50,7 @@ def _join(left: Chunk, right: Chunk) -> Chunk:
     parts = [chunk.part for chunk in chunks if chunk.part is not None]
     return Chunk(
         right.path,
-        np.concatenate([np.asarray(chunk.file_row) for chunk in chunks]),
+        np.concatenate([chunk.file_row for chunk in chunks]),
         0,
         np.concatenate([chunk.time for chunk in chunks]),
         np.concatenate([chunk.values for chunk in chunks]),

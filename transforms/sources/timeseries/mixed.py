@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +47,7 @@ def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, AssetRows
         for group, row, batch in iter_rows(path, schema, [schema.asset, *schema.time_columns, BAD]):
             if not batch.num_rows:
                 continue
-            ticks, wrong = read_ticks(path, batch, schema, row)
+            ticks, wrong = read_ticks(path, batch, schema, np.arange(row, row + batch.num_rows))
             _check_names(path, batch.column(schema.asset), wrong)
             names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
             codes = names.indices.to_numpy()
@@ -91,12 +90,12 @@ def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: s
     with ExitStack() as stack:
         runs = []
         for table, is_only in _tables(path, schema):
-            run = _put_together(path, table, schema)
-            runs.append(run if is_only else replace(run, table=_to_disk(run.table, copy, stack)))
+            rows, spans = _put_together(path, table, schema)
+            runs.append((rows if is_only else _to_disk(rows, copy, stack), spans))
         target = stack.enter_context(storage.open_output(copy))
         writer = MessageWriter(target)
         for name in names:
-            holding = [run.rows_of(name) for run in runs if name in run.spans]
+            holding = [rows.slice(*spans[name]) for rows, spans in runs if name in spans]
             if not holding:  # the file changed; who reads the rows says so
                 continue
             rows = pa.concat_tables(holding)
@@ -124,25 +123,15 @@ def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
         yield pa.Table.from_batches(batches), is_only
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Some rows, put together by asset: the first of each, and how many they are, by name."""
-
-    table: pa.Table
-    spans: dict[str, tuple[int, int]]
-
-    def rows_of(self, name: str) -> pa.Table:
-        return self.table.slice(*self.spans[name])
-
-
-def _put_together(path: str, table: pa.Table, schema: SeriesSchema) -> _Run:
+def _put_together(path: str, table: pa.Table, schema: SeriesSchema) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
+    """Rows put together by asset; of each, by its name, the first one, and how many they are."""
     names = asset_names(path, table.column(schema.asset).combine_chunks(), schema, 0).dictionary_encode()
     codes = names.indices.to_numpy()
     if (np.diff(codes) < 0).any():
         table = table.take(pa.array(np.argsort(codes, kind="stable")))
     counts = np.bincount(codes)
     starts = (np.cumsum(counts) - counts).tolist()
-    return _Run(table, dict(zip(names.dictionary.to_pylist(), zip(starts, counts.tolist(), strict=True), strict=True)))
+    return table, dict(zip(names.dictionary.to_pylist(), zip(starts, counts.tolist(), strict=True), strict=True))
 
 
 def _to_disk(table: pa.Table, copy: str, stack: ExitStack) -> pa.Table:
@@ -156,14 +145,13 @@ def _to_disk(table: pa.Table, copy: str, stack: ExitStack) -> pa.Table:
         return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
 
 
-def iter_copy(
-    copy: str, names: Sequence[str], groups: Sequence[Group]
-) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
-    """Which rows of the file some rows of a copy were, int64 [n] or the first one, and their columns and BAD."""
+def iter_copy(copy: str, names: Sequence[str], groups: Sequence[Group]) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    """Which rows of the file some rows of a copy were, int64 [n], and their columns and BAD."""
     batches = read_messages(copy, ((group.place, group.size) for group in groups))
     for group in groups:
         at = group.row
         while at < group.row + group.rows:
             batch = next(batches)
-            yield batch.column(ROW).to_numpy() if ROW in batch.schema.names else at, batch.select([*names, BAD])
+            rows = np.arange(at, at + batch.num_rows)
+            yield batch.column(ROW).to_numpy() if ROW in batch.schema.names else rows, batch.select([*names, BAD])
             at += batch.num_rows

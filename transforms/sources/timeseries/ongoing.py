@@ -30,13 +30,7 @@ def may_go_on(job: Job) -> bool:
 
 
 def go_on(known: KnownAsset, tail: Sequence[FileSlice], new: Sequence[FileSlice], spec: PreprocessSpec) -> SeriesAsset:
-    """The asset that goes on behind what is known of it.
-
-    Args:
-      known: of the asset.
-      tail: its slices in the files of `known.tail`.
-      new: its slices in new files.
-      spec: of the job.
+    """See `Source.go_on`.
 
     Raises:
       CannotGoOn: if the new rows are not all behind the others, by a step of the grid where there is one.
@@ -68,7 +62,7 @@ def go_on(known: KnownAsset, tail: Sequence[FileSlice], new: Sequence[FileSlice]
 
 
 def known_of(asset: SeriesAsset, spec: PreprocessSpec) -> KnownAsset:
-    """What later runs need to go on with an accepted asset, but for its splits.
+    """See `Source.known`.
 
     Its `tail` is as short as it can be: with the rows around a window that holds the last row and the next one.
     """

@@ -19,13 +19,7 @@ TELLING_STEPS = 100_000  # that tell what is mostly between two rows
 
 
 def look_over(assets: Sequence[SeriesAsset], statistics: SeriesStatistics, spec: PreprocessSpec) -> Overview:
-    """What some assets hold.
-
-    Args:
-      assets: that can be read.
-      statistics: of the training rows.
-      spec: of the job.
-    """
+    """What some assets that can be read hold; `statistics` are of the training rows."""
     schema, moments = spec.schema, statistics.moments
     columns = tuple(schema.names)
     names = read_schema(assets[0].pieces[0].path, schema.text).names if assets else ()

@@ -15,7 +15,7 @@ from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.descriptors import Asset, Unit
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
-from beamfeed.transforms.splits import cut_rows, cut_span, split_of_value
+from beamfeed.transforms.splits import cut_rows, cut_span, split_of_value, wanted_splits
 
 UNIT_BYTES = 64 << 20  # of float32
 
@@ -77,6 +77,10 @@ class SeriesAsset(Asset[FileSlice]):
     def divides(self) -> bool:
         """Whether some of its rows can be read without those before them."""
         return not self.sort and not self.merge and all(piece.groups for piece in self.pieces)
+
+    def wanted(self, split: Split) -> list[SplitName]:
+        """The splits that are to hold something of it."""
+        return wanted_splits(split) if self.split is None else [self.split]
 
 
 def gather(

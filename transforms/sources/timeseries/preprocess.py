@@ -1,6 +1,6 @@
 """Preprocesses rows: they are scaled, resampled, imputed and cut into windows and segments, in a stream."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.split import SplitName
 from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.ahead import keep_known, with_raw
+from beamfeed.transforms.sources.timeseries.ahead import ScaleRows, by_name, keep_known, scale_beside
 from beamfeed.transforms.sources.timeseries.duplicates import merge_duplicates
 from beamfeed.transforms.sources.timeseries.impute import impute
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
@@ -28,8 +28,6 @@ from beamfeed.transforms.sources.timeseries.windowing import (
     iter_blocks,
 )
 from beamfeed.transforms.statistics.scaling import Scaling
-
-ScaleRows = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -53,15 +51,13 @@ class FoundWindows:
       rows: n rows of the asset.
       values: float32 [n, features], their filled values.
       runs: the windows.
-      labels: float32 [windows, labels], where the job has labels.
-      raw: float32 [n, columns], of `rows` what is to be forecast.
+      labels: by name, of each window its value, or of each row what is to be forecast.
     """
 
     rows: Rows
     values: np.ndarray
     runs: WindowRuns
-    labels: np.ndarray | None
-    raw: np.ndarray
+    labels: Mapping[str, np.ndarray]
 
     def ends_before(self, last: int, windowing: Windowing) -> bool:
         """Whether the first window holds none of the `last` rows of the block."""
@@ -69,12 +65,7 @@ class FoundWindows:
 
 
 def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | None) -> Iterator[RecordBlock]:
-    """Streams a unit, a block at a time; memory holds no more than one.
-
-    Args:
-      work: what to read.
-      spec: of the job.
-      scaler: see `find_all`.
+    """Streams a unit, a block at a time; memory holds no more than one. `scaler` is as of `find_all`.
 
     Raises:
       BadInput: if a file no longer is as it was when it was checked.
@@ -84,16 +75,7 @@ def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | 
     for block in find_all(chunks, unit.asset, work.split, spec, work.owned, scaler):
         segments = cut_segments(block.runs, spec.windowing)
         if len(segments):
-            yield record_block(
-                unit.asset.name,
-                block.rows,
-                block.values,
-                segments,
-                spec.own_labels,
-                block.labels,
-                spec.ahead,
-                block.raw,
-            )
+            yield record_block(unit.asset.name, block.rows, block.values, segments, block.labels)
 
 
 def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
@@ -121,9 +103,9 @@ def find_all(
     """
     windowing, job, features = spec.windowing, spec.job, len(spec.schema.features)
     in_split = to_rows(chunks, asset, name, job.split, spec.max_gap, spec.schema.labels)
-    rows: Iterator[Rows] = (block for block in in_split if len(block))
-    if scaler is not None or spec.ahead:
-        rows = (replace(block, values=_scaled(block.values, spec, scaler)) for block in rows)
+    rows: Iterator[Rows] = (
+        replace(block, values=scale_beside(block.values, scaler, spec.ahead)) for block in in_split if len(block)
+    )
     if spec.every is not None:
         assert job.prepare.resample is not None
         limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
@@ -131,19 +113,16 @@ def find_all(
     for block, range_ in iter_blocks(rows, windowing, owned):
         raw, block = block.values[:, features:], replace(block, values=block.values[:, :features])
         values, valid = impute(block, job.prepare.missing)
-        runs, labels = find_windows(block, valid, windowing, range_), None
+        runs, labels = find_windows(block, valid, windowing, range_), by_name(raw, spec.ahead)
         if spec.ahead:
             is_filled = np.isnan(block.values).any(axis=1) if job.prepare.missing.fill == "linear" else None
             runs = keep_known(runs, raw, is_filled, spec.ahead, windowing)
         if spec.own_labels:
-            runs, labels = label_windows(runs, block, spec.own_labels, windowing, spec.last_position(asset))
+            runs, told = label_windows(runs, block, spec.own_labels, windowing, spec.last_position(asset))
+            for label, column in zip(spec.own_labels, told.T, strict=True):
+                labels[label.name] = column.astype(np.float32 if label.classes is None else np.int64)
         if len(runs.row):
-            yield FoundWindows(block, values, runs, labels, raw)
-
-
-def _scaled(values: np.ndarray, spec: PreprocessSpec, scaler: ScaleRows | None) -> np.ndarray:
-    """Rows as the kernels take them: scaled, and what is to be forecast beside them as it is."""
-    return with_raw(values, values if scaler is None else scaler(values), spec.ahead)
+            yield FoundWindows(block, values, runs, labels)
 
 
 def label_windows(

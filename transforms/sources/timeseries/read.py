@@ -18,7 +18,7 @@ from beamfeed.transforms.sources.columns.labels import (
 )
 from beamfeed.transforms.sources.columns.numbers import is_text, pack, plain
 from beamfeed.transforms.sources.columns.time_units import NO_TIME
-from beamfeed.transforms.sources.readers import BAD, NULL_WORDS, Group, batch_rows, is_csv, iter_batches
+from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
@@ -34,7 +34,7 @@ class Chunk:
 
     Attributes:
       path: of the file.
-      file_row: of the first row, for errors; or int64 [n], of each.
+      file_row: int64 [n], of each row, for errors.
       position: of the first row among the asset's rows.
       time: int64 [n] ticks.
       values: float32 [n, features]; NaN is missing.
@@ -46,7 +46,7 @@ class Chunk:
     """
 
     path: str
-    file_row: int | np.ndarray
+    file_row: np.ndarray
     position: int
     time: np.ndarray
     values: np.ndarray
@@ -66,17 +66,13 @@ class Chunk:
         right[list(self.wrong)] = False
         return right
 
-    def row(self, at: int) -> int:
-        """The file's row of the row `at` of the chunk."""
-        return self.file_row + at if isinstance(self.file_row, int) else int(self.file_row[at])
-
     def take(self, rows: slice | np.ndarray, position: int) -> "Chunk":
         """Some of the rows, a slice or int64 of their places, the first of them at `position` of the asset."""
         order = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
         picked = pa.array(order)
         return Chunk(
             self.path,
-            np.asarray(self.file_row + np.arange(len(self)) if isinstance(self.file_row, int) else self.file_row)[rows],
+            self.file_row[rows],
             position,
             self.time[rows],
             self.values[rows],
@@ -138,8 +134,8 @@ def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, off
     for file_row, batch in _batches(piece, schema, groups or None, last_rows if groups else None):
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
-            rows = file_row + first if isinstance(file_row, int) else file_row[first:last]
-            yield _chunk(piece.path, rows, offset + row + first, batch.slice(first, last - first), schema)
+            rows = batch.slice(first, last - first)
+            yield _chunk(piece.path, file_row[first:last], offset + row + first, rows, schema)
         row += batch.num_rows
         if row >= high and groups:
             return
@@ -149,16 +145,16 @@ def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, off
 
 def _batches(
     piece: FileSlice, schema: SeriesSchema, groups: Sequence[Group] | None, last_rows: int | None
-) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
+) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
     if piece.copy is not None:
         yield from iter_copy(piece.copy, schema.names, groups or ([] if piece.whole is None else [piece.whole]))
     else:
-        for _, file_row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
-            yield file_row, batch
+        for _, row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
+            yield np.arange(row, row + batch.num_rows), batch
 
 
-def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
-    first = file_row if isinstance(file_row, int) else int(file_row[0])
+def _chunk(path: str, file_row: np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
+    first = int(file_row[0])
     time, wrong = read_ticks(path, batch, schema, file_row)
     if schema.time is None:  # counted among the asset's rows, and not among those of the file
         time = schema.time_units.rows(position, batch.num_rows)
@@ -182,9 +178,9 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
 
 def _label(column: pa.Array, label: LabelColumn, path: str, schema: SeriesSchema) -> pa.Array:
     """What a step of the user's own calls a class is none of the file's words."""
-    if label.classes is not None and schema.inputs is None and is_csv(path) and is_text(column.type):
-        words = words_for_no_class(label, (*NULL_WORDS, *schema.text.keys.null_words))
-        column = without(plain(column).cast(pa.string()), words)
+    words = schema.text.null_words(path) if schema.inputs is None else ()
+    if words and label.classes is not None and is_text(column.type):
+        column = without(plain(column).cast(pa.string()), words_for_no_class(label, words))
     return read_label(column, label)
 
 
@@ -225,8 +221,7 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     for chunk in read_chunks(asset, schema):
         wrong |= {chunk.position + row: why for row, why in chunk.wrong.items()}
         span = slice(chunk.position, chunk.position + len(chunk))
-        time[span], values[span] = chunk.time, chunk.values
-        file_row[span] = np.arange(len(chunk)) + chunk.file_row if isinstance(chunk.file_row, int) else chunk.file_row
+        time[span], values[span], file_row[span] = chunk.time, chunk.values, chunk.file_row
         outside += chunk.outside
         if chunk.part is not None:
             part = np.empty(rows, np.int64) if part is None else part

@@ -1,6 +1,6 @@
 """What a record of a series holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,6 @@ from beamfeed.contract.dataset.fields import Field, Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_field
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.ahead import RowsAhead
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 
@@ -57,9 +56,8 @@ def record_fields(
 
 
 def record_block(
-    asset: str, rows: Rows, values: np.ndarray, segments: Segments, labels: Sequence[Label] = (),
-    label_values: np.ndarray | None = None, ahead: Sequence[RowsAhead] = (), raw: np.ndarray | None = None,
-) -> RecordBlock:  # fmt: skip
+    asset: str, rows: Rows, values: np.ndarray, segments: Segments, labels: Mapping[str, np.ndarray] | None = None
+) -> RecordBlock:
     """The records of a block of rows.
 
     Args:
@@ -67,19 +65,8 @@ def record_block(
       rows: of the block.
       values: float32 [n, features], the filled values of `rows`.
       segments: row ranges of the block, a record each.
-      labels: of the job, those that are values of a window.
-      label_values: float32 [windows, labels] of all windows of the segments, in order.
-      ahead: those that are rows behind a window.
-      raw: float32 [n, columns], of `rows` what these are of.
+      labels: by name, of all windows of the segments, in order, or of all rows.
     """
-    by_label, place = {}, 0
-    for rows_ahead in ahead:
-        assert raw is not None
-        by_label[rows_ahead.name] = raw[:, place : place + len(rows_ahead.places)]
-        place += len(rows_ahead.places)
-    for k, label in enumerate(labels):
-        assert label_values is not None
-        by_label[label.name] = label_values[:, k].astype(np.float32 if label.classes is None else np.int64)
     last = segments.first + segments.rows - 1
     return RecordBlock(
         asset,
@@ -91,7 +78,7 @@ def record_block(
             LAST_TIME: rows.time[last],
             START: rows.position[segments.first],
             VALUES: values,
-            **by_label,
+            **(labels or {}),
         },
         pa.RecordBatch.from_pydict({TIME: rows.time}),
     )

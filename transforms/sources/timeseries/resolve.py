@@ -123,11 +123,7 @@ def resolve_wide(
 ) -> tuple[Wide, Times]:
     """Which columns of the files are times, by their names, and what the rows then have for a time.
 
-    Args:
-      source: with `reshape`.
-      looks: at a sample of the files, by their paths.
-      never: columns that no glob takes.
-      text: how texts are written.
+    No glob takes those of `never`.
 
     Raises:
       UserError: if there are none, or their names are no times.

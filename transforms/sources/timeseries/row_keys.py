@@ -16,23 +16,21 @@ from beamfeed.transforms.sources.timeseries.wide import place_in_file
 Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
 
 
-def read_ticks(
-    path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray
-) -> tuple[np.ndarray, Wrong]:
+def read_ticks(path: str, batch: pa.RecordBatch, schema: SeriesSchema, rows: np.ndarray) -> tuple[np.ndarray, Wrong]:
     """int64 [n] ticks of a batch, NO_TIME where a row has none, and what is wrong with rows.
 
     Args:
       path: of its file.
       batch: that holds the columns of time, and BAD.
       schema: what the file must hold. Where rows count, they are numbered as in the file.
-      row: of the file that the batch starts with; or int64 [n], of each.
+      rows: int64 [n], of the file.
 
     Raises:
       BadInput: at a time that makes the others doubtful.
     """
     wrong: Wrong = faults_of(batch.column(BAD))
     if schema.time is None:
-        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
+        return schema.time_units.rows(int(rows[0]) if len(rows) else 0, len(rows)), wrong
     columns = [batch.column(name) for name in schema.time_columns]
     has_time = np.ones(batch.num_rows, bool)
     if any(column.null_count for column in columns):
@@ -42,8 +40,7 @@ def read_ticks(
     ticks, bad_times = ticks_of_rows(schema.time_units, columns, has_time)
     for at, bad in bad_times.items():
         if is_doubtful(bad, schema.time_units):
-            place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
-            raise BadInput(path, place, bad.fault)
+            raise BadInput(path, place_of_row(path, int(rows[at]), schema), bad.fault)
         wrong.setdefault(at, ("", bad.fault))
     if len(bad_times) >= MOST_BAD_TIMES:
         fault = f"more than {MOST_BAD_TIMES} values are not times: {wrong[at][1]}"

@@ -15,18 +15,14 @@ class Rows:
       time: int64 [n], in ticks, see time_units.py.
       values: float32 [n, features]; NaN is missing.
       gap: bool [n]; True where a row does not continue the one before it.
-      labels: float32 [n, labels], of classes their place; NaN is missing. Left out, there are none.
+      labels: float32 [n, labels], of classes their place; NaN is missing.
     """
 
     position: np.ndarray
     time: np.ndarray
     values: np.ndarray
     gap: np.ndarray
-    labels: np.ndarray = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        if self.labels is None:
-            object.__setattr__(self, "labels", np.empty((len(self.position), 0), np.float32))
+    labels: np.ndarray
 
     def __len__(self) -> int:
         return len(self.position)

@@ -3,21 +3,21 @@
 Where a column names the assets, that column is read too. Rows that are read anyway may be copied, see `RowCopies`.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.time_units import NO_TIME, BadTime
 from beamfeed.transforms.sources.descriptors import Piece
+from beamfeed.transforms.sources.messages import file_for
 from beamfeed.transforms.sources.readers import (
     BAD,
     Group,
@@ -125,18 +125,7 @@ def _copy_and_read_span(
 def _slices_by_column(
     file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str, copies: RowCopies | None
 ) -> list[FileSlice]:
-    """One slice for each value of the asset column.
-
-    Args:
-      file: local or gs://
-      schema: what it must hold.
-      split_value: as the path tells it.
-      scratch: a folder for the copy of a file that mixes assets.
-      copies: where the rows of another may be copied to.
-
-    Raises:
-      BadInput: if the file cannot be used at all.
-    """
+    """As `scan_file`, of a file whose asset column names the assets; `split_value` is what the path tells."""
     path, divided = file.path, divides(file.path, schema)
     assets, are_apart = look_at_assets(path, schema)
     slices = {
@@ -144,7 +133,7 @@ def _slices_by_column(
         for name, rows in sorted(assets.items())
     }
     if not are_apart:
-        copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
+        copy = file_for(scratch, path)
         in_order = copy_in_order(path, schema, list(slices), copy)
         return [replace(piece, groups=tuple(in_order[name]), copy=copy, file=None) for name, piece in slices.items()]
     if copies is not None and copies.takes(file):
@@ -208,7 +197,7 @@ def _span_of(path: str, schema: SeriesSchema, batches: Iterable[Rows]) -> tuple[
         first_wrong: tuple[str, str] | None = None
         for group, row, batch in batches:
             groups[group.place] = group
-            ticks, wrong = read_ticks(path, batch, schema, row)
+            ticks, wrong = read_ticks(path, batch, schema, np.arange(row, row + batch.num_rows))
             if first_wrong is None and (untimed := [at for at in wrong if ticks[at] == NO_TIME]):
                 at = min(untimed)
                 first_wrong = wrong[at][0] or place_of_row(path, row + at, schema), wrong[at][1]

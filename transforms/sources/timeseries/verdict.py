@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.split import SplitName
@@ -71,17 +72,15 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
     if windowing.windows_per_segment == 1:  # each row is written as often as there are windows over it
         row_bytes = max(1, row_bytes * windowing.length // windowing.stride)
     index = GroupIndex(asset)
-    begins = [_begin(unit, spec) for unit in units]
+    edges: list[int | None] = [None, *(_begin(unit, spec) for unit in units[1:]), None]
     first_row = 0
     if asset.known is not None:
-        first_row, begins[0] = seam(asset, spec)
-    for number, unit in enumerate(units):
-        more = number + 1 < len(units)
-        has_begin = number > 0 or asset.known is not None
-        owned = begins[number] if has_begin else None, begins[number + 1] if more else None
-        if None not in owned and begins[number] >= begins[number + 1]:
+        first_row, edges[0] = seam(asset, spec)
+    for number, (unit, owned) in enumerate(zip(units, pairwise(edges), strict=True)):
+        begin, next_begin = owned
+        if begin is not None and next_begin is not None and begin >= next_begin:
             continue  # the unit before, or the next one, owns the windows that begin in it
-        start, end = unit.start, _end(number, begins, verdict, spec) if more else asset.end
+        start, end = unit.start, asset.end if next_begin is None else _end(number, next_begin, verdict, spec)
         for name in sorted(verdict.splits):
             spans = [later.spans[name] for later in units[number:] if name in later.spans and later.start < end]
             low = min((max(span.start, start) for span in spans), default=end)
@@ -105,9 +104,9 @@ def _begin(unit: UnitFacts, spec: PreprocessSpec) -> int:
     return int(first_window(position + spec.windowing.before, span)) * span
 
 
-def _end(number: int, begins: list[int], verdict: SeriesVerdict, spec: PreprocessSpec) -> int:
-    """The row after the last one that a unit's windows need."""
-    last = begins[number + 1] + spec.windowing.after
+def _end(number: int, next_begin: int, verdict: SeriesVerdict, spec: PreprocessSpec) -> int:
+    """The row after the last one that a unit's windows need, where those of the next unit begin at `next_begin`."""
+    last = next_begin + spec.windowing.after
     if spec.every is None:
         return min(last, verdict.asset.end)
     for unit in verdict.units[number + 1 :]:

@@ -120,6 +120,12 @@ def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return starts, ends
 
 
+def _members(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of groups of so many members each, int64 [members]: the group of each member, and its place in the group."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 @dataclass(frozen=True)
 class WindowRuns:
     """Windows of a block that follow each other: run i has `windows[i]`, the first starts at the row `row[i]`."""
@@ -128,19 +134,14 @@ class WindowRuns:
     number: np.ndarray  # int64 [runs], of the first window, counted from position 0
     windows: np.ndarray  # int64 [runs], at least 1
 
-    def _repeated(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each window, int64 [windows] each: its run, and its place in the run."""
-        run = np.repeat(np.arange(len(self.row)), self.windows)
-        return run, np.arange(len(run)) - np.repeat(np.cumsum(self.windows) - self.windows, self.windows)
-
     def starts(self, stride: int) -> tuple[np.ndarray, np.ndarray]:
         """For each window, int64 [windows] each: the row of the block, and the position, that it starts at."""
-        run, nth = self._repeated()
+        run, nth = _members(self.windows)
         return self.row[run] + nth * stride, first_row(self.number[run] + nth, stride)
 
     def keep(self, keep: np.ndarray, stride: int) -> "WindowRuns":
         """Some of the windows, bool [windows]; a run ends where one is left out."""
-        run, nth = self._repeated()
+        run, nth = _members(self.windows)
         joined = keep[1:] & keep[:-1] & (run[1:] == run[:-1])
         first = np.flatnonzero(keep & ~np.append(False, joined))
         last = np.flatnonzero(keep & ~np.append(joined, False))
@@ -165,8 +166,7 @@ def cut_segments(runs: WindowRuns, windowing: Windowing) -> Segments:
     high = low + runs.windows
     # Segments are cut at multiples of windows_per_segment, so they do not depend on where a block starts.
     pieces = (high - 1) // per - low // per + 1
-    run = np.repeat(np.arange(len(low)), pieces)
-    nth = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    run, nth = _members(pieces)
     first = np.maximum(low[run], (low[run] // per + nth) * per)
     last = np.minimum(high[run], (low[run] // per + nth + 1) * per) - 1
     return Segments(

@@ -105,8 +105,8 @@ def test_statistics_add_up_whatever_the_parts_are(schema):
     np.testing.assert_allclose(of_x.std(), x[train].astype("f4").astype("f8").std(0), rtol=1e-12)
     assert of_image.low == (image[train].min(),)
     assert of_image.high == (image[train].max(),)
-    assert dict(counted.labels[0].items()) == {str(k): int((y[train] == k).sum()) for k in range(3)}
-    assert dict(counted.elsewhere[0].items()) == {str(k): int((y[~train] == k).sum()) for k in range(3)}
+    assert dict(counted.classes.training[0].items()) == {str(k): int((y[train] == k).sum()) for k in range(3)}
+    assert dict(counted.classes.elsewhere[0].items()) == {str(k): int((y[~train] == k).sum()) for k in range(3)}
     assert counted.rows == train.sum()
 
 

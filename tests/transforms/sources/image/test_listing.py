@@ -125,9 +125,9 @@ def test_classes_of_a_list_are_words_or_numbers(album, name):
         {"name": "kind", "column": "kind", "classes": "auto"},
         {"name": "grade", "column": "grade", "classes": [0, 1]},
     ]
-    rows = {"file": NAMES, "kind": ["a", "none", "b", "a"], "grade": [0, 1, 1, 2]}
+    rows = {"file": NAMES, "kind": ["a", "none", "-", "a"], "grade": [0, 1, 1, 2]}
     found = gather(album, list=write_list(album, rows, name)).loc[NAMES]
-    assert found["label 0"].tolist() == ["a", "none", "b", "a"]
+    assert found["label 0"].tolist() == ["a", "none", "-", "a"]
     assert found["label 1"].tolist() == ["0", "1", "1", "2"]
     assert found["wrong"].dropna().tolist() == ["grade is '2', which is not in label.classes (0, 1)"]
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from beamfeed.transforms.sources.image.records import RECORD_BYTES, cut_records
+from beamfeed.transforms.sources.image.records import cut_records
+from beamfeed.transforms.sources.record_block import RECORD_BYTES
 
 
 def test_records_hold_small_images_together_and_large_ones_alone():

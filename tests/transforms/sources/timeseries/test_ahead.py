@@ -1,14 +1,17 @@
 """The rows behind windows against a plain loop over the whole asset, however the asset is cut."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import MISSING, drawn_rows
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, ahead_fields, find_ahead, keep_known, with_raw
+from beamfeed.transforms.sources.timeseries.ahead import RowsAhead, ahead_fields, find_ahead, keep_known, scale_beside
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -39,45 +42,27 @@ def plain_futures(
     return by_position
 
 
-@st.composite
-def series(draw) -> Rows:
-    size = draw(st.integers(1, 140))
-    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    step = np.where(rng.random(size) < draw(st.sampled_from([0, 0.05])), rng.integers(2, 60, size), 1)
-    values = rng.normal(size=(size, 3)).astype("f4")
-    values[rng.random((size, 3)) < draw(st.sampled_from([0, 0.03, 0.2]))] = np.nan
-    gap = rng.random(size) < draw(st.sampled_from([0, 0.05]))
-    position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap)
-
-
-MISSING = st.builds(
-    Missing,
-    fill=st.sampled_from(["forward", "linear", "constant", "drop"]),
-    limit=st.integers(1, 4),
-    then=st.sampled_from(["drop", "constant"]),
-)
 AHEAD = st.sampled_from([[((0, 1, 2), 3)], [((1,), 1)], [((2, 0), 6)], [((0,), 2), ((1, 2), 5)]]).map(
     lambda pairs: [RowsAhead(f"label_{i}", rows, places) for i, (places, rows) in enumerate(pairs)]
 )
 
 
 @given(
-    rows=series(), ahead=AHEAD, length=st.integers(1, 9), stride=st.integers(1, 6), missing=MISSING,
+    rows=drawn_rows(3), ahead=AHEAD, length=st.integers(1, 9), stride=st.integers(1, 6), missing=MISSING,
     single=st.booleans(), chunk=st.integers(1, 50), every=st.sampled_from([None, 10, 25]),
 )  # fmt: skip
 @settings(max_examples=150, deadline=None)
 def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
     rows, ahead, length, stride, missing, single, chunk, every
 ):
-    scaled = rows.values * 2 + 1
-    both = Rows(rows.position, rows.time, with_raw(rows.values, scaled, ahead), rows.gap)
+    values = scale_beside(rows.values, lambda values: values * 2 + 1, ahead)
+    both = replace(rows, values=values)
     if every is not None:
         both = Rows.concatenate(list(resample_stream(iter([both]), every, "mean", 2)))
         expected_raw = (both.values[:, :3] - 1) / 2  # the mean of scaled values, turned back
         places = [place for label in ahead for place in label.places]
         np.testing.assert_allclose(both.values[:, 3:], expected_raw[:, places], rtol=1e-4, atol=1e-5)
-    plain = Rows(both.position, both.time, both.values[:, :3], both.gap)
+    plain = replace(both, values=both.values[:, :3])
     _, valid = impute(plain, missing)
     expected = plain_futures(plain, both.values[:, 3:], valid, missing, ahead, length, stride)
 
@@ -89,7 +74,7 @@ def test_rows_behind_windows_are_those_of_a_plain_loop_however_blocks_are_cut(
     assert (windowing.inputs, windowing.length) == (length, length + most)
     by_position = {}
     for block, own in iter_blocks((both.take(slice(at, at + chunk)) for at in range(0, len(both), chunk)), windowing):
-        raw, features = block.values[:, 3:], Rows(block.position, block.time, block.values[:, :3], block.gap)
+        raw, features = block.values[:, 3:], replace(block, values=block.values[:, :3])
         _, valid = impute(features, missing)
         is_filled = np.isnan(features.values).any(axis=1) if missing.fill == "linear" else None
         runs = keep_known(find_windows(features, valid, windowing, own), raw, is_filled, ahead, windowing)

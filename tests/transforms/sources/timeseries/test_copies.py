@@ -36,8 +36,8 @@ def rows_of(piece: FileSlice, schema) -> tuple[np.ndarray, dict]:
     """By row its place in the file, time and values, float64 [rows, 2 + features]; and what is wrong with some."""
     rows, wrong = [], {}
     for chunk in read_chunks(SeriesAsset(piece.asset, (piece,), None, total=piece.rows), schema):
-        wrong |= {chunk.row(at): why for at, why in chunk.wrong.items()}
-        places = np.array([chunk.row(at) for at in range(len(chunk))])
+        wrong |= {int(chunk.file_row[at]): why for at, why in chunk.wrong.items()}
+        places = chunk.file_row
         rows.append(np.c_[places, chunk.time, chunk.values.astype("f8")])
     return np.concatenate(rows), wrong
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import MISSING, drawn_rows
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.prepare import Missing
@@ -57,26 +58,6 @@ LABELS = st.lists(
     min_size=1,
     max_size=3,
 )
-MISSING = st.builds(
-    Missing,
-    fill=st.sampled_from(["forward", "linear", "constant", "drop"]),
-    limit=st.integers(1, 4),
-    then=st.sampled_from(["drop", "constant"]),
-)
-
-
-@st.composite
-def labelled_series(draw, columns: int) -> Rows:
-    size = draw(st.integers(1, 140))
-    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    step = np.where(rng.random(size) < draw(st.sampled_from([0, 0.1])), rng.integers(2, 60, size), 1)
-    values = rng.normal(size=(size, 2)).astype("f4")
-    values[rng.random((size, 2)) < draw(st.sampled_from([0, 0.05, 0.3]))] = np.nan
-    gap = rng.random(size) < draw(st.sampled_from([0, 0.08]))
-    labels = rng.integers(0, 5, (size, columns)).astype("f4")
-    labels[rng.random((size, columns)) < draw(st.sampled_from([0, 0.1, 0.8]))] = np.nan
-    position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap, labels)
 
 
 def windows_of(stream, labels, missing, windowing, end):
@@ -118,7 +99,7 @@ def sizes(length, stride, per_segment, missing, labels, blocks=1):
 def test_labels_are_those_of_a_plain_loop_however_blocks_are_cut(
     data, labels, length, stride, per_segment, missing, chunk, blocks, end
 ):
-    rows = data.draw(labelled_series(sum(label.column is not None for label in labels)))
+    rows = data.draw(drawn_rows(2, sum(label.column is not None for label in labels)))
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, len(rows), chunk))
     found = windows_of(stream, labels, missing, sizes(length, stride, per_segment, missing, labels, blocks), end)
     _, valid = impute(rows, missing)
@@ -133,7 +114,7 @@ def test_labels_are_those_of_a_plain_loop_however_blocks_are_cut(
 def test_steps_of_a_grid_have_the_label_of_their_last_row_and_repeat_it(
     data, labels, length, stride, chunk, every, limit
 ):
-    rows = data.draw(labelled_series(sum(label.column is not None for label in labels)))
+    rows = data.draw(drawn_rows(2, sum(label.column is not None for label in labels)))
     missing = Missing(fill="constant")
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, len(rows), chunk))
     grid = Rows.concatenate(list(resample_stream(stream, every, "last", limit)))

@@ -53,7 +53,7 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
         chunks = (
             Chunk(
                 "m.parquet",
-                at,
+                np.arange(at, min(at + chunk, size)),
                 at,
                 time[at : at + chunk],
                 values[at : at + chunk],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import unlabelled
 
 from beamfeed.transforms.sources.readers import batch_rows
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
@@ -32,7 +33,7 @@ def test_steps_equal_a_plain_loop(seed, size, every, how, limit, chunk):
     time = np.cumsum(rng.integers(1, 12, size)) - 100
     values = rng.normal(size=(size, 2)).astype("f4")
     values[rng.random((size, 2)) < 0.2] = np.nan
-    rows = Rows(np.arange(size), time, values, rng.random(size) < 0.05)
+    rows = unlabelled(np.arange(size), time, values, rng.random(size) < 0.05)
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, size, chunk))
     found = Rows.concatenate(list(resample_stream(stream, every, how, limit)))
 
@@ -54,7 +55,7 @@ def test_steps_equal_a_plain_loop(seed, size, every, how, limit, chunk):
 
 def test_means_are_taken_wide():
     values = np.full((100_000, 1), 16_777_217.0, "f8").astype("f4")
-    rows = Rows(np.arange(len(values)), np.arange(len(values)), values, np.zeros(len(values), bool))
+    rows = unlabelled(np.arange(len(values)), np.arange(len(values)), values, np.zeros(len(values), bool))
     (found,) = resample_stream(iter([rows]), 100_000, "mean", 0)
     assert found.values[0, 0] == pytest.approx(values[0, 0], rel=1e-7)
 
@@ -71,7 +72,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_step(how, features):
     def stream():
         for at in range(0, rows, chunk):
             time = np.arange(at, at + chunk)
-            yield Rows(time, time, np.full((len(time), features), at, "f4"), np.zeros(len(time), bool))
+            yield unlabelled(time, time, np.full((len(time), features), at, "f4"), np.zeros(len(time), bool))
 
     tracemalloc.start()
     try:

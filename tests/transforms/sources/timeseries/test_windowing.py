@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import MISSING, drawn_rows, unlabelled
 
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.dataset.windows import count_windows
@@ -57,29 +58,12 @@ def plain_fill(rows: Rows, missing: Missing) -> tuple[np.ndarray, np.ndarray]:
     return values, ~np.isnan(values).any(axis=1)
 
 
-@st.composite
-def series(draw) -> Rows:
-    size = draw(st.integers(1, 120))
-    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    step = np.where(rng.random(size) < draw(st.sampled_from([0, 0.1])), rng.integers(2, 60, size), 1)
-    values = rng.normal(size=(size, 2)).astype("f4")
-    values[rng.random((size, 2)) < draw(st.sampled_from([0, 0.05, 0.5]))] = np.nan
-    gap = rng.random(size) < draw(st.sampled_from([0, 0.08]))
-    position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap)
-
-
 @given(
-    rows=series(),
+    rows=drawn_rows(2),
     length=st.integers(1, 9),
     stride=st.integers(1, 12),
     per_segment=st.integers(1, 4),
-    missing=st.builds(
-        Missing,
-        fill=st.sampled_from(["forward", "linear", "constant", "drop"]),
-        limit=st.integers(1, 4),
-        then=st.sampled_from(["drop", "constant"]),
-    ),
+    missing=MISSING,
     chunk=st.integers(1, 50),
     start=st.none() | st.integers(-60, 620),
 )
@@ -123,7 +107,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(
 def test_rows_before_those_that_are_needed_are_not_held(monkeypatch):
     windowing = Windowing(length=4, stride=1, windows_per_segment=2, block=20, before=3, after=3)
     chunks = [np.arange(at, at + 10) for at in range(0, 2000, 10)]
-    stream = (Rows(at, at, np.zeros((10, 1), "f4"), np.zeros(10, bool)) for at in chunks)
+    stream = (unlabelled(at, at, np.zeros((10, 1), "f4"), np.zeros(10, bool)) for at in chunks)
     held, concatenate = [], Rows.concatenate
     monkeypatch.setattr(Rows, "concatenate", lambda rows: held.append(sum(map(len, rows))) or concatenate(rows))
     owned = [own for _, own in iter_blocks(stream, windowing, (1901, None))]
@@ -134,7 +118,7 @@ def test_rows_before_those_that_are_needed_are_not_held(monkeypatch):
 def test_runs():
     position = np.array([0, 1, 2, 3, 7, 8, 9])
     gap = np.array([1, 0, 0, 0, 0, 0, 1], bool)
-    rows = Rows(position, position, np.zeros((7, 1), "f4"), gap)
+    rows = unlabelled(position, position, np.zeros((7, 1), "f4"), gap)
     starts, ends = find_runs(rows, np.array([1, 1, 0, 1, 1, 1, 1], bool))
     assert list(zip(starts, ends, strict=True)) == [(0, 2), (3, 4), (4, 6), (6, 7)]
 
