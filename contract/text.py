@@ -35,6 +35,12 @@ def size_text(size: float) -> str:
     return f"{size / 1000:.1f} TB"
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first ones, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def counted(count: int, noun: str) -> str:
     """`1 file`, `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

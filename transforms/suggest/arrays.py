@@ -22,6 +22,7 @@ from beamfeed.transforms.sources.array.read import is_packed, read_rows, unpack
 from beamfeed.transforms.suggest.array_groups import SUFFIXES, ArrayGroup, globbed, group_arrays
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.label import CLASSES, names_label
+from beamfeed.transforms.suggest.look import files_ending
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.shared import (
     ROWS_TRAINED,
@@ -98,9 +99,8 @@ def find_arrays(folder: str, options: Options) -> ArrayFolder | None:
     """
     files, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
-        files = [file for file in storage.match(folder, SUFFIXES, hidden=False) if file.path.lower().endswith(SUFFIXES)]
-        tables = storage.match(folder, TableSource.suffixes, hidden=False) if files else []
-        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+        files = files_ending(folder, SUFFIXES)
+        tables = files_ending(folder, TableSource.suffixes) if files else []
         tables = [file for file in tables if not file.path.lower().endswith((".txt", ".json"))]  # about the arrays
     return _look(folder, files, options) if files and (options.kind == "array" or not tables) else None
 

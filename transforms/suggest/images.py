@@ -11,9 +11,10 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
-from beamfeed.contract.text import counted
+from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.look import files_ending
 from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, train_key
 from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
 
@@ -58,10 +59,8 @@ def find_images(folder: str, *, surely: bool = False) -> ImageFolder | None:
     """What a folder or a glob holds of images; None where there are none, or, if not `surely`, more files of rows."""
     images, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
-        files = [*storage.match(folder, ImageSource.suffixes, hidden=False)]
-        images = [file for file in files if file.path.lower().endswith(ImageSource.suffixes)]
-        tables = storage.match(folder, TableSource.suffixes, hidden=False)
-        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+        images = files_ending(folder, ImageSource.suffixes)
+        tables = files_ending(folder, TableSource.suffixes)
     if not images or (len(tables) > len(images) and not surely):
         return None
     tops = {storage.below(file.path, [folder]).rpartition("/")[0].partition("/")[0] for file in images}
@@ -120,9 +119,8 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
 
 def _label(images: ImageFolder) -> list[Part]:
     if images.labelled:
-        classes = ", ".join(f"{name} {count:,}" for name, count in list(images.folders.items())[:10])
-        more = f" and {len(images.folders) - 10} more" if len(images.folders) > 10 else ""
-        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}{more}.",))]
+        classes = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
+        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}.",))]
     path = images.lists[0] if images.lists else "labels.csv"
     text = "There are tables beside the images. " if images.lists else "Folders do not look like classes. "
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
-from beamfeed.contract.text import counted
+from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.columns.sample import described
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
@@ -102,10 +102,7 @@ def left_out(unused: Mapping[str, str]) -> tuple[str, ...]:
     reasons: dict[str, list[str]] = {}
     for name, why in unused.items():
         reasons.setdefault(why, []).append(name)
-    texts = []
-    for why, names in reasons.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        texts.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
+    texts = [f"{some_of(names, _NAMED)} ({why})" for why, names in reasons.items()]
     return (f"Left out: {'; '.join(texts)}.",)
 
 

@@ -105,8 +105,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     dates = plain_times(times)
     if options.time is not None and options.time not in dates:
         raise UserError(f"--time {options.time}: a table is divided by a column of dates or times, which this is not")
-    tables = [sampled.table for sampled in sample.tables]
-    parted = _find_parts(tables, columns, options)
+    batches = sample.batches
+    parted = _find_parts(batches, columns, options)
     choice = choose_label(
         {name: column for name, column in columns.items() if not (parted and name == parted[0])}, options
     )
@@ -133,10 +133,10 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
             for name, feature in features.items()
             if isinstance(feature, str) or feature["type"] == "categorical"
         }
-        for name, reason in find_leaks(tables, label, inputs).items():
+        for name, reason in find_leaks(batches, label, inputs).items():
             unused[name] = f"it tells {label.name} by itself: {reason}"
             del features[name]
-        shares = shares_of_classes(tables, label) if classifies(label) else {}
+        shares = shares_of_classes(batches, label) if classifies(label) else {}
     if not features and label is not None and options.label is None:
         alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
         return replace(alone, choice=Choice(candidates=(label,)), declined=False)
@@ -154,13 +154,13 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
 
 
 def _find_parts(
-    tables: Sequence[pa.Table], columns: Mapping[str, Column], options: Options
+    batches: Sequence[pa.RecordBatch], columns: Mapping[str, Column], options: Options
 ) -> tuple[str, dict[str, list[str]]] | None:
     """The column whose values all say train, eval or test, and these values by split."""
     for name, column in columns.items():
         if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in options.columns.values():
             continue
-        values = {str(value) for table in tables for value in table.column(name).unique().drop_null().to_pylist()}
+        values = {str(value) for batch in batches for value in batch.column(name).unique().drop_null().to_pylist()}
         splits = named_splits(values)
         if splits and "eval" not in splits:  # by which the best weights are chosen
             splits["eval"] = splits.pop("test")

@@ -106,17 +106,17 @@ def _runs(rows: np.ndarray, breaks: np.ndarray, lost: np.ndarray | None) -> tupl
     return tuple(np.split(remaining, np.flatnonzero(np.diff(part[~lost])) + 1))
 
 
-def lost_rows(table: pa.Table, features: Sequence[str], limit: int) -> np.ndarray:
+def lost_rows(batch: pa.RecordBatch, features: Sequence[str], limit: int) -> np.ndarray:
     """Rows with a missing value in a run of more than `limit`, which is not filled; bool [rows].
 
     Args:
-      table: rows in order.
+      batch: rows in order.
       features: names of columns of numbers.
       limit: rows of a run that are filled.
     """
-    lost = np.zeros(table.num_rows, bool)
+    lost = np.zeros(batch.num_rows, bool)
     for name in features:
-        missing = ~np.isfinite(to_float32(table.column(name).combine_chunks()))
+        missing = ~np.isfinite(to_float32(batch.column(name)))
         edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]])))
         for start, end in edges.reshape(-1, 2):
             if end - start > limit or start == 0 or end == len(missing):
