@@ -13,6 +13,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.records.pieces import ranges
 from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
@@ -188,7 +189,7 @@ class Places:
         length, stride = (self._windows.length, self._windows.stride) if self._per == "window" else (1, 1)
         counts = count_windows(block.rows, length, stride)
         record = np.repeat(np.arange(len(block)), counts)
-        inside = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inside = ranges(0, counts)
         if self._keys.asset is None or self._keys.start is None:
             positions, self._row = self._row + np.arange(len(record)), self._row + len(record)
             return pa.repeat(self._file, len(record)), positions, np.ones(len(record), bool)
@@ -305,16 +306,15 @@ class FilesSide:
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """The rows of a block, record after record, clipped as those of the dataset are."""
         if not self._columns_of:
-            inside = np.arange(block.rows.sum()) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
-            at = np.repeat(block.first, block.rows) + inside
+            at = ranges(block.first, block.rows)
             values = {field.name: _rows(block.values[field.name], at) for field in self._fields.fields}
             return self._fields.take(values, assets)
         (columns,) = self.columns
         of = {name: block.values[self._columns_of[name]] for name in columns.names}
         texts = {name: _no_empty(of[name]) for name in columns.texts}
         numbers = np.empty((int(block.rows.sum()), len(columns.numbers)), np.float32)
-        for at, name in enumerate(columns.numbers):
-            numbers[:, at] = np.asarray(of[name])
+        for place, name in enumerate(columns.numbers):
+            numbers[:, place] = np.asarray(of[name])
         return np.clip(np.where(np.isfinite(numbers), numbers, self._fill), *self._ends), texts
 
 
