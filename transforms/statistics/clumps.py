@@ -53,10 +53,3 @@ class Clumps:
                 effect = self.assets / (self.assets - 1) * apart / (missing * (1 - share))
             effects.append(max(1.0, effect))
         return effects
-
-
-def add_clumps(a: Clumps | None, b: Clumps | None) -> Clumps | None:
-    """Those of the assets of both; None is that of none."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b

@@ -133,10 +133,3 @@ def _smallest(hashes: np.ndarray, values: np.ndarray) -> RowSample:
         order = np.lexsort((*bits.T, hashes))
     order = order[:rows]
     return RowSample(hashes[order], np.ascontiguousarray(values[order], np.float32))
-
-
-def add_samples(a: RowSample | None, b: RowSample | None) -> RowSample | None:
-    """The sample of the rows of both; None is that of no rows, where nothing may be sampled."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b

@@ -6,6 +6,13 @@ from typing import Any, TypeVar
 S = TypeVar("S")
 
 
+def add_known(one: S | None, other: S | None) -> S | None:
+    """The sum of two; None is nothing, where there may be none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other  # type: ignore[operator]
+
+
 def add_fields(one: S, other: S, **apart: Any) -> S:
     """The sum of two objects of a dataclass, field by field; tuples of a field add up place by place.
 

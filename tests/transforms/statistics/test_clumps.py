@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from beamfeed.transforms.statistics.clumps import Clumps, add_clumps
+from beamfeed.transforms.statistics.clumps import Clumps
+from beamfeed.transforms.statistics.sums import add_known
 
 
 def test_the_design_effect_is_how_much_more_shares_vary() -> None:
@@ -26,8 +27,8 @@ def test_clumps_add_up() -> None:
     parts = [Clumps.of(counts[at : at + 1]) for at in range(6)]
     total = Clumps.of(np.concatenate([counts, np.zeros((1, 3), np.int64)]))
     assert sum(parts[1:], parts[0]) == sum(parts[::-1][1:], parts[-1]) == total
-    assert add_clumps(None, add_clumps(total, None)) == total
-    assert add_clumps(parts[0], parts[1]) == Clumps.of(counts[:2])
+    assert add_known(None, add_known(total, None)) == total
+    assert add_known(parts[0], parts[1]) == Clumps.of(counts[:2])
 
 
 @pytest.mark.parametrize("counts", [[[0, 0]], [[10, 5]], [[10, 0], [20, 0]], [[10, 10], [20, 20]]])

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.statistics import quantiles
-from beamfeed.transforms.statistics.quantiles import RowSample, add_samples, capacity, hash_numbers, share
+from beamfeed.transforms.statistics.quantiles import RowSample, capacity, hash_numbers, share
+from beamfeed.transforms.statistics.sums import add_known
 
 Q = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -145,7 +146,7 @@ def test_a_settled_sample_tells_of_the_rows_it_was():
     settled = whole.settle(Q, share(5_000_000, 2, spare=1))
     assert len(settled) < 50
     np.testing.assert_array_equal(settled.settled, whole.quantiles(Q))
-    assert_same(settled, add_samples(None, settled), add_samples(settled, None))
+    assert_same(settled, add_known(None, settled), add_known(settled, None))
     assert (settled + RowSample.zero(2)).settled is None
     assert (settled + RowSample.zero(values.shape[1]).extend(values, "b", np.arange(5000))).settled is None
     assert whole.settle(Q, 1.0).hashes.tobytes() == whole.hashes.tobytes()

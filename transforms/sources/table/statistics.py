@@ -18,8 +18,8 @@ from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.sources.table.words import words_of
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
-from beamfeed.transforms.statistics.sums import add_fields
+from beamfeed.transforms.statistics.quantiles import RowSample
+from beamfeed.transforms.statistics.sums import add_fields, add_known
 from beamfeed.transforms.statistics.value_counts import MOST_BYTES, ValueCounts
 
 MOST_PARTITIONS = 1000
@@ -69,7 +69,7 @@ class TableStatistics:
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
-        sample = add_samples(self.sample, other.sample)
+        sample = add_known(self.sample, other.sample)
         return add_fields(self, other, sample=sample, parts=self.parts + other.parts, digest="")
 
 

@@ -19,10 +19,11 @@ from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_o
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
 from beamfeed.transforms.splits import split_of_value, wanted_splits
-from beamfeed.transforms.statistics.clumps import Clumps, add_clumps
+from beamfeed.transforms.statistics.clumps import Clumps
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
+from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.scaling import Scaling
+from beamfeed.transforms.statistics.sums import add_known
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
 # Rows of which the line is looked up where the reader does not tell it: it reads the file from its start.
@@ -60,8 +61,8 @@ class SeriesStatistics:
         return SeriesStatistics(
             self.moments + other.moments,
             add_names(self.classes, other.classes),
-            add_samples(self.sample, other.sample),
-            clumps=add_clumps(self.clumps, other.clumps),
+            add_known(self.sample, other.sample),
+            clumps=add_known(self.clumps, other.clumps),
         )
 
 
