@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.text import sentence
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
@@ -218,13 +219,13 @@ def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -
     """The sections of the job file."""
     if series.outlook is not None:
         length, stride, batch = series.outlook.frame(shape.length, shape.stride, sample.rows)
-        why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
-        shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
+        why = f"{length} rows to see, {series.outlook.rows} to forecast"
+        shape = replace(shape, length=length, stride=stride, batch_size=batch, why_length=why, trains="")
     return [
         Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
-        Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
-        Key("split", shape.split, (f"{shape.why[1][:1].upper()}{shape.why[1][1:]}.",)),
+        Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why_length),
+        Key("split", shape.split, (sentence(shape.why_split),)),
         *_label(series),
         output_key(places),
         _train(series, shape, places),
@@ -358,5 +359,5 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
         learns = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
         schedule = choose_schedule(shape, len(series.features), latent)
     return train_key(
-        Key("model", model), learns, shape.batch_size, places.model, schedule, trains=shape.why[2], above=above
+        Key("model", model), learns, shape.batch_size, places.model, schedule, trains=shape.trains, above=above
     )
