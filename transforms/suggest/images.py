@@ -15,8 +15,8 @@ from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.look import files_ending
-from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, train_key
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
+from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, split_by_hash, train_key
+from beamfeed.transforms.suggest.windowing import Schedule
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
@@ -104,12 +104,15 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
         Key("kind", "image", tail="beamfeed schema lists the kinds"),
         Key("files", folder, tail=counted(len(images.files), "image")),
     ]
+    split, tail, share = split_by_hash(len(images.files), _SPLIT, "image", "its path")
+    if images.parts:
+        split, tail = {"by": "column", "column": "top_folder", **images.parts}, "as the folders say"
     return [
         Key("source", tuple(source), ("What the files hold.",)),
         *_label(images),
-        *_split(images),
+        Key("split", split, tail=tail),
         output_key(places),
-        *_train(images, places),
+        *_train(images, share, places),
         Remark(
             "Records hold the files as they are. To store all images at one size, give source one of",
             ("store: {format: jpeg, size: 256}          # the shorter side", "store: {format: raw, size: [64, 64]}"),
@@ -131,11 +134,11 @@ def _label(images: ImageFolder) -> list[Part]:
     ]
 
 
-def _train(images: ImageFolder, places: Places) -> list[Part]:
+def _train(images: ImageFolder, share: float, places: Places) -> list[Part]:
     """What learns the folders, where these are classes and images can be read."""
     if not images.trains:
         return []
-    rows = len(images.files) * (0.8 if len(images.files) >= _SPLIT else 1.0)
+    rows = len(images.files) * share
     side = image_side(images.sizes)
     text = f"height, width; the shorter side of {len(images.sizes)} images is mostly {usual_side(images.sizes):,}"
     image = (
@@ -148,16 +151,7 @@ def _train(images: ImageFolder, places: Places) -> list[Part]:
             [Key("task", {"name": "classify"}), Key("inputs", (Key("image", image),))],
             choose_batch(rows),
             places.model,
-            Schedule(patience=5 if len(images.files) >= _SPLIT else None),
+            Schedule(patience=5 if share < 1 else None),
             trains=f"about {round(rows):,} images train",
         )
     ]
-
-
-def _split(folder: ImageFolder) -> list[Part]:
-    if folder.parts:
-        return [Key("split", {"by": "column", "column": "top_folder", **folder.parts}, tail="as the folders say")]
-    if len(folder.files) < _SPLIT:
-        tail = f"too few images to hold some out: {len(folder.files)}"
-        return [Key("split", {"by": "row", **ALL_TRAIN}, tail=tail)]
-    return [Key("split", {"by": "row", **HELD_BACK}, tail="each image by a hash of its path")]

@@ -38,10 +38,11 @@ from beamfeed.transforms.suggest.shared import (
     named_splits,
     output_key,
     schedule_of,
+    split_by_hash,
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK
+from beamfeed.transforms.suggest.windowing import HELD_BACK
 
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
@@ -240,8 +241,9 @@ def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
 
 def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str, float]:
     """The section `split`, what is said of it, and the share that trains."""
+    by_hash = split_by_hash(rows, _SPLIT, "row", "its place")
     if rows < _SPLIT:
-        return {"by": "row", **ALL_TRAIN}, f"too few rows to hold some out: {rows}", 1.0
+        return by_hash
     cuts = time_cuts(sample, table.times[table.time]) if table.time else None
     if cuts is not None:
         return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
@@ -253,7 +255,7 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
         return {"by": "key", **HELD_BACK}, f"all rows of a {table.key} are in one split", 0.8
     if table.shares and min(table.shares.values()) * rows < _FEW_OF_CLASS:
         return {"by": "row", **HELD_BACK, "stratify": True}, "each class has its share in each split", 0.8
-    return {"by": "row", **HELD_BACK}, "each row by a hash of its place", 0.8
+    return by_hash
 
 
 def _label(table: Table) -> list[Part]:
