@@ -56,9 +56,8 @@ class Exported:
         checksum = google_crc32c.Checksum()
         for file in files:
             checksum.update(file.path.removeprefix(folder).encode())
-            with storage.open_input(file.path) as opened:
-                while data := opened.read(1 << 20):
-                    checksum.update(data)
+            for data in storage.read_chunks(file.path):
+                checksum.update(data)
         return cls(folder, checksum.hexdigest().decode())
 
 
