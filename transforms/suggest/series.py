@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract.config.prepare import Scale
+from beamfeed.contract.config.prepare import Missing, Scale
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import sentence
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
+from beamfeed.transforms.sources.timeseries.impute import impute
+from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import Column
@@ -33,7 +36,7 @@ from beamfeed.transforms.suggest.shared import (
     single,
     train_key,
 )
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
 from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
@@ -173,14 +176,21 @@ def _series(
         unused |= {name: f"{text}, so it gives the label away" for name, text in leaks.items()}
     if not features:
         return None
-    lost = [lost_rows(batch, features, _FILL) for batch in batches]
+    values = [pack(batch, features) for batch in batches]
+    lost = list(map(_lost_rows, values))
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
     line = survey(time, assets.groups, lost if drops else None)
     missing = sum(columns[name].missing for name in features) / len(features)
-    values = [pack(batch, features) for batch in batches]
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
     learns = target is not None
     return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
+
+
+def _lost_rows(values: np.ndarray) -> np.ndarray:
+    """Which rows preprocessing would drop for their missing values, bool `[rows]`, of values `[rows, features]`."""
+    place = np.arange(len(values))
+    _, valid = impute(Rows(place, place, values, np.zeros(len(values), bool)), Missing(fill="linear", limit=_FILL))
+    return ~valid
 
 
 def _no_feature(column: Column, batches: Sequence[pa.RecordBatch], time: Time | None) -> str | None:
