@@ -87,22 +87,12 @@ class ShardExport:
         return "/".join(part for part in parts if part)
 
 
-def shards_of(manifest: Manifest, dataset: str, split: SplitName, what: What = "windows") -> list[ShardExport]:
+def shards_of(manifest: Manifest, dataset: str, split: SplitName, what: What = "windows") -> Iterator[ShardExport]:
     """The shards of a split of the dataset in a folder."""
     shards, paths = manifest.splits[split].shards, manifest.shard_paths(dataset, split)
-    return [
-        ShardExport(
-            split=split,
-            number=number,
-            count=len(shards),
-            path=path,
-            folder=shard.folder,
-            records=shard.records,
-            bytes=shard.bytes,
-            items=shard.windows if what == "windows" else shard.rows,
-        )
-        for number, (path, shard) in enumerate(zip(paths, shards, strict=True))
-    ]
+    for number, (path, shard) in enumerate(zip(paths, shards, strict=True)):
+        items = shard.windows if what == "windows" else shard.rows
+        yield ShardExport(split, number, len(shards), path, shard.folder, shard.records, shard.bytes, items)
 
 
 class Format:
