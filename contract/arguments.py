@@ -127,11 +127,6 @@ def flat(options: Options) -> Iterable[Option]:
         yield from item if isinstance(item, tuple) else (item,)
 
 
-def sentence(about: str) -> str:
-    """What a command does, with a capital letter and a full stop."""
-    return f"{about[0].upper()}{about[1:]}."
-
-
 def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Splits a command line at its first `--`."""
     at = list(argv).index("--") if "--" in argv else len(argv)

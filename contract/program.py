@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from beamfeed.contract.arguments import Options, Parser, add_options, flat, sentence, split_beam_options
+from beamfeed.contract.arguments import Options, Parser, add_options, flat, split_beam_options
 from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.text import sentence
 from beamfeed.contract.verbosity import set_up_logging
 
 BEAM_OPTIONS = {

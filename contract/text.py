@@ -35,6 +35,17 @@ def size_text(size: float) -> str:
     return f"{size / 1000:.1f} TB"
 
 
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first ones, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def counted(count: int, noun: str) -> str:
     """`1 file`, `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract import options
-from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive, sentence
+from beamfeed.contract.arguments import Options, Parser, add_options, flag, option, positive
 from beamfeed.contract.options import BEFORE, DATASET_OR_JOB, JOB, JSON, MAX_ASSETS, REFIT, REPLACE, RUN, SET
 from beamfeed.contract.program import Program
+from beamfeed.contract.text import sentence
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 SHELLS = ("bash", "zsh", "fish")

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
 """
 
 import argparse
+import json
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import lock_path
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
@@ -24,6 +26,7 @@ from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import ADOPT
 from beamfeed.contract.storage import absolute, lock
+from beamfeed.contract.text import table
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.preprocess import beam_options, main_of, opened, run_program
 from beamfeed.transforms.adopt.request import Request
@@ -33,6 +36,7 @@ if TYPE_CHECKING:  # it loads NumPy
     from beamfeed.transforms.tfds.read import Described
 
 ADOPTING = lock.Use("--out", "adopting into")
+MOST_REJECTS, MOST_FIELDS = 10, 40  # that are told
 NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
 
 Value = TypeVar("Value")
@@ -48,7 +52,6 @@ def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
         raise UserError(f"--job {args.job}: is there already; --force replaces it")
     with heavy_imports():
         from beamfeed.pipelines.runner import is_dataflow
-        from beamfeed.transforms.adopt.report import describe_adoption, rejected
         from beamfeed.transforms.suggest.adopted import NO_TARGET
         from beamfeed.transforms.tfds.read import Described, describe
 
@@ -103,6 +106,43 @@ def adopt(
     if manifest.fingerprint != fingerprint:
         raise JobFailed(f"the job ended, but {request.out} holds no manifest of it; can the workers write there?")
     return manifest, True
+
+
+def rejected(manifest: Manifest, out: str) -> list[dict[str, Any]]:
+    """The shards that were set aside: file, place and reason."""
+    if not manifest.counts.rejected_files:
+        return []
+    lines = storage.read_text(manifest.data_layout(out).rejects).splitlines()
+    return [{key: reject[key] for key in ("file", "place", "reason")} for reject in map(json.loads, lines)]
+
+
+def describe_adoption(manifest: Manifest, out: str) -> list[str]:
+    """Fields, splits, notes and what was set aside, a line each."""
+    rows = [("field", "dtype", "shape", "role", "in the records")]
+    for field in manifest.fields:
+        rows.append((field.name, field.dtype, field.shape_text, field.role, _describe_field(field)))
+    hidden = [f"... {len(rows) - 1 - MOST_FIELDS} more fields"] if len(rows) - 1 > MOST_FIELDS else []
+    lines = [f"{out}: {manifest.name}, {manifest.counts.rows_read:,} rows in {manifest.counts.files:,} files", ""]
+    lines += [*table(rows[: MOST_FIELDS + 1], left=5), *hidden, ""]
+    splits = [(name, info.windows, len(info.shards), info.bytes) for name, info in manifest.splits.items()]
+    lines += [*table([("split", "rows", "files", "bytes"), *splits], left=4), ""]
+    lines += [f"- {note}" for note in manifest.notes]
+    aside = rejected(manifest, out)
+    lines += [f"set aside: {reject['file']}: {reject['place']}: {reject['reason']}" for reject in aside[:MOST_REJECTS]]
+    if len(aside) > MOST_REJECTS:
+        lines.append(f"and {len(aside) - MOST_REJECTS:,} more: {manifest.data_layout(out).rejects}")
+    return lines
+
+
+def _describe_field(field: Field) -> str:
+    parts = (
+        field.in_records if field.feature else "",
+        field.content,
+        f"{len(field.classes):,} classes" if field.classes else "",
+        f"numbers below {field.sizes[0]:,}" if field.sizes else "",
+        "a feature list" if field.stored == "steps" else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def write_job(path: str, manifest: Manifest, out: str) -> None:

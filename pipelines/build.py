@@ -275,14 +275,14 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Drive
     names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
     names = driver.add_up("AddUpNames", names, Names.of((), source.job))
     # Which splits have assets is told of the whole dataset when it is published.
-    chosen = driver.map("ChooseNames", names, _every_name if job.growth.adds else Names.taking_part, source.job)
+    takes_all = job.growth.adds
+    chosen = driver.map("ChooseNames", names, lambda names: None if takes_all else names.taking_part(source.job))
     planned = gathered | "PlanAsset" >> beam.ParDo(
         PlanAsset(source, is_mixed=job.growth.is_mixed, again=layout.again),
         beam.pvalue.AsSingleton(chosen),
         beam.pvalue.AsList(lost),
     ).with_outputs(REJECTS, NOTES, VALUES, SHORT, WAS_SHORT, main="assets")
-    names = ("assets", REJECTS, NOTES, VALUES, SHORT, WAS_SHORT)
-    return {LOST: lost, **{name: planned[name] for name in names}}
+    return {LOST: lost, **{tag: planned[tag] for tag in ("assets", REJECTS, NOTES, VALUES, SHORT, WAS_SHORT)}}
 
 
 def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:
@@ -324,10 +324,6 @@ def _pack_files(_: int, named: Iterable[tuple[str, FileStat]]) -> Iterator[Packe
 
 def _reread(name: str, part: Piece | Reject) -> tuple[str, Reread | Reject]:
     return name, Reread(part) if isinstance(part, Piece) else part
-
-
-def _every_name(_: Names, job: Job) -> None:
-    """As `Names.taking_part`, of a job that takes all assets."""
 
 
 def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source) -> tuple[int, Packed]:
@@ -411,10 +407,9 @@ class SplitsOfAsset(beam.DoFn):
             if not is_accepted:
                 yield beam.pvalue.TaggedOutput(REJECTS, (empty.reject, empty.rows))
             if empty.known is not None:
-                lost = KnownAsset(
-                    name, rejected_rows=empty.known.rejected_rows, set_aside=True
-                )  # its rows do not count
-                known = replace(empty.known, splits=splits) if is_accepted else lost
+                known = replace(empty.known, splits=splits)
+                if not is_accepted:  # its rows do not count
+                    known = KnownAsset(name, rejected_rows=known.rejected_rows, set_aside=True)
                 yield beam.pvalue.TaggedOutput(KNOWN, (name, known))
 
 

@@ -9,7 +9,7 @@ from beamfeed.contract.dataset.batches import fit_batch, run_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.errors import visible
-from beamfeed.contract.text import counted, size_text, table
+from beamfeed.contract.text import counted, size_text, some_of, table
 from beamfeed.pipelines.job_check import Checked
 from beamfeed.pipelines.sample import RowEstimate
 from beamfeed.transforms.sources.overview import Lacking
@@ -112,9 +112,9 @@ def _input(checked: Checked) -> list[str]:
             _pair("rows" if manifest.noun == "window" else f"{manifest.noun}s", _rows(checked.rows, sign)),
         ]
     if overview.columns:
-        lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))
+        lines.append(_pair("columns", f"{len(overview.columns)}: {some_of(overview.columns, MOST_LINES)}"))
     if overview.left_out:
-        lines.append(_pair("left out", _some(overview.left_out)))
+        lines.append(_pair("left out", some_of(overview.left_out, MOST_LINES)))
     if overview.missing and overview.training_rows:
         lines.append(_pair("missing", _missing(overview.missing, overview.training_rows)))
     if (times := overview.times) is not None:
@@ -173,7 +173,7 @@ def _targets(manifest: Manifest) -> list[str]:
                 continue
             if field.classes and any(target.counts):
                 counts = [f"{name_} {count:,}" for name_, count in zip(field.classes, target.counts, strict=True)]
-                parts.append(f"{name}: {_some(counts)}")
+                parts.append(f"{name}: {some_of(counts, MOST_LINES)}")
             elif target.mean is not None:
                 parts.append(f"{name}: {target.min:g} to {target.max:g}, mean {target.mean:g}")
         lines += [_pair(field.role, f"{field.name}: {'; '.join(parts)}")] if parts else []
@@ -209,11 +209,6 @@ def _cost(checked: Checked) -> list[str]:
     if fitted.max_steps is not None and run_steps(fitted, windows) == fitted.max_steps:
         text += f", to step {fitted.max_steps:,}"
     return [*lines, _pair("train", f"{text}; how long a step takes, 'beamfeed profile' measures")]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - MOST_LINES
-    return ", ".join(names[:MOST_LINES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _pair(name: str, value: str) -> str:

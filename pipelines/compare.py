@@ -153,15 +153,14 @@ def _named(place: str, argument: str) -> ComparedSide:
     if manifest is None:
         raise UserError(f"{argument}: {place} is neither a dataset (no manifest.json) nor a folder of predictions")
     with heavy_imports():
-        from beamfeed.transforms.export.base import Export
+        from beamfeed.transforms.export.base import shards_of
         from beamfeed.transforms.scoring.compared import summarize_parts
         from beamfeed.transforms.scoring.sides import DatasetSide
         from beamfeed.transforms.scoring.stored import read_stored
 
         stored = read_stored(manifest, place)
     side = DatasetSide(manifest, stored)
-    splits = tuple(split for split, info in manifest.splits.items() if info.windows)
-    parts = Export(place, manifest, splits, "windows", (), "", "").shards()
+    parts = [shard for split in manifest.splits for shard in shards_of(manifest, place, split) if shard.items]
     add_steps = partial(summarize_parts, label=argument, parts=parts, side=side)
     return ComparedSide(place, side, add_steps, stored.raw, stored.skipped)
 

@@ -1,7 +1,7 @@
 """Which files are read to see what a job will do: all, or where these are large some; and what these say of all."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
@@ -22,32 +22,26 @@ class TooLarge(UserError):
     """The files of a single asset are far more than may be read for a look."""
 
 
-def choose_files(
-    files: Sequence[FileStat], asset_of: Callable[[str], str | None], most: int | None = SAMPLE_BYTES, *,
-    stratum_of: Callable[[str], str] = lambda path: "", most_of_each: int | None = None,
-) -> list[FileStat]:  # fmt: skip
-    """The files of some assets, by chance and always the same: at least one, and one of each split that paths tell.
+def choose_assets(
+    assets: Mapping[str, Sequence[FileStat]], strata: Mapping[str, str], most: int, most_of_each: int | None = None
+) -> set[str]:
+    """Some assets, by chance and always the same: at least one, and one of each split that paths tell.
 
     Args:
-      files: of all assets.
-      asset_of: the asset of a path; None where the path does not tell, so that each file stands for itself.
-      most: how many bytes; None takes all.
-      stratum_of: what a path tells of its split.
-      most_of_each: how many bytes are read of a file; None reads it wholly.
+      assets: the files of each.
+      strata: what the paths of each tell of its split.
+      most: bytes that may be read.
+      most_of_each: bytes that are read of a file; None reads it wholly.
 
     Raises:
       TooLarge: if the files of a single asset are far more.
     """
-    if most is None or sum(file.size for file in files) <= most:
-        return list(files)
-    by_asset: dict[str, list[FileStat]] = defaultdict(list)
-    for file in files:
-        by_asset[asset_of(file.path) or file.path].append(file)
-    sizes = {name: sum(min(file.size, most_of_each or file.size) for file in group) for name, group in by_asset.items()}
-    ordered = sorted(by_asset, key=lambda name: (seeded_hash(0, "check", name), name))
+    sizes = {name: sum(min(file.size, most_of_each or file.size) for file in files) for name, files in assets.items()}
+    # Empty files tell nothing of others: they come last.
+    ordered = sorted(assets, key=lambda name: (sizes[name] == 0, seeded_hash(0, "check", name), name))
     first: dict[str, str] = {}
     for name in ordered:
-        first.setdefault(stratum_of(by_asset[name][0].path), name)
+        first.setdefault(strata[name], name)
     if sizes[ordered[0]] > FAR_MORE * most:
         problem = f"the files of {ordered[0]} alone have {size_text(sizes[ordered[0]])}, too much for a quick look"
         raise TooLarge(f"source.files: {problem}; --full reads all files")
@@ -62,7 +56,7 @@ def choose_files(
             if size > most:
                 break
             chosen.add(name)
-    return [file for file in files if (asset_of(file.path) or file.path) in chosen]
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -133,16 +127,19 @@ def choose(source: Source, files: Sequence[FileStat], most: int | None) -> Look:
         return Look(source, files, share == 1, stands=Stands(other_rows=1 / share, other_assets=1 / share), share=share)
     if most is None or sum(file.size for file in files) <= most:
         return Look(source, files, whole=True)
+    assets: dict[str, list[FileStat]] = defaultdict(list)
+    mixed = False
+    for file in files:
+        name = source.asset_of_path(file.path, source.job)
+        assets[name or file.path].append(file)  # one whose path does not tell stands for itself
+        mixed |= name is None
+    strata = {name: source.stratum(group[0].path) for name, group in assets.items()}
     most_each = most // min(LEAST_FILES, len(files))  # bytes of a file that can be read in part
     excerpt = source.excerpt(most_each)
-
-    def asset_of(path: str) -> str | None:
-        return source.asset_of_path(path, source.job)
-
-    of_each = None if excerpt is None else most_each
-    read = choose_files(files, asset_of, most, stratum_of=source.stratum, most_of_each=of_each)
-    stands = weigh(files, read, asset_of, source.stratum)
-    mixed = any(asset_of(file.path) is None for file in files)
+    chosen = choose_assets(assets, strata, most, None if excerpt is None else most_each)
+    paths = {file.path for name in chosen for file in assets[name]}
+    read = [file for file in files if file.path in paths]
+    stands = weigh(assets, strata, chosen)
     if mixed:
         dealt = source.job.split if source.job.split.by == "asset" else None
         stands = Stands(other_rows=stands.other_rows, dealt=dealt)
@@ -150,30 +147,23 @@ def choose(source: Source, files: Sequence[FileStat], most: int | None) -> Look:
     return Look(excerpt or source, read, complete, mixed, stands)
 
 
-def weigh(
-    files: Sequence[FileStat], read: Sequence[FileStat], asset_of: Callable[[str], str | None],
-    stratum_of: Callable[[str], str],
-) -> Stands:  # fmt: skip
-    """For how much the files that were read stand: where paths name assets, those of a split for all of that split."""
-    share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
-    stratum: dict[str, str] = {}
-    size, count, all_bytes, read_count, read_bytes = (Counter[str]() for _ in range(5))
-    for file in files:
-        name = asset_of(file.path) or file.path
-        stratum.setdefault(name, stratum_of(file.path))
-        size[name] += file.size
-    names_read = {asset_of(file.path) or file.path for file in read}
-    for name, of in stratum.items():
-        count[of] += 1
-        all_bytes[of] += size[name]
-        read_count[of] += name in names_read
-        read_bytes[of] += size[name] * (name in names_read)
+def weigh(assets: Mapping[str, Sequence[FileStat]], strata: Mapping[str, str], chosen: Collection[str]) -> Stands:
+    """For how much the assets stand that were read: where paths name them, those of a split for all of that split."""
+    count, all_bytes, read_count, read_bytes = (Counter[str]() for _ in range(4))
+    for name, stratum in strata.items():
+        size = sum(file.size for file in assets[name])
+        count[stratum] += 1
+        all_bytes[stratum] += size
+        if name in chosen:
+            read_count[stratum] += 1
+            read_bytes[stratum] += size
+    times = all_bytes.total() / max(1, read_bytes.total())
     return Stands(
-        {name: all_bytes[of] / max(1, read_bytes[of]) for name, of in stratum.items() if name in names_read},
-        {name: count[of] / read_count[of] for name, of in stratum.items() if name in names_read},
-        1 / share,
-        1 / share,
-        {of: (count[of], all_bytes[of]) for of in count if not read_count[of]},
+        {name: all_bytes[strata[name]] / max(1, read_bytes[strata[name]]) for name in chosen},
+        {name: count[strata[name]] / read_count[strata[name]] for name in chosen},
+        times,
+        times,
+        {stratum: (count[stratum], all_bytes[stratum]) for stratum in count if not read_count[stratum]},
         read_bytes.total(),
     )
 

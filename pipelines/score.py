@@ -317,13 +317,10 @@ def contributions(
         sums, count = sums + matrix(batch, columns).sum(axis=0), count + batch.num_rows
     usual_errors = sums / max(1, count)
     errors, windows = np.zeros((len(flagged), len(columns))), np.zeros(len(flagged))
+    firsts, lasts = (np.array([interval[edge] for interval in flagged]) for edge in ("first", "last"))
     by_asset: dict[str, list[int]] = {}
-    for number, interval in sorted(enumerate(flagged), key=lambda item: item[1]["first"]):
-        by_asset.setdefault(interval["asset"], []).append(number)
-    edges = {
-        name: [np.array([flagged[at][edge] for at in numbers]) for edge in ("first", "last")]
-        for name, numbers in by_asset.items()
-    }
+    for number in np.argsort(firsts).tolist():
+        by_asset.setdefault(flagged[number]["asset"], []).append(number)
     named = pa.array(list(by_asset), pa.string())
     for batch in read_batches(target.files(), ["asset", "start", *columns]):
         rows = batch.filter(pc.is_in(batch.column("asset"), named))
@@ -333,7 +330,7 @@ def contributions(
         encoded = rows.column("asset").dictionary_encode()
         for code, name in enumerate(encoded.dictionary.to_pylist()):
             mine, numbers = np.flatnonzero(encoded.indices.to_numpy() == code), np.array(by_asset[name])
-            at, touched = pairs_of(starts[mine], length, *edges[name])
+            at, touched = pairs_of(starts[mine], length, firsts[numbers], lasts[numbers])
             np.add.at(errors, numbers[touched], values[mine[at]])
             np.add.at(windows, numbers[touched], 1)
     above = np.maximum(errors / np.maximum(1, windows)[:, None] - usual_errors, 0)

@@ -23,6 +23,11 @@ class Pieces(NamedTuple):
         return sizes
 
 
+def ranges(first: np.ndarray | int, sizes: np.ndarray) -> np.ndarray:
+    """The numbers of ranges, one range after the other: from each `first` on as many as its size, int64."""
+    return np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
 def join(buffer: np.ndarray, pieces: Pieces) -> np.ndarray:
     """The pieces one after the other, uint8."""
     sizes = pieces.sizes

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GS = "gs://"
-PART_BYTES = 8 << 20  # of a file, in a request that writes to gs://
+PART_BYTES = 8 << 20  # of a file, that are read at a time, or are a request that writes to gs://
 ASKED_TOGETHER = 32  # files of a bucket, asked for at the same time
 MOST_STATS = 1000  # of them; a listing tells as many at a time
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -188,6 +188,13 @@ def write_bytes(path: str, data: bytes) -> None:
     write_chunks(path, [data])
 
 
+def read_chunks(path: str) -> Iterator[bytes]:
+    """The bytes of a file, some megabytes at a time."""
+    with open_input(path) as file:
+        while chunk := file.read(PART_BYTES):
+            yield chunk
+
+
 def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
     """Writes a file of any size in pieces, see `write_bytes`."""
     if is_remote(path):
@@ -252,10 +259,7 @@ def open_output(path: str, temporary: str | None = None) -> Iterator[Any]:
 def copy_tree(folder: str, target: str) -> None:
     """Copies the files of a folder, and those below it, into another one; of what is there, those of these names go."""
     for file in match(folder, ("",)):
-        with open_input(file.path) as source:
-            write_chunks(
-                join(target, file.path.removeprefix(folder).lstrip("/")), iter(lambda: source.read(PART_BYTES), b"")
-            )
+        write_chunks(join(target, file.path.removeprefix(folder).lstrip("/")), read_chunks(file.path))
 
 
 def exists(path: str) -> bool:

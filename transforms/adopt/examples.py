@@ -8,7 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -219,8 +219,7 @@ def _measure(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Stats:
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         return _of_numbers(stats, values, is_watched)
     sizes = pc.min_max(pc.binary_length(values)).as_py()
-    begins = [pc.starts_with(values, magic) for magic in IMAGES]
-    is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
+    is_image = pc.all(reduce(pc.or_, [pc.starts_with(values, magic) for magic in IMAGES])).as_py()
     counts = _counts(values) if is_watched else {}
     return replace(
         stats, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""

@@ -1,7 +1,6 @@
 """ArrayRecord: a file for each shard, a tf.train.Example for each item, which can be read in any order."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -16,8 +15,6 @@ from beamfeed.transforms.export.base import Export, Format, ShardExport, target
 from beamfeed.transforms.export.items import Items
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.sources.record_block import RecordBlock
-
-COPIED = 8 << 20  # bytes at a time
 
 
 class ArrayRecord(Format):
@@ -41,8 +38,7 @@ class ArrayRecord(Format):
                 for record in to_examples(export, batch):
                     writer.write(record)
             writer.close()
-            with open(path, "rb") as source, storage.open_output(target(export, shard, self.suffix)) as file:
-                shutil.copyfileobj(source, file, COPIED)
+            storage.write_chunks(target(export, shard, self.suffix), storage.read_chunks(path))
 
 
 def to_examples(export: Export, items: Items) -> Iterator[bytes]:

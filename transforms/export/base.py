@@ -52,14 +52,7 @@ class Export:
 
     def shards(self) -> "list[ShardExport]":
         """The work of all splits."""
-        work = []
-        for split in self.splits:
-            shards, paths = self.manifest.splits[split].shards, self.manifest.shard_paths(self.dataset, split)
-            for number, (path, shard) in enumerate(zip(paths, shards, strict=True)):
-                items = shard.windows if self.what == "windows" else shard.rows
-                place = split, number, len(shards), path, shard.folder
-                work.append(ShardExport(*place, shard.records, shard.bytes, items))
-        return work
+        return [shard for split in self.splits for shard in shards_of(self.manifest, self.dataset, split, self.what)]
 
 
 @dataclass(frozen=True)
@@ -92,6 +85,14 @@ class ShardExport:
         """The file that is made of it, below the export's folder: as shards are named."""
         parts = self.split, self.folder, shard_name(self.number, self.count, suffix)
         return "/".join(part for part in parts if part)
+
+
+def shards_of(manifest: Manifest, dataset: str, split: SplitName, what: What = "windows") -> Iterator[ShardExport]:
+    """The shards of a split of the dataset in a folder."""
+    shards, paths = manifest.splits[split].shards, manifest.shard_paths(dataset, split)
+    for number, (path, shard) in enumerate(zip(paths, shards, strict=True)):
+        items = shard.windows if what == "windows" else shard.rows
+        yield ShardExport(split, number, len(shards), path, shard.folder, shard.records, shard.bytes, items)
 
 
 class Format:

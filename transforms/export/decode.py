@@ -13,7 +13,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.contract.records.examples import features_of
@@ -21,15 +21,11 @@ from beamfeed.contract.records.frames import Counted, Damaged, read_frames, unpa
 from beamfeed.contract.records.pieces import add_up
 from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.items import bytes_of
+from beamfeed.transforms.records.example_encoder import FEATURE_TYPES
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 BLOCK_BYTES = 4 << 20  # of serialized records that are decoded at a time
-_TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
-    "bytes": schema_pb2.BYTES,
-    "float32": schema_pb2.FLOAT,
-    "int64": schema_pb2.INT,
-}
 
 
 class Decoder:
@@ -44,7 +40,7 @@ class Decoder:
         self._fields, self._windows = fields, windows
         features, schema = features_of(fields), schema_pb2.Schema()
         for feature in features:
-            schema.feature.add(name=feature.name, type=_TYPES[feature.listed])
+            schema.feature.add(name=feature.name, type=FEATURE_TYPES[feature.listed])
         self._columns = {feature.key: feature.name for feature in features}
         self._decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.contract.records.pieces import ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 What = Literal["windows", "rows"]
@@ -98,8 +99,7 @@ def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows,
     length, stride = (windows.length, windows.stride) if what == "windows" else (1, 1)
     counts = count_windows(block.rows, length, stride)
     record = np.repeat(np.arange(len(block)), counts)
-    number = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-    offset = first_row(number, stride)
+    offset = first_row(ranges(0, counts), stride)
     starts = block.first[record] + offset
     in_record = np.stack([offset, block.rows[record]], axis=1)
     step = max(1, ITEMS_BYTES // max(1, sum(map(_guessed_bytes, fields))))
@@ -131,10 +131,8 @@ def _part(values: Values, part: slice, count: int) -> Values:
 def _take(values: Values, column: ItemField, at: np.ndarray) -> Values:
     field = column.field
     if isinstance(values, Ragged):
-        edges = values.edges
         lengths = values.lengths[at]
-        entries = np.repeat(edges[at] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
-        return Ragged(_take_entries(values.values, entries, field.width), lengths)
+        return Ragged(_take_entries(values.values, ranges(values.edges[at], lengths), field.width), lengths)
     taken = _take_entries(values, at, field.width)
     if isinstance(taken, np.ndarray) and column.time is not None:
         return taken.reshape(-1, column.time, *field.shape)

@@ -15,6 +15,7 @@ from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.one_by_one import Answer, TrainRequest
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.options import ONE_BY_ONE
+from beamfeed.contract.text import last_line
 
 MOST_RUNS = 50  # of a process: TensorFlow keeps about 5 MB of each
 TAIL_BYTES = 4096  # of what a process said, where it ended by itself
@@ -96,10 +97,10 @@ class Trainer:
         code = process.wait()
         with open(self._stderr_path, "rb") as file:
             file.seek(max(0, os.path.getsize(self._stderr_path) - TAIL_BYTES))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+            said = last_line(file.read())
         by = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = ", as where memory runs out" if code == -signal.SIGKILL else ""
-        return f"the trainer {by}{memory}{f'; it said last: {lines[-1]}' if lines else ''}"
+        return f"the trainer {by}{memory}{f'; it said last: {said}' if said else ''}"
 
     def close(self) -> None:
         """Ends the process, which removes the folder."""

@@ -56,9 +56,8 @@ class Exported:
         checksum = google_crc32c.Checksum()
         for file in files:
             checksum.update(file.path.removeprefix(folder).encode())
-            with storage.open_input(file.path) as opened:
-                while data := opened.read(1 << 20):
-                    checksum.update(data)
+            for data in storage.read_chunks(file.path):
+                checksum.update(data)
         return cls(folder, checksum.hexdigest().decode())
 
 
@@ -88,6 +87,7 @@ class Model:
 
     def __init__(self, loaded: Any):
         self._loaded = loaded  # its tables go with it
+        self._transform = getattr(loaded, "transform", None)
         self._signatures = loaded.signatures
         self.description = {
             name: value.numpy()
@@ -106,8 +106,7 @@ class Model:
     @property
     def transform(self) -> Graph | None:
         """Its copy of the transform graph of the dataset that it was trained on; None where that has none."""
-        transform = getattr(self._loaded, "transform", None)
-        return None if transform is None else Graph(transform)
+        return None if self._transform is None else Graph(self._transform)
 
     @property
     def raw_window(self) -> tuple[int, int] | None:
@@ -149,7 +148,7 @@ class Model:
           JobFailed: if it takes something else.
         """
         # Stored values are decoded where a model has a signature that does so.
-        stored = "inputs" in self._signatures and getattr(self._loaded, "transform", None) is None
+        stored = "inputs" in self._signatures and self._transform is None
         call = self._signatures["serving_default" if stored else "preprocessed"]
         specs = call.structured_input_signature[1]
         names = argument_names([field.name for field in fields])

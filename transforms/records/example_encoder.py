@@ -25,7 +25,7 @@ from beamfeed.contract.records.wire import encode_varint, list_tag
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
-_TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
+FEATURE_TYPES: dict[Listed, "schema_pb2.FeatureType"] = {
     "bytes": schema_pb2.BYTES,
     "float32": schema_pb2.FLOAT,
     "int64": schema_pb2.INT,
@@ -37,7 +37,7 @@ def schema_text(fields: Sequence[Field]) -> str:
     schema = schema_pb2.Schema()
     by_name = {field.name: field for field in fields}
     for name, key, listed, *_ in features_of(fields):
-        feature = schema.feature.add(name=name, type=_TYPES[listed])
+        feature = schema.feature.add(name=name, type=FEATURE_TYPES[listed])
         field = by_name.get(key)
         if field is not None and field.per == "record" and not field.is_ragged:  # it is there once
             feature.presence.min_fraction = 1.0

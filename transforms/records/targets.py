@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.records.pieces import ranges
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.statistics.moments import Moments
@@ -86,10 +87,9 @@ def is_target(field: Field) -> bool:
 def tally_targets(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> dict[str, TargetTally]:
     """The values of each target in the records of a block; of one per row, those of all rows of the records."""
     tallies = {}
-    for field, ranges in field_ranges(block, fields, windows) if any(map(is_target, fields)) else ():
+    for field, (first, end) in field_ranges(block, fields, windows) if any(map(is_target, fields)) else ():
         if is_target(field):
-            low, size = ranges[0], ranges[1] - ranges[0]
-            at = np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())
+            at = ranges(first, end - first)
             tallies[field.name] = TargetTally.of(np.asarray(block.values[field.name])[at], field)
     return tallies
 

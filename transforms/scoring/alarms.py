@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from beamfeed.contract.records.pieces import ranges
+
 BODY = 0.98  # of the scores of training lie under the threshold from which on peaks are looked at
 LEAST_PEAKS = 20
 
@@ -62,5 +64,4 @@ def pairs_of(starts: np.ndarray, length: int, firsts: np.ndarray, lasts: np.ndar
     begins = np.searchsorted(lasts, starts)
     ends = np.maximum(begins, np.searchsorted(firsts, starts + length))
     counts = ends - begins
-    before = np.cumsum(counts) - counts
-    return np.repeat(np.arange(len(starts)), counts), np.arange(counts.sum()) - np.repeat(before - begins, counts)
+    return np.repeat(np.arange(len(starts)), counts), ranges(begins, counts)

@@ -9,6 +9,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract.text import some_of
 from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.export.parquet import KEY, write_batches
 from beamfeed.transforms.fleet import Fleet
@@ -130,8 +131,8 @@ def _of_values(drift: Drift) -> list[str]:
     lines = []
     for kind, values in (("new", drift.new), ("gone", drift.gone)):
         if values:
-            first = ", ".join(f"{value[:40]!r} {share:.2g}" for value, share in values[:2])
-            lines.append(f"{kind} {first}" + (f" and {len(values) - 2:,} more" if len(values) > 2 else ""))
+            shown = [f"{value[:40]!r} {share:.2g}" for value, share in values]
+            lines.append(f"{kind} {some_of(shown, 2)}")
     moved = [abs(b - a) for a, b in drift.shares.T[: len(drift.labels)]]
     if moved and max(moved) >= 0.02:
         at = moved.index(max(moved))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beamfeed.contract.records.pieces import ranges
+
 DEALS = 200
 LEAST_ASSETS = 8  # of a side; fewer are cut into runs of rows
 RUNS = 40  # of a side, then
@@ -103,8 +105,7 @@ def _deal(strata: np.ndarray, side: np.ndarray) -> np.ndarray:
     order = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata)
     firsts = np.bincount(strata, weights=side == 0)
-    rank = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    takes = rank < firsts[strata[order]]
+    takes = ranges(0, sizes) < firsts[strata[order]]
     random, deals = np.random.default_rng(0), np.zeros((DEALS, len(strata)), bool)
     for deal in deals:
         deal[np.lexsort((random.random(len(strata)), strata))] = takes

@@ -13,11 +13,12 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.records.pieces import ranges
 from beamfeed.transforms.export.base import ShardExport
 from beamfeed.transforms.export.decode import read_blocks
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.scoring.spool import read_batches
-from beamfeed.transforms.scoring.stored import ABSENT, Scale, Stored, labels_of
+from beamfeed.transforms.scoring.stored import ABSENT, Stored, labels_of
 from beamfeed.transforms.scoring.summary import Columns, Summary
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import read_again
@@ -188,7 +189,7 @@ class Places:
         length, stride = (self._windows.length, self._windows.stride) if self._per == "window" else (1, 1)
         counts = count_windows(block.rows, length, stride)
         record = np.repeat(np.arange(len(block)), counts)
-        inside = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inside = ranges(0, counts)
         if self._keys.asset is None or self._keys.start is None:
             positions, self._row = self._row + np.arange(len(record)), self._row + len(record)
             return pa.repeat(self._file, len(record)), positions, np.ones(len(record), bool)
@@ -255,34 +256,31 @@ class FilesSide:
         self._source, self._windows, self._keys = source, manifest.windows, KeyNames.of(manifest)
         inputs = tuple(field for field in stored.fields if field.role == "input" and field.per == "row")
         as_stored = {
-            field.name: partial(
-                _as_stored, scale=stored.scales[field.name], sizes=_sizes(field, clips), constant=constant
-            )
+            field.name: partial(stored.scales[field.name].as_stored, constant=constant, sizes=_sizes(field, clips))
             for field in inputs
             if field.name in stored.scales
         }
         self._fields = Fields(replace(stored, fields=inputs), "row", as_stored)
         plain = self._fields.columns(by_asset=self._keys.asset is not None)
-        self._columns_of, self._fill, self._ends = {}, np.empty(0, np.float32), np.empty((2, 0), np.float32)
+        self._columns_of: Mapping[str, str] = {}
         if columns_of:
-            fills: dict[str, float] = {}
-            ends: dict[str, np.ndarray] = {}
+            limits: dict[str, tuple[float, float, float]] = {}  # what is filled in, the least and the most
             for field in inputs:
                 scale = stored.scales.get(field.name)
-                if scale is not None:
-                    sizes = _sizes(field, clips)
-                    ends |= zip(field.names, scale.undo(np.stack([-sizes, sizes]), None).T, strict=True)
-                names = field.names[: None if scale is None else scale.rows.shape[1]]
-                rows = [np.nan] * len(names) if scale is None or scale.fill is None else scale.fill.tolist()
-                fills |= dict(zip(names, rows, strict=True))
+                if scale is None:
+                    limits |= dict.fromkeys(field.names, (np.nan, -np.inf, np.inf))
+                    continue
+                names, sizes = field.names[: scale.rows.shape[1]], _sizes(field, clips)
+                fill = np.full(len(names), np.nan) if scale.fill is None else scale.fill
+                low, high = scale.undo(np.stack([-sizes, sizes]), None)[:, : len(names)]
+                limits |= zip(names, zip(fill, low, high, strict=True), strict=True)
             plain = Columns(
-                tuple(name for name in plain.numbers if name in columns_of and name in fills),
+                tuple(name for name in plain.numbers if name in columns_of and name in limits),
                 tuple(name for name in plain.texts if name in columns_of),
             )
             self._columns_of = {name: columns_of[name] for name in plain.names}
-            self._fill = np.array([fills[name] for name in plain.numbers], np.float32)
-            rows = [ends.get(name, (-np.inf, np.inf)) for name in plain.numbers]
-            self._ends = np.array(rows, np.float32).reshape(-1, 2).T
+            rows = [limits[name] for name in plain.numbers]
+            self._fill, *self._ends = np.array(rows, np.float32).reshape(-1, 3).T
         self.columns: tuple[Columns, ...] = (plain,)
 
     def read(self, part: ShardPlan) -> SideSummary:
@@ -305,24 +303,16 @@ class FilesSide:
     def _take(self, block: RecordBlock, assets: pa.Array) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """The rows of a block, record after record, clipped as those of the dataset are."""
         if not self._columns_of:
-            inside = np.arange(block.rows.sum()) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
-            at = np.repeat(block.first, block.rows) + inside
+            at = ranges(block.first, block.rows)
             values = {field.name: _rows(block.values[field.name], at) for field in self._fields.fields}
             return self._fields.take(values, assets)
         (columns,) = self.columns
         of = {name: block.values[self._columns_of[name]] for name in columns.names}
         texts = {name: _no_empty(of[name]) for name in columns.texts}
         numbers = np.empty((int(block.rows.sum()), len(columns.numbers)), np.float32)
-        for at, name in enumerate(columns.numbers):
-            numbers[:, at] = np.asarray(of[name])
+        for place, name in enumerate(columns.numbers):
+            numbers[:, place] = np.asarray(of[name])
         return np.clip(np.where(np.isfinite(numbers), numbers, self._fill), *self._ends), texts
-
-
-def _as_stored(
-    raw: np.ndarray, assets: pa.Array | None, scale: Scale, sizes: np.ndarray, constant: float
-) -> np.ndarray:
-    filled = scale.filled(raw.astype(np.float32), assets, constant)
-    return scale.clip(filled, assets, sizes) if np.isfinite(sizes).any() else filled
 
 
 def _sizes(field: Field, clips: Mapping[str, float | None]) -> np.ndarray:

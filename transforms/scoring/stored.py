@@ -64,21 +64,25 @@ class Scale:
         raw[:, :width] = unlogged(raw[:, :width] * rows[1] + rows[0], self.logs)
         return raw
 
-    def filled(self, raw: np.ndarray, assets: pa.Array | None, value: float) -> np.ndarray:
-        """float32 `[n, columns]` as `undo` gives them where a dataset has a constant, `value`, for what is ABSENT."""
-        absent = raw == ABSENT
-        return np.where(absent, self.undo(np.full_like(raw, value), assets), raw) if absent.any() else raw
-
-    def clip(self, raw: np.ndarray, assets: pa.Array | None, sizes: np.ndarray) -> np.ndarray:
-        """float32 `[n, columns]` as `undo` gives them where a dataset clips scaled values.
+    def as_stored(
+        self, values: np.ndarray, assets: pa.Array | None, *, constant: float, sizes: np.ndarray
+    ) -> np.ndarray:
+        """float32 `[n, columns]` as `undo` gives those of a dataset, which fills in a constant and clips.
 
         Args:
-          raw: likewise, as files have them.
+          values: likewise, as files have them, or ABSENT.
           assets: as of `undo`.
+          constant: in the place of what is ABSENT, in scaled units.
           sizes: float32 `[columns]`, of scaled values the largest; infinite where they are not clipped.
         """
-        ends = np.broadcast_to(sizes, raw.shape)
-        return np.clip(raw, self.undo(-ends, assets), self.undo(ends, assets))
+        raw = values.astype(np.float32)
+        absent = raw == ABSENT
+        if absent.any():
+            raw = np.where(absent, self.undo(np.full_like(raw, constant), assets), raw)
+        if np.isfinite(sizes).any():
+            ends = np.broadcast_to(sizes, raw.shape)
+            raw = np.clip(raw, self.undo(-ends, assets), self.undo(ends, assets))
+        return raw
 
 
 def unlogged(values: np.ndarray, logs: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_transform import impl_helper
 
 from beamfeed.contract import storage
-from beamfeed.transforms.statistics.marks import SAVED_MODEL, mark, read_chunks
+from beamfeed.transforms.statistics.marks import SAVED_MODEL, mark
 
 Columns = dict[str, tf.Tensor]
 
@@ -57,5 +57,4 @@ def trace(preprocess: Preprocess, inputs: Mapping[str, tuple[tf.DType, Sequence[
         for name, shape in marks.shapes.items():
             if mark(name, shape).tobytes() not in graph:  # as they are
                 raise ValueError(f"{name}: its mark is not in the graph")
-        for path in storage.match(traced, ("",)):
-            storage.write_chunks(folder + path.path.removeprefix(traced), read_chunks(path.path))
+        storage.copy_tree(traced, folder)

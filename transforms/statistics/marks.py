@@ -14,7 +14,6 @@ from beamfeed.contract import storage
 SAVED_MODEL = "/saved_model.pb"
 ASSETS = "/assets/"
 FINGERPRINT = "/fingerprint.pb"  # of the graph before it was filled
-CHUNK = 8 << 20  # bytes of a file that are copied at a time
 
 # By name: of numbers an array of the mark's shape, of a file its bytes.
 Learned = Mapping[str, "np.ndarray | Iterable[bytes]"]
@@ -57,7 +56,7 @@ def fill(traced: str, folder: str, learned: Learned) -> None:
             storage.write_chunks(path, learned[file])
             missing.discard(file)
         else:
-            storage.write_chunks(path, read_chunks(stat.path))
+            storage.write_chunks(path, storage.read_chunks(stat.path))
     if missing:
         raise ValueError(f"{traced}: the graph has no {', '.join(sorted(missing))}")
 
@@ -69,10 +68,3 @@ def _filled(graph: bytes, numbers: Mapping[str, np.ndarray]) -> bytes:
             raise ValueError(f"the graph has no mark {name} of the shape {list(values.shape)}")
         graph = graph.replace(marked, values.astype("<f4").tobytes())
     return graph
-
-
-def read_chunks(path: str) -> Iterable[bytes]:
-    """The bytes of a file, some megabytes at a time."""
-    with storage.open_input(path) as file:
-        while chunk := file.read(CHUNK):
-            yield chunk

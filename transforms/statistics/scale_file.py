@@ -14,7 +14,6 @@ from itertools import chain
 import apache_beam as beam
 
 from beamfeed.contract import storage
-from beamfeed.transforms.statistics.marks import read_chunks
 from beamfeed.transforms.statistics.scaling import FIRST_LINE, SCALE_FILE, Scaling
 
 PIECES = 16  # of the file are sorted and written by themselves: no worker holds the whole
@@ -49,7 +48,7 @@ def write_piece(folder: str, piece: int, lines: Iterable[bytes]) -> tuple[int, s
 def join_pieces(folder: str, pieces: Iterable[tuple[int, str]]) -> str:
     """Writes all pieces as one file, and returns its path."""
     path = storage.join(folder, SCALE_FILE)
-    chunks = (chunk for _, piece in sorted(pieces) for chunk in read_chunks(piece))
+    chunks = (chunk for _, piece in sorted(pieces) for chunk in storage.read_chunks(piece))
     storage.write_chunks(path, chain([FIRST_LINE], chunks))
     return path
 

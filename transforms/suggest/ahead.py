@@ -1,14 +1,18 @@
 """Whether a label of series is to be forecast, how far ahead, and from how long windows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.windows import count_windows
-from beamfeed.transforms.suggest.columns import Column, tokens
+from beamfeed.transforms.sources.columns.numbers import pack
+from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
 from beamfeed.transforms.suggest.label import classifies
+from beamfeed.transforms.suggest.timeline import survey
+from beamfeed.transforms.suggest.times import Time
 from beamfeed.transforms.suggest.traits import Traits
 
 REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
@@ -51,22 +55,31 @@ class Outlook:
 
 
 def find_outlook(
-    label: Column, values: Sequence[np.ndarray], assets: Sequence[np.ndarray], regular: float, runs: Sequence[int]
-) -> Outlook | None:
-    """How a label is forecast; None if it is a class, counts what is left, or its rows are not regular.
+    label: Column, columns: Mapping[str, Column], batches: Sequence[pa.RecordBatch], time: Time | None,
+    groups: Sequence[Sequence[np.ndarray]],
+) -> Outlook | None:  # fmt: skip
+    """How a label is forecast; None if it is no number, a class, counts what is left, or its rows are not regular.
 
     Args:
       label: that the user names.
-      values: of it, float64 `[rows]` of each asset; NaN where one is missing.
-      assets: of all numbers, float64 `[rows, columns]` of each asset.
-      regular: the fraction of steps that are about the usual one.
-      runs: rows that follow each other without a gap.
+      columns: of the files.
+      batches: sampled rows.
+      time: that orders the rows; None where they count themselves.
+      groups: the rows of each asset in each of the batches, int64.
     """
-    is_varying = label.kind == "number" and not label.constant and not label.identity and not classifies(label)
-    if not is_varying or regular < REGULAR or _LIFE & {*tokens(label.name)} or _counts_down(values):
+    line = survey(time, groups)
+    numbers = [
+        name for name, column in columns.items() if column.kind == "number" and not (column.constant or column.identity)
+    ]
+    if not line.assets or line.regular < REGULAR or label.name not in numbers or label.missing > MOSTLY_MISSING:
+        return None
+    values = [pack(batch, numbers) for batch in batches]
+    assets = [values[place][rows] for place, of_assets in enumerate(groups) for rows in of_assets]
+    at = numbers.index(label.name)
+    if classifies(label) or _LIFE & {*tokens(label.name)} or _counts_down([rows[:, at] for rows in assets]):
         return None
     period = Traits(tuple((rows,) for rows in assets)).period
-    usual = _usual(runs)
+    usual = _usual(line.runs)
     rows = min(period or ROWS, int(_PART / 4 * usual))
     return Outlook(rows, period or None, usual) if rows >= 1 else None
 

@@ -22,6 +22,7 @@ from beamfeed.transforms.sources.array.read import is_packed, read_rows, unpack
 from beamfeed.transforms.suggest.array_groups import SUFFIXES, ArrayGroup, globbed, group_arrays
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.label import CLASSES, names_label
+from beamfeed.transforms.suggest.look import files_ending
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.shared import (
     ROWS_TRAINED,
@@ -30,9 +31,9 @@ from beamfeed.transforms.suggest.shared import (
     output_key,
     schedule_of,
     single,
+    split_by_hash,
     train_key,
 )
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK
 
 _MOST_FILES = 2_000  # whose heads are read
 _READ = 64 << 20  # bytes of an array whose values are counted
@@ -98,9 +99,8 @@ def find_arrays(folder: str, options: Options) -> ArrayFolder | None:
     """
     files, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
-        files = [file for file in storage.match(folder, SUFFIXES, hidden=False) if file.path.lower().endswith(SUFFIXES)]
-        tables = storage.match(folder, TableSource.suffixes, hidden=False) if files else []
-        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+        files = files_ending(folder, SUFFIXES)
+        tables = files_ending(folder, TableSource.suffixes) if files else []
         tables = [file for file in tables if not file.path.lower().endswith((".txt", ".json"))]  # about the arrays
     return _look(folder, files, options) if files and (options.kind == "array" or not tables) else None
 
@@ -236,9 +236,7 @@ def _split(arrays: ArrayFolder) -> tuple[dict[str, Any], str, float]:
     rows = arrays.rows
     total, train = sum(rows.values()), rows.get("train")
     if train is None or len(rows) < 2:
-        if total < _SPLIT:
-            return {"by": "row", **ALL_TRAIN}, f"too few rows to hold some out: {total}", 1.0
-        return {"by": "row", **HELD_BACK}, "each row by a hash of its number", 0.8
+        return split_by_hash(total, _SPLIT, "row", "its number")
     held = rows.get("eval", 0)
     why = "as the names say"
     if not held and train >= _SPLIT and not arrays.ordered:
@@ -253,13 +251,6 @@ def _split(arrays: ArrayFolder) -> tuple[dict[str, Any], str, float]:
 
 def _train(arrays: ArrayFolder, rows: float, places: Places, *, held_back: bool) -> list[Part]:
     outputs = arrays.groups["outputs"]
-    task: dict[str, Any]
-    tasks: dict[str, dict[str, Any]] = {
-        group.name: {"name": "classify" if group.name in arrays.classes else "regress", "target": group.name}
-        for group in outputs
-    }
-    for weights in arrays.groups["weights"][:1]:
-        tasks = {name: {**one, "sample_weight": weights.name} for name, one in tasks.items()}
     if not outputs:
         return [
             Remark(
@@ -267,10 +258,13 @@ def _train(arrays: ArrayFolder, rows: float, places: Places, *, held_back: bool)
                 "predicts one; until then the job only preprocesses."
             )
         ]
-    if len(outputs) == 1:
-        (task,) = tasks.values()
-    else:
-        task = {"outputs": tasks}
+    weights = arrays.groups["weights"]
+    weight = {"sample_weight": weights[0].name} if weights else {}
+    tasks = {
+        group.name: {"name": "classify" if group.name in arrays.classes else "regress", "target": group.name} | weight
+        for group in outputs
+    }
+    task: dict[str, Any] = tasks[outputs[0].name] if len(outputs) == 1 else {"outputs": tasks}
     sides = [min(group.shape[:2]) for group in arrays.groups["inputs"] if len(group.shape) in (2, 3)]
     halvings = max(2, math.ceil(math.log2(max(sides, default=1) / _SMALL)) + 1) if sides else 2
     model = {"name": "multi_input", "filters": list(_FILTERS[:halvings]), "units": [128], "dropout": 0.4}

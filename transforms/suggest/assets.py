@@ -114,8 +114,8 @@ def _able(columns: Mapping[str, Column], used: Sequence[str]) -> list[Column]:
 def _by_column(sample: Sample, name: str, why: str = "") -> Assets:
     names: set[str] = set()
     groups = []
-    for sampled in sample.tables:
-        encoded = sampled.table.column(name).combine_chunks().cast(pa.string()).fill_null("").dictionary_encode()
+    for batch in sample.batches:
+        encoded = batch.column(name).cast(pa.string()).fill_null("").dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         names.update(encoded.dictionary.to_pylist())
         ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
@@ -129,7 +129,7 @@ def _by_path(sample: Sample) -> Assets:
     section, why = _path_section(paths)
     asset = AssetFrom.model_validate(section)
     names = tuple(sorted({name for path in paths if (name := asset_of_path(path, asset)) is not None}))
-    groups = tuple((np.arange(sampled.table.num_rows),) for sampled in sample.tables)
+    groups = tuple((np.arange(batch.num_rows),) for batch in sample.batches)
     return Assets(section, why, None, names, True, groups)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.text import some_of
 from beamfeed.transforms.sources.columns.numbers import is_number, is_text, plain, to_float32
 from beamfeed.transforms.sources.readers import NULL_WORDS
 
@@ -106,11 +107,11 @@ def tokens(name: str) -> list[str]:
     return [word for word in re.split(r"[\W_]+", spaced.lower()) if word]
 
 
-def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
-    """What the columns look like that all of some tables have."""
-    common = frozenset.intersection(*(frozenset(table.column_names) for table in tables))
-    names = [name for name in tables[0].column_names if name in common]
-    return {name: _describe(name, [table.column(name).combine_chunks() for table in tables]) for name in names}
+def describe(batches: Sequence[pa.RecordBatch]) -> dict[str, Column]:
+    """What the columns look like that all of some batches of rows have."""
+    common = frozenset.intersection(*(frozenset(batch.column_names) for batch in batches))
+    names = [name for name in batches[0].column_names if name in common]
+    return {name: _describe(name, [batch.column(name) for batch in batches]) for name in names}
 
 
 def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
@@ -175,9 +176,8 @@ def why_fillers(columns: Iterable[Column]) -> tuple[str, ...]:
     lines = []
     for value in sorted({column.filler for column in columns if column.filler is not None and column.is_far}):
         names = [column.name for column in columns if column.filler == value]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(
-            f"CHECK THIS: {value:.12g} may stand for a missing value in {', '.join(names[:_NAMED])}{more}. "
+            f"CHECK THIS: {value:.12g} may stand for a missing value in {some_of(names, _NAMED)}. "
             f"Of a CSV, the section csv: {{null_words: ['{value:.12g}']}} says that it does."
         )
     return tuple(lines)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import Unsure, iter_batches
 from beamfeed.transforms.suggest.look import every_column
@@ -66,7 +67,7 @@ def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
 def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:
     """Times before which eight and nine tenths of the rows are, as a job file has them; None where they are too few."""
     ticks = np.sort(_every(sample, time))
-    units: dict[Literal["D", "s"], int] = {"D": 86_400 * 10**9, "s": 10**9}
+    units: dict[Literal["D", "s"], int] = {"D": NANOSECONDS["d"], "s": NANOSECONDS["s"]}
     for unit, size in units.items():
         starts = ticks // size
         cuts = [int(np.quantile(starts, share, method="higher")) for share in (0.8, 0.9)] if len(starts) else [0, 0]

@@ -61,7 +61,7 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
         why = "The first line holds years in succession, so it is taken for names of columns."
         return ("header", True, why) if is_named else None
     read = read_rows(path, types_of([look]), options)
-    if read is not None and _names_are_values(read.table):
+    if read is not None and _names_are_values(read.batch):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
     return None
 
@@ -85,10 +85,10 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
     return "names", names, f"Rows begin with a value that has no name in the header: {_ROW}."
 
 
-def _names_are_values(table: pa.Table) -> bool:
+def _names_are_values(rows: pa.RecordBatch) -> bool:
     """Whether what was taken for the line of names is a row: one of its values comes back in its own column."""
-    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
-    return any(name in table.column(name).unique().to_pylist() for name in texts)
+    texts = [name for name in rows.column_names if pa.types.is_string(rows.schema.field(name).type)]
+    return any(name in rows.column(name).unique().to_pylist() for name in texts)
 
 
 def _first_row_is_years(path: str, dialect: Dialect) -> bool:

@@ -9,6 +9,7 @@ import yaml
 
 from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.errors import visible
+from beamfeed.contract.text import sentence
 
 WIDTH = 100  # columns of a line
 
@@ -74,7 +75,7 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
         yield from comment(paragraph, margin)
     plain = len(f"{margin}{part.name}: {'' if isinstance(part.value, tuple) else flow(part.value)}")
     if part.tail and plain + len(part.tail) + 4 > WIDTH:
-        yield from comment(f"{part.tail[:1].upper()}{part.tail[1:]}.", margin)
+        yield from comment(sentence(part.tail), margin)
         part = replace(part, tail="")
     name = f"{margin}{flow(part.name)}:"
     tail = f"  # {printable(part.tail)}" if part.tail else ""

@@ -11,11 +11,12 @@ from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
-from beamfeed.contract.text import counted
+from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
-from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, train_key
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
+from beamfeed.transforms.suggest.look import files_ending
+from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, split_by_hash, train_key
+from beamfeed.transforms.suggest.windowing import Schedule
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
@@ -58,10 +59,8 @@ def find_images(folder: str, *, surely: bool = False) -> ImageFolder | None:
     """What a folder or a glob holds of images; None where there are none, or, if not `surely`, more files of rows."""
     images, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
-        files = [*storage.match(folder, ImageSource.suffixes, hidden=False)]
-        images = [file for file in files if file.path.lower().endswith(ImageSource.suffixes)]
-        tables = storage.match(folder, TableSource.suffixes, hidden=False)
-        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+        images = files_ending(folder, ImageSource.suffixes)
+        tables = files_ending(folder, TableSource.suffixes)
     if not images or (len(tables) > len(images) and not surely):
         return None
     tops = {storage.below(file.path, [folder]).rpartition("/")[0].partition("/")[0] for file in images}
@@ -105,12 +104,15 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
         Key("kind", "image", tail="beamfeed schema lists the kinds"),
         Key("files", folder, tail=counted(len(images.files), "image")),
     ]
+    split, tail, share = split_by_hash(len(images.files), _SPLIT, "image", "its path")
+    if images.parts:
+        split, tail = {"by": "column", "column": "top_folder", **images.parts}, "as the folders say"
     return [
         Key("source", tuple(source), ("What the files hold.",)),
         *_label(images),
-        *_split(images),
+        Key("split", split, tail=tail),
         output_key(places),
-        *_train(images, places),
+        *_train(images, share, places),
         Remark(
             "Records hold the files as they are. To store all images at one size, give source one of",
             ("store: {format: jpeg, size: 256}          # the shorter side", "store: {format: raw, size: [64, 64]}"),
@@ -120,9 +122,8 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
 
 def _label(images: ImageFolder) -> list[Part]:
     if images.labelled:
-        classes = ", ".join(f"{name} {count:,}" for name, count in list(images.folders.items())[:10])
-        more = f" and {len(images.folders) - 10} more" if len(images.folders) > 10 else ""
-        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}{more}.",))]
+        classes = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
+        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}.",))]
     path = images.lists[0] if images.lists else "labels.csv"
     text = "There are tables beside the images. " if images.lists else "Folders do not look like classes. "
     return [
@@ -133,11 +134,11 @@ def _label(images: ImageFolder) -> list[Part]:
     ]
 
 
-def _train(images: ImageFolder, places: Places) -> list[Part]:
+def _train(images: ImageFolder, share: float, places: Places) -> list[Part]:
     """What learns the folders, where these are classes and images can be read."""
     if not images.trains:
         return []
-    rows = len(images.files) * (0.8 if len(images.files) >= _SPLIT else 1.0)
+    rows = len(images.files) * share
     side = image_side(images.sizes)
     text = f"height, width; the shorter side of {len(images.sizes)} images is mostly {usual_side(images.sizes):,}"
     image = (
@@ -150,16 +151,7 @@ def _train(images: ImageFolder, places: Places) -> list[Part]:
             [Key("task", {"name": "classify"}), Key("inputs", (Key("image", image),))],
             choose_batch(rows),
             places.model,
-            Schedule(patience=5 if len(images.files) >= _SPLIT else None),
+            Schedule(patience=5 if share < 1 else None),
             trains=f"about {round(rows):,} images train",
         )
     ]
-
-
-def _split(folder: ImageFolder) -> list[Part]:
-    if folder.parts:
-        return [Key("split", {"by": "column", "column": "top_folder", **folder.parts}, tail="as the folders say")]
-    if len(folder.files) < _SPLIT:
-        tail = f"too few images to hold some out: {len(folder.files)}"
-        return [Key("split", {"by": "row", **ALL_TRAIN}, tail=tail)]
-    return [Key("split", {"by": "row", **HELD_BACK}, tail="each image by a hash of its path")]

@@ -137,7 +137,7 @@ def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
     wide = find_wide(sample, options)
     if wide is not None:
         rows, asked, time = wide
-        series = find_series(rows, describe([sampled.table for sampled in rows.tables]), [time], asked)
+        series = find_series(rows, describe(rows.batches), [time], asked)
         if series is not None:
             why = series.assets.why if options.asset else "a row holds the series of one"
             return rows, replace(series, assets=replace(series.assets, why=why))
@@ -152,7 +152,7 @@ def _look(sample: Sample, options: Options) -> tuple[Sample, Series | Table]:
 
 def _rows_of(sample: Sample, options: Options) -> tuple[dict[str, Column], list[Time], Series | None]:
     """The columns, those that may be the time, and what makes series of the rows, if they are some."""
-    columns = describe([sampled.table.select(list(sample.types)) for sampled in sample.tables])
+    columns = describe([batch.select(list(sample.types)) for batch in sample.batches])
     times = find_times(sample, columns, options)
     return columns, times, find_series(sample, columns, times, options)
 

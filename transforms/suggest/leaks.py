@@ -17,33 +17,33 @@ _CUT_ROWS = 20  # of each class, where a number is to part them
 _ORDER = 0.9995  # of a rank correlation, from which on one number is made of the other
 
 
-def find_leaks(tables: Sequence[pa.Table], label: Column, features: Mapping[str, Column]) -> dict[str, str]:
+def find_leaks(batches: Sequence[pa.RecordBatch], label: Column, features: Mapping[str, Column]) -> dict[str, str]:
     """The features from which alone the label follows, and how.
 
     Args:
-      tables: sampled rows.
+      batches: sampled rows.
       label: the column to learn.
       features: columns that would be inputs: numbers, true and false, and words.
     """
     if classifies(label):
-        classes = _codes(tables, label.name)
-        return {name: how for name, column in features.items() if (how := _fixes_classes(tables, column, classes))}
-    amounts = np.concatenate(numbers_of(tables, label.name))
+        classes = _codes(batches, label.name)
+        return {name: how for name, column in features.items() if (how := _fixes_classes(batches, column, classes))}
+    amounts = np.concatenate(numbers_of(batches, label.name))
     return {
         name: f"it rises or falls with {label.name} in every row"
         for name, column in features.items()
-        if column.kind == "number" and _same_order(np.concatenate(numbers_of(tables, name)), amounts)
+        if column.kind == "number" and _same_order(np.concatenate(numbers_of(batches, name)), amounts)
     }
 
 
-def _fixes_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarray) -> str:
+def _fixes_classes(batches: Sequence[pa.RecordBatch], column: Column, classes: np.ndarray) -> str:
     """How the values of a column tell the classes, int64 [rows], -1 where none is known; empty if they do not."""
     is_known = classes >= 0
     counts = np.bincount(classes[is_known])
     minority = int(counts.sum() - counts.max(initial=0))
     if minority < _OTHERS:
         return ""
-    codes = _codes(tables, column.name) + 1  # a missing value is one of them
+    codes = _codes(batches, column.name) + 1  # a missing value is one of them
     pairs, times = np.unique(codes[is_known] * len(counts) + classes[is_known], return_counts=True)
     _, place = np.unique(pairs // len(counts), return_inverse=True)
     of_value, most = np.zeros((2, place.max() + 1), np.int64)
@@ -53,7 +53,7 @@ def _fixes_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarr
     wrong = int((of_value - most).sum() + (of_value == 1).sum())
     if wrong <= _LEFT * minority:
         return "each of its values goes with one class of the label"
-    if column.kind == "number" and _parted(np.concatenate(numbers_of(tables, column.name)), classes, counts):
+    if column.kind == "number" and _parted(np.concatenate(numbers_of(batches, column.name)), classes, counts):
         return "each class of the label has a range of its values"
     return ""
 
@@ -84,24 +84,24 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(times) - (times - 1) / 2)[place]
 
 
-def _codes(tables: Sequence[pa.Table], name: str) -> np.ndarray:
+def _codes(batches: Sequence[pa.RecordBatch], name: str) -> np.ndarray:
     """A number for each value of a column, int64 [rows]; -1 where it is missing."""
-    texts = pa.chunked_array([plain(table.column(name).combine_chunks()).cast(pa.string()) for table in tables])
+    texts = pa.chunked_array([plain(batch.column(name)).cast(pa.string()) for batch in batches])
     encoded = pc.dictionary_encode(texts).combine_chunks()
     return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def numbers_of(tables: Sequence[pa.Table], name: str) -> list[np.ndarray]:
-    """The numbers of a column, float64 [rows] of each table; NaN where one is missing."""
-    parts = [plain(table.column(name).combine_chunks()) for table in tables]
+def numbers_of(batches: Sequence[pa.RecordBatch], name: str) -> list[np.ndarray]:
+    """The numbers of a column, float64 [rows] of each batch; NaN where one is missing."""
+    parts = [plain(batch.column(name)) for batch in batches]
     return [
         to_float32(part).astype(np.float64) if is_number(part.type) else np.full(len(part), np.nan) for part in parts
     ]
 
 
-def shares_of_classes(tables: Sequence[pa.Table], label: Column) -> dict[str, float]:
+def shares_of_classes(batches: Sequence[pa.RecordBatch], label: Column) -> dict[str, float]:
     """By the names of the classes of a label, the fraction of the rows with one; the commonest first."""
-    columns = [class_names(plain(table.column(label.name).combine_chunks())) for table in tables]
+    columns = [class_names(plain(batch.column(label.name))) for batch in batches]
     counted = pc.value_counts(pa.chunked_array(columns).drop_null()).to_pylist()
     total = sum(entry["counts"] for entry in counted)
     return {entry["values"]: entry["counts"] / total for entry in sorted(counted, key=lambda entry: -entry["counts"])}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
@@ -24,17 +25,23 @@ class SampledFile:
 
     Attributes:
       path: of the file.
-      table: its first rows, or all; without columns that have no name or one that is there twice.
+      batch: its first rows, or all; without columns that have no name or one that is there twice.
       whole: whether these are all.
       rows: that were counted: all, or those of the first block.
       counted: whether these are all.
     """
 
     path: str
-    table: pa.Table
+    batch: pa.RecordBatch
     whole: bool
     rows: int
     counted: bool
+
+
+def files_ending(folder: str, suffixes: tuple[str, ...]) -> list[FileStat]:
+    """The files of a folder, or that a glob or a path names, that end in one of these."""
+    found = storage.match(folder, suffixes, hidden=False)
+    return [file for file in found if file.path.lower().endswith(suffixes)]  # a glob names others, too
 
 
 def every_column(types: dict[str, pa.DataType], text: TextOptions) -> Columns:
@@ -103,7 +110,5 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
             counted = True
     if not batches:
         return None
-    table = pa.Table.from_batches(
-        [pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names) for batch in batches]
-    )
-    return SampledFile(path, table, counted and rows == kept, rows, counted)
+    plain = [pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names) for batch in batches]
+    return SampledFile(path, pa.concat_batches(plain), counted and rows == kept, rows, counted)

@@ -59,6 +59,11 @@ class Sample:
     wide: tuple[tuple[str, ...], str] | None = None
 
     @property
+    def batches(self) -> list[pa.RecordBatch]:
+        """The rows of `tables`."""
+        return [sampled.batch for sampled in self.tables]
+
+    @property
     def whole(self) -> bool:
         """Whether `tables` are all rows of all files."""
         return len(self.tables) == len(self.files) and all(sampled.whole for sampled in self.tables)
@@ -84,7 +89,7 @@ def take_sample(folder: str) -> Sample:
     chosen = list(looks) if small else spread(list(looks), FILES)
     with ThreadPoolExecutor(8) as pool:
         read = list(pool.map(lambda path: read_rows(path, types, text), chosen))
-    tables = tuple(table for table in read if table is not None and table.table.num_rows)
+    tables = tuple(table for table in read if table is not None and table.batch.num_rows)
     if not tables:
         raise UserError(f"{folder}: none of the files that were looked at holds rows, such as {files[0].path}")
     rows, exact = _count(files, tables)
@@ -117,7 +122,7 @@ def with_footer(sample: Sample, lines: int) -> Sample:
     remark = f"The last {'line is' if lines == 1 else f'{lines} lines are'} no {'row' if lines == 1 else 'rows'}."
     text = replace(sample.text, keys=Csv.model_validate(csv))
     tables = tuple(
-        replace(sampled, table=sampled.table.slice(0, sampled.table.num_rows - lines))
+        replace(sampled, batch=sampled.batch.slice(0, sampled.batch.num_rows - lines))
         if sampled.whole and is_csv(sampled.path)
         else sampled
         for sampled in sample.tables
@@ -137,7 +142,7 @@ def trailing_rows(sample: Sample, valid: Sequence[np.ndarray] | None) -> int:
     for place, table in enumerate(sample.tables):
         if not (table.whole and is_csv(table.path)):
             continue
-        fine = table.table.column(BAD).combine_chunks().is_null().to_numpy(zero_copy_only=False)
+        fine = table.batch.column(BAD).is_null().to_numpy(zero_copy_only=False)
         if valid is not None:
             fine = fine & valid[place]
         if fine.any():

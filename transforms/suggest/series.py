@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract.config.prepare import Scale
+from beamfeed.contract.config.prepare import Missing, Scale
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.text import sentence
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
+from beamfeed.transforms.sources.timeseries.impute import impute
+from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
-from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column
+from beamfeed.transforms.suggest.columns import Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import is_flag_of_label, label_keys, named_label, task_of
@@ -33,7 +36,7 @@ from beamfeed.transforms.suggest.shared import (
     single,
     train_key,
 )
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
 from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
@@ -149,17 +152,17 @@ def _series(
     sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets, options: Options
 ) -> Series | None:
     keys = {*(() if time is None else time.columns), assets.column}
-    tables = [sampled.table for sampled in sample.tables]
+    batches = sample.batches
     target = None if options.label in (None, NO_LABEL) else columns[options.label]
     label = target or next((one for one in columns.values() if named_label(one) and one.name not in keys), None)
-    outlook = None if target is None else _outlook(tables, columns, target, time, assets)
+    outlook = None if target is None else find_outlook(target, columns, batches, time, assets.groups)
     features: list[str] = []
     unused: dict[str, str] = {}
     for name, column in columns.items():
         if name in keys or (column is target and outlook is None):
             continue
         # What was before is known of what is forecast.
-        why = None if column is target else _no_feature(column, tables, time)
+        why = None if column is target else _no_feature(column, batches, time)
         if why is None:
             features.append(name)
         else:
@@ -168,44 +171,30 @@ def _series(
         features = [name for name in unused if columns[name].constant and columns[name].kind == "number"]
         unused = {name: why for name, why in unused.items() if name not in features}
     if target is not None and outlook is None:
-        leaks = find_leaks(tables, target, {name: columns[name] for name in features})
+        leaks = find_leaks(batches, target, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]
         unused |= {name: f"{text}, so it gives the label away" for name, text in leaks.items()}
     if not features:
         return None
-    lost = [lost_rows(table, features, _FILL) for table in tables]
+    values = [pack(batch, features) for batch in batches]
+    lost = list(map(_lost_rows, values))
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
     line = survey(time, assets.groups, lost if drops else None)
     missing = sum(columns[name].missing for name in features) / len(features)
-    values = [_values(table, features) for table in tables]
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
     learns = target is not None
     return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
 
 
-def _values(table: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """float32 [rows, columns]; NaN where one is missing."""
-    columns = [table.column(name).combine_chunks() for name in names]
-    return pack(pa.RecordBatch.from_arrays(columns, names=list(names)), names)
+def _lost_rows(values: np.ndarray) -> np.ndarray:
+    """Which rows preprocessing would drop for their missing values, bool `[rows]`, of values `[rows, features]`."""
+    place, no_labels = np.arange(len(values)), np.empty((len(values), 0), np.float32)
+    rows = Rows(place, place, values, np.zeros(len(values), bool), no_labels)
+    _, valid = impute(rows, Missing(fill="linear", limit=_FILL))
+    return ~valid
 
 
-def _outlook(
-    tables: Sequence[pa.Table], columns: Mapping[str, Column], label: Column, time: Time | None, assets: Assets
-) -> Outlook | None:
-    """How a label is forecast; None where it is not."""
-    line = survey(time, assets.groups)
-    numbers = [
-        name for name, column in columns.items() if column.kind == "number" and not (column.constant or column.identity)
-    ]
-    if not line.assets or label.missing > MOSTLY_MISSING or label.name not in numbers:
-        return None
-    values = [_values(table, numbers) for table in tables]
-    rows = [values[place][group] for place, groups in enumerate(assets.groups) for group in groups]
-    at = numbers.index(label.name)
-    return find_outlook(label, [of_asset[:, at] for of_asset in rows], rows, line.regular, line.runs)
-
-
-def _no_feature(column: Column, tables: Sequence[pa.Table], time: Time | None) -> str | None:
+def _no_feature(column: Column, batches: Sequence[pa.RecordBatch], time: Time | None) -> str | None:
     """Why a column is not to be trained on; None if it is."""
     if named_label(column):
         return "its name says that it is a label"
@@ -215,9 +204,9 @@ def _no_feature(column: Column, tables: Sequence[pa.Table], time: Time | None) -
         return "it names or counts rows"
     if column.useless:
         return column.useless
-    if is_flag_of_label(column, numbers_of(tables, column.name)):
+    if is_flag_of_label(column, numbers_of(batches, column.name)):
         return "zeros and ones, and its name speaks of a label"
-    part = part_of_time(time, numbers_of(tables, column.name)) if time is not None and column.whole else None
+    part = part_of_time(time, numbers_of(batches, column.name)) if time is not None and column.whole else None
     return None if part is None else f"the {part} of the time"
 
 
@@ -241,13 +230,13 @@ def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -
     """The sections of the job file."""
     if series.outlook is not None:
         length, stride, batch = series.outlook.frame(shape.length, shape.stride, sample.rows)
-        why = (f"{length} rows to see, {series.outlook.rows} to forecast", shape.why[1], "")
-        shape = replace(shape, length=length, stride=stride, batch_size=batch, why=why)
+        why = f"{length} rows to see, {series.outlook.rows} to forecast"
+        shape = replace(shape, length=length, stride=stride, batch_size=batch, why_length=why, trains="")
     return [
         Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
-        Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
-        Key("split", shape.split, (f"{shape.why[1][:1].upper()}{shape.why[1][1:]}.",)),
+        Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why_length),
+        Key("split", shape.split, (sentence(shape.why_split),)),
         *_label(series),
         output_key(places),
         _train(series, shape, places),
@@ -381,5 +370,5 @@ def _train(series: Series, shape: Shape, places: Places) -> Key:
         learns = [Key("optimizer", {"schedule": {"name": "cosine", "warmup_steps": 50}})]
         schedule = choose_schedule(shape, len(series.features), latent)
     return train_key(
-        Key("model", model), learns, shape.batch_size, places.model, schedule, trains=shape.why[2], above=above
+        Key("model", model), learns, shape.batch_size, places.model, schedule, trains=shape.trains, above=above
     )

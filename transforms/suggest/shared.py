@@ -4,14 +4,15 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
-from beamfeed.contract.text import counted
+from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.columns.sample import described
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.windowing import Schedule
+from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK, Schedule
 
 _NAMED = 12  # columns in a comment
 _PLAIN = frozenset((  # names of folders and files that many have: those above them tell more
@@ -102,10 +103,7 @@ def left_out(unused: Mapping[str, str]) -> tuple[str, ...]:
     reasons: dict[str, list[str]] = {}
     for name, why in unused.items():
         reasons.setdefault(why, []).append(name)
-    texts = []
-    for why, names in reasons.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        texts.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
+    texts = [f"{some_of(names, _NAMED)} ({why})" for why, names in reasons.items()]
     return (f"Left out: {'; '.join(texts)}.",)
 
 
@@ -161,6 +159,20 @@ def train_key(
         *([Key("early_stopping", {"patience": patience})] if patience is not None else []),
         Key("workdir", workdir, tail="checkpoints, logs, report.png and the exported model"),
     ), above)  # fmt: skip
+
+
+def split_by_hash(rows: int, least: int, noun: str, what: str) -> tuple[dict[str, Any], str, float]:
+    """The section `split` of rows that stand for themselves, what is said of it, and the share that trains.
+
+    Args:
+      rows: in all.
+      least: from which on some are held back.
+      noun: what a row is called.
+      what: is hashed.
+    """
+    if rows < least:
+        return {"by": "row", **ALL_TRAIN}, f"too few {noun}s to hold some out: {rows}", 1.0
+    return {"by": "row", **HELD_BACK}, f"each {noun} by a hash of {what}", HELD_BACK["train"]
 
 
 def named_splits(names: Collection[str]) -> dict[str, list[str]]:

@@ -38,10 +38,11 @@ from beamfeed.transforms.suggest.shared import (
     named_splits,
     output_key,
     schedule_of,
+    split_by_hash,
     train_key,
 )
 from beamfeed.transforms.suggest.times import Time, named_time
-from beamfeed.transforms.suggest.windowing import ALL_TRAIN, HELD_BACK
+from beamfeed.transforms.suggest.windowing import HELD_BACK
 
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
@@ -105,8 +106,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     dates = plain_times(times)
     if options.time is not None and options.time not in dates:
         raise UserError(f"--time {options.time}: a table is divided by a column of dates or times, which this is not")
-    tables = [sampled.table for sampled in sample.tables]
-    parted = _find_parts(tables, columns, options)
+    batches = sample.batches
+    parted = _find_parts(batches, columns, options)
     choice = choose_label(
         {name: column for name, column in columns.items() if not (parted and name == parted[0])}, options
     )
@@ -133,10 +134,10 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
             for name, feature in features.items()
             if isinstance(feature, str) or feature["type"] == "categorical"
         }
-        for name, reason in find_leaks(tables, label, inputs).items():
+        for name, reason in find_leaks(batches, label, inputs).items():
             unused[name] = f"it tells {label.name} by itself: {reason}"
             del features[name]
-        shares = shares_of_classes(tables, label) if classifies(label) else {}
+        shares = shares_of_classes(batches, label) if classifies(label) else {}
     if not features and label is not None and options.label is None:
         alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
         return replace(alone, choice=Choice(candidates=(label,)), declined=False)
@@ -154,13 +155,13 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
 
 
 def _find_parts(
-    tables: Sequence[pa.Table], columns: Mapping[str, Column], options: Options
+    batches: Sequence[pa.RecordBatch], columns: Mapping[str, Column], options: Options
 ) -> tuple[str, dict[str, list[str]]] | None:
     """The column whose values all say train, eval or test, and these values by split."""
     for name, column in columns.items():
         if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in options.columns.values():
             continue
-        values = {str(value) for table in tables for value in table.column(name).unique().drop_null().to_pylist()}
+        values = {str(value) for batch in batches for value in batch.column(name).unique().drop_null().to_pylist()}
         splits = named_splits(values)
         if splits and "eval" not in splits:  # by which the best weights are chosen
             splits["eval"] = splits.pop("test")
@@ -240,8 +241,9 @@ def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
 
 def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str, float]:
     """The section `split`, what is said of it, and the share that trains."""
+    by_hash = split_by_hash(rows, _SPLIT, "row", "its place")
     if rows < _SPLIT:
-        return {"by": "row", **ALL_TRAIN}, f"too few rows to hold some out: {rows}", 1.0
+        return by_hash
     cuts = time_cuts(sample, table.times[table.time]) if table.time else None
     if cuts is not None:
         return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
@@ -253,7 +255,7 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
         return {"by": "key", **HELD_BACK}, f"all rows of a {table.key} are in one split", 0.8
     if table.shares and min(table.shares.values()) * rows < _FEW_OF_CLASS:
         return {"by": "row", **HELD_BACK, "stratify": True}, "each class has its share in each split", 0.8
-    return {"by": "row", **HELD_BACK}, "each row by a hash of its place", 0.8
+    return by_hash
 
 
 def _label(table: Table) -> list[Part]:

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from beamfeed.transforms.sources.columns.numbers import to_float32
 from beamfeed.transforms.suggest.times import Time
 
 _STEPS = 8  # of an asset, from which on it has a usual one of its own, and a spread
@@ -104,21 +102,3 @@ def _runs(rows: np.ndarray, breaks: np.ndarray, lost: np.ndarray | None) -> tupl
     if not len(remaining := rows[~lost]):
         return ()
     return tuple(np.split(remaining, np.flatnonzero(np.diff(part[~lost])) + 1))
-
-
-def lost_rows(table: pa.Table, features: Sequence[str], limit: int) -> np.ndarray:
-    """Rows with a missing value in a run of more than `limit`, which is not filled; bool [rows].
-
-    Args:
-      table: rows in order.
-      features: names of columns of numbers.
-      limit: rows of a run that are filled.
-    """
-    lost = np.zeros(table.num_rows, bool)
-    for name in features:
-        missing = ~np.isfinite(to_float32(table.column(name).combine_chunks()))
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]])))
-        for start, end in edges.reshape(-1, 2):
-            if end - start > limit or start == 0 or end == len(missing):
-                lost[start:end] = True
-    return lost

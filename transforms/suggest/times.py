@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
@@ -82,14 +83,14 @@ class Time:
         if self.units.kind in ("integer", "row") and self.units.unit is None:
             return max(1, round(ticks))
         if self.units.kind == "float" and self.units.unit is None:
-            return float(f"{ticks / 10**9:.6g}")
+            return float(f"{ticks / NANOSECONDS['s']:.6g}")
         return format_nanoseconds(ticks)
 
 
 def format_nanoseconds(ticks: float) -> str:
     """Nanoseconds in the largest unit that leaves a short number: 5s, 1.5h, 250ms."""
-    for unit, size in (("d", 86_400 * 10**9), ("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6),
-                       ("us", 10**3)):  # fmt: skip
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        size = NANOSECONDS[unit]
         if ticks >= size:
             number = f"{ticks / size:.3g}" if ticks / size < 1000 else str(round(ticks / size))
             if abs(float(number) * size - ticks) <= 0.005 * ticks:
@@ -196,7 +197,7 @@ def counted_times(sample: Sample, column: Column) -> bool:
     """
     if column.kind != "text" or column.missing or not re.match(rf"\s*{_FAR_DATE}", str(column.example)):
         return False
-    parts = [sampled.table.column(column.name).to_pylist() for sampled in sample.tables]
+    parts = [batch.column(column.name).to_pylist() for batch in sample.batches]
     years = {int(text.strip()[:4]) for part in parts for text in part if re.match(rf"\s*{_FAR_DATE}", text)}
     rises = all(before < after for part in parts for before, after in pairwise(part))
     return rises and not all(FIRST_YEAR < year < LAST_YEAR for year in years)
@@ -227,7 +228,7 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     """
     time = TimeColumn.model_validate(section)
     units = resolve_time(time, sample.types, sample.looks, sample.text).units
-    columns = ([sampled.table.column(name).combine_chunks() for name in time.columns] for sampled in sample.tables)
+    columns = ([batch.column(name) for name in time.columns] for batch in sample.batches)
     ticks, valid = zip(*(read_ticks(units, *parts) for parts in columns), strict=True)
     if np.concatenate(valid).mean() < 0.5:
         raise UserError(f"{' and '.join(time.columns)}: holds no times")
@@ -253,7 +254,7 @@ def read_ticks(units: TimeUnits, *columns: pa.Array) -> tuple[np.ndarray, np.nda
 
 def _either_way(sample: Sample, name: str) -> list[Time]:
     """Dates such as 03/04/2024 or 24-01-31 in the order in which times rise, and span less."""
-    values = [value for sampled in sample.tables for value in sampled.table.column(name).to_pylist() if value]
+    values = [value for batch in sample.batches for value in batch.column(name).to_pylist() if value]
     match = _OPEN.fullmatch(values[0])
     if match is None:
         return []

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beamfeed.contract.records.pieces import ranges
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scaling import Scaling
 
@@ -214,7 +215,7 @@ def _windows(runs: Sequence[np.ndarray], length: int, count: int) -> np.ndarray:
     if not total:
         return np.empty((0, 0))
     run = np.repeat(np.arange(len(runs)), counts)
-    first = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = ranges(0, np.array(counts))
     chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))  # some hundreds
     places = zip(run[chosen], first[chosen], strict=True)
     return np.stack([runs[run][first : first + length].reshape(-1) for run, first in places]).astype(np.float64)

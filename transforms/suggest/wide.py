@@ -58,10 +58,10 @@ def find_wide(sample: Sample, options: Options) -> tuple[Sample, Options, Time] 
     if found is None or len(found.wide.patterns) < max(_LEAST, _SHARE * len(sample.types)):
         return None
     unused = [name for name in sample.types if name not in found.wide.patterns]
-    tables = [sampled.table.select(unused) for sampled in sample.tables]
-    if options.kind is None and options.asset is None and unused and choose_label(describe(tables), options).label:
+    batches = [batch.select(unused) for batch in sample.batches]
+    if options.kind is None and options.asset is None and unused and choose_label(describe(batches), options).label:
         return None
-    asset = options.asset or _asset(sample, tables, unused)
+    asset = options.asset or _asset(sample, batches, unused)
     if asset is None:
         return None
     rows, times = _as_rows(sample, asset, found)
@@ -104,7 +104,7 @@ def _find_times(numbers: Sequence[str], time: str, value: str) -> _Found | None:
     return None
 
 
-def _ticks(times: pa.Array | pa.ChunkedArray) -> np.ndarray:
+def _ticks(times: pa.Array) -> np.ndarray:
     return times.cast(pa.int64()).to_numpy()
 
 
@@ -122,12 +122,12 @@ def _formats(names: Sequence[str]) -> list[str]:
     return formats
 
 
-def _asset(sample: Sample, tables: Sequence[pa.Table], unused: Sequence[str]) -> str | None:
+def _asset(sample: Sample, batches: Sequence[pa.RecordBatch], unused: Sequence[str]) -> str | None:
     """The column that names whose series a row is: of text, and of as many values as there are rows, if one is."""
-    rows = sum(map(len, tables))
+    rows = sum(map(len, batches))
     shares: dict[str, float] = {}
     for name in unused:
-        column = pa.chunked_array([table.column(name).combine_chunks().cast(pa.string()) for table in tables])
+        column = pa.chunked_array([batch.column(name).cast(pa.string()) for batch in batches])
         if is_name(sample.types[name]) and column.null_count == 0:
             shares[name] = pc.count_distinct(column).as_py() / max(1, rows)
     texts = {name for name in shares if pa.types.is_string(sample.types[name])}
@@ -144,18 +144,17 @@ def _as_rows(sample: Sample, asset: str, found: _Found) -> tuple[Sample, Time]:
     step = max(1, _ROWS // len(names))
     tables = []
     for part in sample.tables:
-        rows = part.table.slice(0, step).combine_chunks().to_batches()[0]
-        table = pa.Table.from_batches([melt(rows, names, [asset, time, value], wide, times)])
-        is_whole = part.whole and part.table.num_rows <= step
-        tables.append(SampledFile(part.path, table, is_whole, part.rows * len(names), part.counted))
-    ticks = tuple(_ticks(sampled.table.column(time)) for sampled in tables)
+        batch = melt(part.batch.slice(0, step), names, [asset, time, value], wide, times)
+        is_whole = part.whole and part.batch.num_rows <= step
+        tables.append(SampledFile(part.path, batch, is_whole, part.rows * len(names), part.counted))
+    ticks = tuple(_ticks(sampled.batch.column(time)) for sampled in tables)
     valid = tuple(np.ones(len(part), bool) for part in ticks)
     units = TimeUnits("timestamp", aware=False)
     column_of_times = Time(dict(section), "what the names of these columns become", units, ticks, valid, True)
     rest = [name for name in sample.types if name not in names and name != asset]
     text = f"Names of {len(names):,} columns are times, such as {names[0]}; a row holds a whole series."
     text += f" Left out: {', '.join(rest)}." if rest else ""
-    if any(len(sampled.table) > len(pc.unique(sampled.table[asset])) * len(names) for sampled in tables):
+    if any(len(sampled.batch) > len(pc.unique(sampled.batch[asset])) * len(names) for sampled in tables):
         text += f" CHECK THIS: several rows have one {asset}, and of each time the first one counts."
     types = {asset: sample.types[asset], time: pa.timestamp("ns"), value: pa.float32()}
     rows_of_times = sample.rows * len(names)

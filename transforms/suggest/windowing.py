@@ -42,7 +42,9 @@ class Shape:
       split: the section.
       batch_size: of training.
       windows: that train, about.
-      why: of length and stride, of the split, of the batch.
+      why_length: and stride, for a comment.
+      why_split: likewise.
+      trains: how much does, in words.
     """
 
     length: int
@@ -50,7 +52,9 @@ class Shape:
     split: dict[str, Any]
     batch_size: int
     windows: float
-    why: tuple[str, str, str]
+    why_length: str
+    why_split: str
+    trains: str
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,8 @@ def choose_shape(
         whole = "a window holds one" if length == period else f"a window holds {length // period}"
         text = f"values repeat after {period} rows: {whole}"
     begins = "each begins a row after the one before" if stride == 1 else f"each begins {stride} rows after the last"
-    return Shape(
-        length, stride, split, choose_batch(windows), windows,
-        (f"{text}; {begins}", why, f"about {round(windows):,} windows train"),
-    )  # fmt: skip
+    trains = f"about {round(windows):,} windows train"
+    return Shape(length, stride, split, choose_batch(windows), windows, f"{text}; {begins}", why, trains)
 
 
 def _lengths(period: int, features: int) -> Iterator[int]:

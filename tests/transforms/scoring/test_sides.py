@@ -44,7 +44,7 @@ def test_rows_are_clipped_as_a_dataset_gives_them_back(tmp_path, logs: bool) -> 
     raw = np.random.default_rng(1).normal(0, 20, (400, 2)).astype(np.float32)
     raw[7, 1] = np.nan
     assets, sizes = pa.array([b"m1", b"new"] * 200), np.array([1.5, np.inf], np.float32)
-    found = scale.clip(raw, assets, sizes)
+    found = scale.as_stored(raw, assets, constant=0.0, sizes=sizes)
     for first, rows in ((0, own), (1, fleet)):
         values = raw[first::2].copy()
         if logs:

@@ -7,7 +7,7 @@ from beamfeed.transforms.suggest.columns import describe, tokens, why_fillers
 
 
 def column(values, name="x", **more):
-    found = describe([pa.table({name: pa.array(values)}, **more)])
+    found = describe([pa.record_batch({name: pa.array(values)}, **more)])
     return found[name]
 
 
@@ -67,7 +67,7 @@ def test_texts_and_categories():
     ],
 )
 def test_numbers_that_may_stand_for_missing_values(values, expected):
-    columns = describe([pa.table({"a": values, "b": values, "c": list(range(len(values)))})])
+    columns = describe([pa.record_batch({"a": values, "b": values, "c": list(range(len(values)))})])
     lines = why_fillers(columns.values())
     assert bool(lines) is expected
     if expected:

@@ -24,7 +24,7 @@ def others(count):
 
 
 def choice(**columns):
-    return choose_label(describe([pa.table(columns)]), Options())
+    return choose_label(describe([pa.record_batch(columns)]), Options())
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def choice(**columns):
      ("classic", False), ("gyros_belt_y", False), ("fraud_score", False)],
 )  # fmt: skip
 def test_what_is_to_be_learned_by_its_name(name, label):
-    assert named_label(describe([pa.table({name: [0, 1] * 10})])[name]) is label
+    assert named_label(describe([pa.record_batch({name: [0, 1] * 10})])[name]) is label
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_letters_alone_before_many_numbers_are_learned():
     rows = 2000
     letters = RNG.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), rows)
     numbers = {f"x{k}": RNG.integers(0, 16, rows) for k in range(9)}
-    assert choose_label(describe([pa.table({"letter": letters, **numbers})]), Options()).label.name == "letter"
-    of_things = describe([pa.table({"country": letters, **numbers})])
+    assert choose_label(describe([pa.record_batch({"letter": letters, **numbers})]), Options()).label.name == "letter"
+    of_things = describe([pa.record_batch({"country": letters, **numbers})])
     assert choose_label(of_things, Options()).label is None
-    few = choose_label(describe([pa.table({"letter": letters[:200], "x0": numbers["x0"][:200]})]), Options())
+    few = choose_label(describe([pa.record_batch({"letter": letters[:200], "x0": numbers["x0"][:200]})]), Options())
     assert few.label is None
 
 
@@ -122,10 +122,10 @@ def test_two_columns_as_sure_as_each_other_are_left_to_the_user():
 
 
 def leaks(label, **columns):
-    table = pa.table({**columns, "label": label})
-    described = describe([table])
+    batch = pa.record_batch({**columns, "label": label})
+    described = describe([batch])
     target = described.pop("label")
-    return set(find_leaks([table], target, described))
+    return set(find_leaks([batch], target, described))
 
 
 def test_a_column_that_tells_the_classes_is_found():

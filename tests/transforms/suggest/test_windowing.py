@@ -40,9 +40,9 @@ def test_each_split_gets_windows_and_a_batch_is_full(assets, rows):
 
 def test_an_asset_of_which_some_rows_were_looked_at_has_more():
     shape = choose_shape([90_000], [90_000], ["a"], 450_000, share=0.2)
-    assert shape.why[0].startswith("an asset has about 450,000 rows;")
+    assert shape.why_length.startswith("an asset has about 450,000 rows;")
     assert shape.stride == shape.length // 2
-    assert shape.why[2] == f"about {round(0.7 * 5 * count_windows(90_000, 32, 16)):,} windows train"
+    assert shape.trains == f"about {round(0.7 * 5 * count_windows(90_000, 32, 16)):,} windows train"
 
 
 @pytest.mark.parametrize(("rows", "stride"), [(1000, 1), (20_000, 1), (100_000, 4), (10_000_000, 16)])
@@ -59,7 +59,7 @@ def test_a_window_holds_whole_periods_where_that_is_not_too_much(period, feature
     shape = choose_shape([rows], [rows], ["a"], rows, features=features, period=period)
     assert shape.length == length
     repeats = f"values repeat after {period} rows: a window holds "
-    assert shape.why[0].startswith(repeats) == (period > 0 and length % period == 0)
+    assert shape.why_length.startswith(repeats) == (period > 0 and length % period == 0)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_model_sees_each_asset_unless_what_comes_late_differs_more(other, late
     names = [f"asset-{i}" for i in range(12)]
     shape = choose_shape([rows] * 12, [rows] * 12, names, 12 * rows, likeness=lambda length: Likeness(other, later))
     assert shape.split["by"] == by
-    assert (f"{later:.3g} times as much on later rows" in shape.why[1]) == (rows == 2000)
+    assert (f"{later:.3g} times as much on later rows" in shape.why_split) == (rows == 2000)
 
 
 def test_small_data_train_to_the_end_and_large_ones_an_hour():

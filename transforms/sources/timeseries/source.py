@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.config.split import SplitName
@@ -46,7 +47,7 @@ from beamfeed.transforms.sources.timeseries.verdict import (
     set_aside,
 )
 from beamfeed.transforms.splits import split_of_value
-from beamfeed.transforms.statistics.marks import Learned, read_chunks
+from beamfeed.transforms.statistics.marks import Learned
 from beamfeed.transforms.statistics.scaling import ASSET, FLEET, SCALE_FILE, SIZES, VALUES, Scaling, scale_rows
 
 MANY_FLAT = 0.2  # of the assets; as many are worth a word
@@ -217,7 +218,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     def learned(self, statistics: SeriesStatistics, made: str) -> Learned:
         assert statistics.scaling is not None
         numbers: Learned = {FLEET: statistics.scaling.rows}
-        return {**numbers, SCALE_FILE: read_chunks(made)} if made else numbers
+        return {**numbers, SCALE_FILE: storage.read_chunks(made)} if made else numbers
 
     def read(self, work: SeriesWork, made: str | None, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
         scale, scaler = self.job.prepare.scale, None
