@@ -121,8 +121,9 @@ def _batches(
 
 def _texts_of(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
     """Which of the columns hold texts or bytes, with their numbers among the columns of values."""
-    texts = {name for name in names if _is_text(file.schema_arrow.field(name).type)}
-    paths = (file.schema.column(at).path for at in range(len(file.schema))) if texts else ()
+    arrow, stored = file.schema_arrow, file.schema  # each is made anew for whoever asks
+    texts = {name for name in names if _is_text(arrow.field(name).type)}
+    paths = (stored.column(at).path for at in range(len(stored))) if texts else ()
     return {path: at for at, path in enumerate(paths) if path in texts}
 
 
@@ -206,12 +207,12 @@ def _spooled(
     file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, limit: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of very many columns: some columns at a time are decoded into a temporary file, then joined row by row."""
-    slabs = [names[at : at + _SLAB] for at in range(0, len(names), _SLAB)]
+    slabs, arrow = [names[at : at + _SLAB] for at in range(0, len(names), _SLAB)], file.schema_arrow
     with ExitStack() as stack:
         streams = []
         for slab in slabs:
             spool = stack.enter_context(tempfile.TemporaryFile())
-            schema = pa.schema([file.schema_arrow.field(name) for name in slab])
+            schema = pa.schema([arrow.field(name) for name in slab])
             with pa.ipc.new_stream(pa.PythonFile(spool, "w"), schema) as writer:
                 for batch in _decoded(file, group, slab, rows, limit):
                     writer.write_batch(batch.select(list(slab)))
