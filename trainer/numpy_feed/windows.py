@@ -25,7 +25,7 @@ class Ragged(NamedTuple):
     lengths: Any
 
 
-Values: TypeAlias = "np.ndarray | Strings | Ragged"
+Values: TypeAlias = np.ndarray | Strings | Ragged
 
 
 def gather(columns: Columns, place: np.ndarray, selection: FieldSelection) -> dict[str, Values]:
