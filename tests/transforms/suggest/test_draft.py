@@ -17,7 +17,7 @@ VALUES = st.one_of(st.integers(), st.booleans(), st.none(), NAMES, st.lists(NAME
 @example("${", "0}", "", "")
 def test_any_value_comes_back(name, value, above, tail):
     text = render([Key("section", (Key(name, value, (above,), tail), Remark(above, ("example: 1",))))])
-    assert parse_document(text, "job.yaml", []).data == {"section": {name: value}}
+    assert parse_document(text, "job.yaml").data == {"section": {name: value}}
 
 
 def test_long_lists_are_broken_and_values_are_not():
