@@ -92,7 +92,7 @@ def drawn_rows(draw, features: int, labels: int = 0) -> Rows:
     values = rng.normal(size=(size, features)).astype("f4")
     values[rng.random((size, features)) < draw(st.sampled_from([0, 0.05, 0.3]))] = np.nan
     gap = rng.random(size) < draw(st.sampled_from([0, 0.08]))
-    told = rng.integers(0, 5, (size, labels)).astype("f4")
-    told[rng.random((size, labels)) < draw(st.sampled_from([0, 0.1, 0.8] if labels else [0]))] = np.nan
+    numbers = rng.integers(0, 5, (size, labels)).astype("f4")
+    numbers[rng.random((size, labels)) < draw(st.sampled_from([0, 0.1, 0.8] if labels else [0]))] = np.nan
     position = draw(st.integers(-50, 500)) + np.cumsum(step)
-    return Rows(position, position * 10, values, gap, told)
+    return Rows(position, position * 10, values, gap, numbers)

@@ -46,8 +46,8 @@ def test_mistakes(override, message):
 
 
 def test_a_mistake_in_the_file_is_told_with_its_line():
-    told = complaint(JOB.replace("size:", "siz:"))
-    assert told.startswith("job.yaml:14: train.inputs.image.siz: unknown key; did you mean 'size'")
+    message = complaint(JOB.replace("size:", "siz:"))
+    assert message.startswith("job.yaml:14: train.inputs.image.siz: unknown key; did you mean 'size'")
 
 
 @pytest.mark.parametrize(

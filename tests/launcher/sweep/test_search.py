@@ -19,10 +19,10 @@ optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip inst
 
 
 def run(search, study, after=None):
-    """Runs a sweep; returns what was told. `after` is called when a trial has ended."""
-    told = []
-    run_trials(search, study, lambda what, number, more: told.append((what, number, more)), after or (lambda: None))
-    return told
+    """Runs a sweep; returns its events. `after` is called when a trial has ended."""
+    events = []
+    run_trials(search, study, lambda what, number, more: events.append((what, number, more)), after or (lambda: None))
+    return events
 
 
 def params(study):
@@ -61,8 +61,8 @@ def test_what_was_running_is_gone_on_with(make, trainers):
     study = open_study(search)
     (trial,) = taken_up(study, search)
     assert (trial.number, trial.params) == (0, killed.params)
-    told = run(search, study)
-    assert [number for what, number, _ in told if what == "begins"] == [0, 1, 2]
+    events = run(search, study)
+    assert [number for what, number, _ in events if what == "begins"] == [0, 1, 2]
     assert {trial.state.name for trial in study.get_trials()} <= {"COMPLETE", "FAIL"}
     assert run(search, study) == []
     assert run(make("sweep.trials=4"), study)[0][1] == 3
@@ -80,11 +80,11 @@ def test_a_failed_trial_is_kept_with_its_reason_and_the_others_go_on(make, train
     trainers(0)
     search = make("sweep.sampler=grid", "sweep.space={train.seed: [500, 50, 300]}")
     study = open_study(search)
-    told = run(search, study, lambda: write_results(search, read_leaderboard(search, study)))
-    assert [(what, number) for what, number, _ in told if what not in ("begins", "evaluation")] == [
+    events = run(search, study, lambda: write_results(search, read_leaderboard(search, study)))
+    assert [(what, number) for what, number, _ in events if what not in ("begins", "evaluation")] == [
         ("done", 0), ("failed", 1), ("done", 2),
     ]  # fmt: skip
-    assert [more["value"] for what, number, more in told if what == "evaluation" and number == 2] == [300, 150, 100]
+    assert [more["value"] for what, number, more in events if what == "evaluation" and number == 2] == [300, 150, 100]
     board = read_leaderboard(search, study)
     assert [(one.number, one.state, one.value, one.reason) for one in board.places] == [
         (2, "done", 100, ""), (0, "done", pytest.approx(500 / 3), ""), (1, "failed", None, "the seed is bad"),
@@ -99,8 +99,8 @@ def test_values_that_do_not_go_together_are_a_failed_trial(make, trainers):
         make("sweep.sampler=grid", f"sweep.space={space}")
     search = make("sweep.sampler=grid", f"{schedule}={{name: linear}}", f"sweep.space={space}", "train.seed=200")
     study = open_study(search)
-    told = run(search, study)
-    failed = [more["reason"] for what, _, more in told if what == "failed"]
+    events = run(search, study)
+    failed = [more["reason"] for what, _, more in events if what == "failed"]
     assert len(failed) == 2
     assert all("decay_steps" in reason for reason in failed)
     assert [trial.state.name for trial in study.get_trials()] == [
@@ -119,8 +119,8 @@ def test_failed_trials_are_tried_again_when_asked_for(make, trainers):
     trainers(0, least=0)
     retry_failed(study)
     retry_failed(study)  # as after a kill: each is enqueued once
-    told = run(search, study, lambda: write_results(search, read_leaderboard(search, study)))
-    assert [(number, more["params"]["train.seed"]) for what, number, more in told if what == "begins"] == [
+    events = run(search, study, lambda: write_results(search, read_leaderboard(search, study)))
+    assert [(number, more["params"]["train.seed"]) for what, number, more in events if what == "begins"] == [
         (3, 50), (4, 60), (5, 300),
     ]  # fmt: skip
     board = read_leaderboard(search, study)
@@ -167,16 +167,16 @@ def test_a_bad_trial_is_ended_as_soon_as_it_is_worse_than_half_of_the_others(mak
     run(search, study)
     trainers(0.2)  # as long as it takes to see that it is bad, and eight seconds to its end
     search = make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space, "sweep.trials=6")
-    told = run(search, study)
-    assert told[-1][:2] == ("pruned", 5)
-    assert told[-1][2]["evaluations"] == 1
-    assert told[-1][2]["seconds"] < 6
+    events = run(search, study)
+    assert events[-1][:2] == ("pruned", 5)
+    assert events[-1][2]["evaluations"] == 1
+    assert events[-1][2]["seconds"] < 6
     assert not os.path.exists(f"{search.trial_folder(5)}/complete.json")
     assert study.trials[5].intermediate_values == {1: 1000}
     assert statistics.median(seeds[:5]) < 1000
     trainers(0)
-    told = run(make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space), study)
-    assert told[-1][0] == "done"
+    events = run(make("sweep.sampler=grid", "sweep.pruner=median", "train.epochs=40", space), study)
+    assert events[-1][0] == "done"
     assert read_leaderboard(search, study).best.number == 6
 
 
@@ -188,18 +188,18 @@ def test_what_a_busy_machine_sees_late_does_not_count(make, trainers):
         "sweep.space={train.seed: [200, 210, 220, 230, 240, 1000]}",
     )  # fmt: skip
     study = open_study(search)
-    told = run(search, study)
-    assert told[-1][:2] == ("pruned", 5)
+    events = run(search, study)
+    assert events[-1][:2] == ("pruned", 5)
     assert study.trials[5].intermediate_values == {1: 1000}
 
 
 def test_several_at_once(make, trainers):
     trainers(0.3)
     search = make("sweep.trials=4", "sweep.space={train.seed: {low: 100, high: 1000}}", parallel=3)
-    told = run(search, open_study(search))
-    assert [what for what, _, _ in told if what != "evaluation"][:3] == ["begins"] * 3
+    events = run(search, open_study(search))
+    assert [what for what, _, _ in events if what != "evaluation"][:3] == ["begins"] * 3
     going = most = 0
-    for what, _, _ in told:
+    for what, _, _ in events:
         going += {"begins": 1, "done": -1}.get(what, 0)
         most = max(most, going)
     assert (going, most) == (0, 3)
@@ -220,8 +220,8 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(make, trainers):
     assert lines == ""
     assert {trial.state.name for trial in study.get_trials()} == {"RUNNING"}
     trainers(0)
-    told = run(search, open_study(search))
-    assert sorted(number for what, number, _ in told if what == "done") == [0, 1]
+    events = run(search, open_study(search))
+    assert sorted(number for what, number, _ in events if what == "done") == [0, 1]
 
 
 def test_other_data_end_a_sweep_and_nothing_is_lost(make, trainers, publish, tmp_path):
@@ -248,7 +248,7 @@ def test_another_sweep_in_the_folder_is_refused(make):
     search = make()
     open_study(search)
     open_study(make("sweep.trials=99", "train.seed=5", "train.checkpoint.keep=1", "train.workdir=elsewhere"))
-    for change, told in (
+    for change, events in (
         ("train.epochs=4", "train.epochs: was 3, is now 4"),
         ("sweep.seed=8", "sweep.seed: was 7, is now 8"),
         ("sweep.space={train.seed: [1, 2]}", "sweep.space.train.seed: was {'low': 1"),
@@ -256,7 +256,7 @@ def test_another_sweep_in_the_folder_is_refused(make):
         other = make(change)
         with pytest.raises(UserError) as caught:
             open_study(other)
-        assert f"{search.folder}: holds another sweep ({told}" in str(caught.value)
+        assert f"{search.folder}: holds another sweep ({events}" in str(caught.value)
     with pytest.raises(UserError, match="dataset: was data, is now other"):
         open_study(replace(search, data="other"))
 

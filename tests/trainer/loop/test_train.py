@@ -77,20 +77,20 @@ def test_it_learns_and_writes_what_it_did(trained):
 
 def test_tensorboard_has_the_same_numbers(trained):
     job, _, _ = trained
-    found = {}
+    by_tag = {}
     for step, value in summaries(job):
         array = tf.make_ndarray(value.tensor)
-        found[step, value.tag] = array if array.ndim else float(array)
-    assert found[8, "reconstruction"][2].startswith(b"\x89PNG")
+        by_tag[step, value.tag] = array if array.ndim else float(array)
+    assert by_tag[8, "reconstruction"][2].startswith(b"\x89PNG")
     with open(RunLayout(job.train.workdir).report, "rb") as file:
         report = tf.image.decode_png(file.read(), channels=3)
-    np.testing.assert_array_equal(tf.image.decode_png(found[24, "report"][2]), report)
-    steps = {step for step, tag in found if tag == "steps/loss"}
+    np.testing.assert_array_equal(tf.image.decode_png(by_tag[24, "report"][2]), report)
+    steps = {step for step, tag in by_tag if tag == "steps/loss"}
     assert {8, 16, 24} <= steps
-    assert steps == {step for step, tag in found if tag == "steps/gradient_norm"}
+    assert steps == {step for step, tag in by_tag if tag == "steps/gradient_norm"}
     for line in lines(job):
-        assert found[line["step"], "loss"] == pytest.approx(line["loss"], rel=1e-6)
-        assert found[line["step"], "eval_loss"] == pytest.approx(line["eval_loss"], rel=1e-6)
+        assert by_tag[line["step"], "loss"] == pytest.approx(line["loss"], rel=1e-6)
+        assert by_tag[line["step"], "eval_loss"] == pytest.approx(line["eval_loss"], rel=1e-6)
 
 
 def test_the_export_agrees_with_the_model(trained):

@@ -143,9 +143,9 @@ def equal(found, expected) -> None:
     """Compares batches with others of ours."""
     for batch, other in zip(found, expected, strict=True):
         for name, value in other.fields.items():
-            one, two = (x if isinstance(x, RaggedWindows) else (x,) for x in (batch.fields[name], value))
-            for part, wanted in zip(one, two, strict=True):
-                np.testing.assert_array_equal(part, wanted)
+            parts, expected_parts = (x if isinstance(x, RaggedWindows) else (x,) for x in (batch.fields[name], value))
+            for part, expected_part in zip(parts, expected_parts, strict=True):
+                np.testing.assert_array_equal(part, expected_part)
 
 
 def test_workers_read_their_rows(output):
