@@ -93,9 +93,9 @@ def _without_empty_rows(block: bytes, dialect: Dialect) -> bytes:
 
 def _begins_lines(byte: bytes, block: bytes) -> bool:
     """Whether a line but the first begins with a byte; others may run meanwhile, as they may not while bytes look."""
-    values = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(values == ord("\n"))
-    return bool((values[ends[ends < len(block) - 1] + 1] == byte[0]).any())
+    values, pair = np.frombuffer(block, np.uint8), np.frombuffer(b"\n" + byte, np.uint16)
+    shifted = (values[at : len(values) - (len(values) - at) % 2] for at in range(2))
+    return any((pairs.view(np.uint16) == pair).any() for pairs in shifted)
 
 
 def _single_spaces(block: bytes) -> bytes:

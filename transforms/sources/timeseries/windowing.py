@@ -114,7 +114,9 @@ def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
       valid: bool [n], False for rows that are dropped.
     """
     follows = np.zeros(len(rows) + 1, bool)
-    follows[1:-1] = valid[1:] & valid[:-1] & ~rows.gap[1:] & (np.diff(rows.position) == 1)
+    follows[1:-1] = valid[1:] & valid[:-1] & ~rows.gap[1:]
+    if len(rows) and rows.position[-1] - rows.position[0] >= len(rows):  # they increase, so none is left out otherwise
+        follows[1:-1] &= np.diff(rows.position) == 1
     starts = np.flatnonzero(valid & ~follows[:-1])
     ends = np.flatnonzero(valid & ~follows[1:]) + 1
     return starts, ends
