@@ -46,23 +46,13 @@ def keep_all() -> None:
 def keep_signatures() -> None:
     """Beam asks for the arguments of each method of each step, some thirty times a step."""
     from apache_beam.runners.worker import statecache
-    from apache_beam.transforms import core, userstate
+    from apache_beam.transforms import core
 
     work_out = core.get_function_args_defaults
     if getattr(work_out, "remembers", False):
         return
     # Only what is to be dropped from a full cache hangs on sizes, and Beam looks at all modules for each of them.
     statecache.get_deep_size = lambda *objects: len(objects)
-    states = userstate.get_dofn_specs
-    found: dict[tuple[type, Any], Any] = {}
-
-    def dofn_specs(step: Any) -> Any:
-        key = type(step), getattr(step.process, "__func__", None)
-        if key not in found:
-            found[key] = states(step)
-        return found[key]
-
-    userstate.get_dofn_specs = dofn_specs
     core._check_fn_use_yield_and_return = lambda function: False  # it reads the source of each, to warn
     arguments: WeakKeyDictionary[Callable, Any] = WeakKeyDictionary()
 
