@@ -12,6 +12,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, TextOptions, Unsure, is_csv, iter_batches, look_at
 from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.cells import kind_of
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.readers.excerpt import spread
@@ -61,7 +62,7 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
         why = "The first line holds years in succession, so it is taken for names of columns."
         return ("header", True, why) if is_named else None
     read = read_rows(path, types_of([look]), options)
-    if read is not None and _names_are_values(read.batch):
+    if read is not None and _names_are_values(read.batch, look.dialect):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
     return None
 
@@ -85,9 +86,16 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
     return "names", names, f"Rows begin with a value that has no name in the header: {_ROW}."
 
 
-def _names_are_values(rows: pa.RecordBatch) -> bool:
-    """Whether what was taken for the line of names is a row: one of its values comes back in its own column."""
-    texts = [name for name in rows.column_names if pa.types.is_string(rows.schema.field(name).type)]
+def _names_are_values(rows: pa.RecordBatch, dialect: Dialect) -> bool:
+    """Whether what was taken for the line of names is a row: one of its values comes back in its own column.
+
+    Not where a column of numbers has a word for its name: that is no value of it (`hispanic` with hispanic and not).
+    """
+    types = {field.name: field.type for field in rows.schema}
+    numbers = [name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_floating(type_)]
+    if any(kind_of(name, dialect.null_words) == "text" for name in numbers):
+        return False
+    texts = [name for name, type_ in types.items() if pa.types.is_string(type_)]
     return any(name in rows.column(name).unique().to_pylist() for name in texts)
 
 

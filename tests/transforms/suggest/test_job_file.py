@@ -223,6 +223,14 @@ def test_the_first_line_may_be_a_row(folder):
     assert (found.csv.header, list(job("a.tsv").features)) == (False, ["f0", "f1"])
 
 
+def test_a_word_above_numbers_is_a_name_also_where_another_name_is_a_value(folder):
+    rows = "".join(f"{i},{('not', 'hispanic')[i % 2]},{1.5 + i % 7 / 10}\n" for i in range(40))
+    (folder / "a.csv").write_text("row,hispanic,height\n" + rows)
+    found = job("a.csv")
+    assert found.source.csv.header == "auto"
+    assert list(found.features) == ["hispanic", "height"]
+
+
 def test_nothing_is_written_among_the_files(folder):
     for where, expected in (("out/fleet", "out/fleet-job/data"), ("out", "_out/out/data"), ("in", "out/in/data")):
         write(folder / where / "a.parquet", t=np.arange(50), x=values(50))
