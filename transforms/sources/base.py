@@ -9,10 +9,13 @@ accepted, rejected and split as a whole) and *units* (what one worker reads at a
 time). These are descriptors: they hold no data, and only they are shuffled.
 """
 
+import pickle
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, cast
 
 import numpy as np
@@ -63,6 +66,21 @@ class Transform(Protocol):
         ...
 
 
+@lru_cache(maxsize=1)
+def _packed(source: "Source[Any, Any, Any, Any, Any]") -> bytes:
+    """A source, which never changes, in bytes: nearly every step holds it, and a job may name thousands of columns."""
+    return zlib.compress(pickle.dumps((type(source), vars(source))))
+
+
+@lru_cache(maxsize=4)
+def unpacked(packed: bytes) -> "Source[Any, Any, Any, Any, Any]":
+    """The source of some bytes, once for all steps of a process."""
+    kind, attributes = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of the job's own steps
+    source: Source[Any, Any, Any, Any, Any] = object.__new__(kind)
+    vars(source).update(attributes)
+    return source
+
+
 class Source(ABC, Generic[P, A, R, V, W]):
     """A kind of source on the files of a job. It goes to the workers, so it holds little and can be pickled.
 
@@ -72,6 +90,9 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     def __init__(self, job: Job):
         self.job = job
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        return unpacked, (_packed(self),)
 
     # At the start, where the job is submitted.
 

@@ -11,7 +11,7 @@ from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, TextOptions, Unsure, is_csv, iter_batches, look_at
-from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.blocks import pieces_of, read_start
 from beamfeed.transforms.sources.readers.cells import kind_of
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
@@ -117,7 +117,7 @@ def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:
 
 def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:
     """Whether quotes are a part of the text: with them as quotes rows are lost, without them none is."""
-    if csv.quote is None:
+    if csv.quote is None or csv.quote.encode() not in next(pieces_of(path), b""):  # as the rows below are read
         return None
     rows, lost, _ = _bad_rows(path, csv)
     plain_rows, plain_lost, _ = _bad_rows(path, csv.model_copy(update={"quote": None}))

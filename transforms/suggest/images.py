@@ -14,6 +14,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted, some_of
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.label import TOO_RARE
 from beamfeed.transforms.suggest.look import files_ending
 from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, split_by_hash, train_key
 from beamfeed.transforms.suggest.windowing import Schedule
@@ -122,8 +123,12 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
 
 def _label(images: ImageFolder) -> list[Part]:
     if images.labelled:
-        classes = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
-        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}.",))]
+        folders = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
+        known = [name for name, count in images.folders.items() if count >= TOO_RARE]
+        few = len(images.files) >= _SPLIT and 2 <= len(known) < len(images.folders)
+        tail = f"folders with fewer than {TOO_RARE} images are set aside" if few else ""
+        label = {"column": "folder", "classes": known if few else "auto"}
+        return [Key("label", label, (f"Folders as classes: {folders}.",), tail=tail)]
     path = images.lists[0] if images.lists else "labels.csv"
     text = "There are tables beside the images. " if images.lists else "Folders do not look like classes. "
     return [

@@ -11,6 +11,7 @@ from beamfeed.contract.config.split import SPLIT_WORDS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.text import counted
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers.time_text import guess_order
 from beamfeed.transforms.sources.table.encode import CATEGORIES
@@ -19,6 +20,7 @@ from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow, render
 from beamfeed.transforms.suggest.label import (
+    TOO_RARE,
     Choice,
     choose_label,
     classifies,
@@ -113,6 +115,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     )
     label = choice.label
     features: dict[str, Any] = {}
+    fields: set[str] = set()  # that they become
     unused: dict[str, str] = {}
     keys = {options.asset, None if label is None else label.name}
     for name, column in columns.items():
@@ -121,12 +124,13 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         feature, why = _feature(column, label, dates.get(name))
         if parted is not None and name == parted[0]:
             feature, why = None, "it says which split a row is in"
-        if feature is not None and field_name(name) in map(field_name, features):
+        if feature is not None and field_name(name) in fields:
             feature, why = None, f"its name as a field, {field_name(name)}, is another column's"
         if feature is None:
             unused[name] = why
         else:
             features[name] = feature
+            fields.add(field_name(name))
     shares: dict[str, float] = {}
     if label is not None:
         inputs = {
@@ -231,7 +235,7 @@ def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
         Key("source", tuple(source), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
                                    *left_out(table.others))),
-        *_label(table),
+        *_label(table, rows),
         Key("split", split, tail=tail),
         *_in_time(sample, table, rows),
         output_key(places),
@@ -258,7 +262,7 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
     return by_hash
 
 
-def _label(table: Table) -> list[Part]:
+def _label(table: Table, rows: int) -> list[Part]:
     label = table.label
     if label is None and table.declined:
         return []
@@ -283,6 +287,11 @@ def _label(table: Table) -> list[Part]:
         if table.is_whole:  # else there may be a third one
             keys["classes"] = list(table.shares)
             values = f"metrics are of the second of two classes, here {table.rare!r}"
+    known = [name for name, share in table.shares.items() if share * rows >= TOO_RARE]
+    if table.is_whole and rows >= _SPLIT and 2 <= len(known) < len(table.shares):
+        keys["classes"] = sorted(known)
+        rare = counted(len(table.shares) - len(known), "more value")
+        values = f"{rare} with fewer than {TOO_RARE} rows: these are set aside"
     return [Key("label", keys, tail=f"{table.choice.why}; {values}")]
 
 
