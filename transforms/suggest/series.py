@@ -168,7 +168,7 @@ def _series(
         else:
             unused[name] = why
     if not features:  # better than none
-        features = [name for name in unused if columns[name].constant and columns[name].kind == "number"]
+        features = [name for name in unused if columns[name].useless and columns[name].kind == "number"]
         unused = {name: why for name, why in unused.items() if name not in features}
     if target is not None and outlook is None:
         leaks = find_leaks(batches, target, {name: columns[name] for name in features})

@@ -143,8 +143,12 @@ def _as_rows(sample: Sample, asset: str, found: _Found) -> tuple[Sample, Time]:
     patterns = _globs(names, [name for look in sample.looks.values() for name in look.schema.names])
     step = max(1, _ROWS // len(names))
     tables = []
+    empty = {name for name in names if pa.types.is_null(sample.types[name])}  # which texts read as ''
     for part in sample.tables:
-        batch = melt(part.batch.slice(0, step), names, [asset, time, value], wide, times)
+        series = part.batch.slice(0, step)
+        for name in empty:
+            series = series.set_column(series.schema.get_field_index(name), name, pa.nulls(len(series)))
+        batch = melt(series, names, [asset, time, value], wide, times)
         is_whole = part.whole and part.batch.num_rows <= step
         tables.append(SampledFile(part.path, batch, is_whole, part.rows * len(names), part.counted))
     ticks = tuple(_ticks(sampled.batch.column(time)) for sampled in tables)

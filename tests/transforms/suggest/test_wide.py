@@ -74,3 +74,14 @@ def test_several_rows_of_an_asset_are_told(folder):
     assert parse_job(suggest("a.csv").text).source.asset.column == "Province"
     text = suggest("a.csv", options=Options(asset="Country")).text
     assert "CHECK THIS: several rows have one Country" in text.replace("\n  # ", " ")
+
+
+@pytest.mark.parametrize("known", [20, 4])
+def test_years_of_which_no_series_or_few_have_values(folder, known):
+    years = [str(1960 + k) for k in range(30)]
+    lines = [["Country", *years]]
+    for k in range(12):
+        lines.append([f"country {k}", *[""] * 5, *[round(k + y / 7 % 1, 2) if k < known else "" for y in range(25)]])
+    (folder / "a.csv").write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n")
+    found = parse_job(suggest("a.csv").text)
+    assert (found.source.kind, found.source.features, found.source.reshape.wide) == ("timeseries", ["value"], "19*")
