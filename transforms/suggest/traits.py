@@ -222,18 +222,21 @@ def _windows(runs: Sequence[np.ndarray], length: int, count: int) -> np.ndarray:
 
 
 def _components(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first principal components of windows, by the products of windows: of these there are some hundreds.
+    """The first principal components of windows, by the products of windows or of numbers, whichever are fewer.
 
     Returns:
       Mean `[numbers]`, directions `[numbers, n]`, and the fraction `[n]` of the variance that the first n explain.
     """
     mean = windows.mean(axis=0)
     apart = windows - mean
-    variances, vectors = np.linalg.eigh(apart @ apart.T)  # the smallest first; noise may be below 0
-    variances, vectors = np.maximum(variances[::-1], 0), vectors[:, ::-1]
-    sizes = np.sqrt(np.maximum(variances[:MOST_LATENT], 1e-30))
+    of_windows = len(apart) < apart.shape[1]  # some hundreds, and a window may hold a few numbers or thousands
+    variances, vectors = np.linalg.eigh(apart @ apart.T if of_windows else apart.T @ apart)
+    variances = np.maximum(variances[::-1], 0)  # the smallest came first; noise may be below 0
     shares = np.cumsum(variances[:MOST_LATENT]) / max(variances.sum(), 1e-30)
-    return mean, apart.T @ vectors[:, :MOST_LATENT] / sizes, shares
+    directions = vectors[:, ::-1][:, :MOST_LATENT]
+    if of_windows:
+        directions = apart.T @ directions / np.sqrt(np.maximum(variances[:MOST_LATENT], 1e-30))
+    return mean, directions, shares
 
 
 def _error(windows: np.ndarray, mean: np.ndarray, directions: np.ndarray) -> float:
