@@ -1,19 +1,21 @@
 """Makes many small jobs in one process cheaper, where frameworks work for longer than the rows do.
 
-Beam works out the signatures and options of each step again; they depend on classes alone and are kept, as are packed
-steps and the graphs of equal columns. TensorFlow optimizes each graph, a quarter of the time of tests that read a
-dataset once; where tests run side by side it is told not to. Jobs in processes of their own, as slow tests and a share
-of the torture's fleets run them, know nothing of this.
+Beam works out the signatures, types and options of each step again; they depend on classes alone and are kept, as are
+the graphs of equal columns. It packs steps for other processes, which have none here. TensorFlow optimizes each graph,
+a quarter of the time of tests that read a dataset once; where tests run side by side it is told not to. Jobs in
+processes of their own, as slow tests and a share of the torture's fleets run them, know nothing of this.
 """
 
 import bz2
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from types import MethodType, SimpleNamespace
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,7 +42,10 @@ def keep_all() -> None:
     keep_signatures()
     keep_options()
     keep_packed()
+    keep_types()
+    run_in_one_thread()
     keep_graphs()
+    skip_what_only_people_read()
 
 
 def keep_signatures() -> None:
@@ -68,13 +73,107 @@ def keep_signatures() -> None:
 
 
 def keep_packed() -> None:
-    """Beam packs each step with bz2, whose time hardly hangs on the length, and unpacks it for each bundle."""
+    """What stays in this process Beam need not pack with bz2, nor pickle in Python what is found by its name."""
     from apache_beam.internal import cloudpickle_pickler
+    from apache_beam.options.pipeline_options import DirectOptions
+    from apache_beam.pipeline import Pipeline
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-    if cloudpickle_pickler.bz2 is bz2:
-        cloudpickle_pickler.bz2 = SimpleNamespace(
-            compress=lru_cache(4096)(bz2.compress), decompress=lru_cache(4096)(bz2.decompress)
-        )
+    if cloudpickle_pickler.bz2 is not bz2:
+        return
+    compress, decompress, pickled = lru_cache(4096)(bz2.compress), bz2.decompress, cloudpickle_pickler._dumps
+    make, stays_here = Pipeline.__init__, False
+
+    def make_pipeline(self: Any, *arguments: Any, **named: Any) -> None:
+        nonlocal stays_here
+        make(self, *arguments, **named)
+        mode = self._options.view_as(DirectOptions).direct_running_mode
+        stays_here = isinstance(self.runner, FnApiRunner) and mode == "in_memory"
+
+    def dumps(step: Any, *arguments: Any) -> bytes:
+        if stays_here:
+            with suppress(Exception):  # of what has no name
+                return pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
+        return pickled(step, *arguments)
+
+    cloudpickle_pickler._dumps = dumps
+    cloudpickle_pickler.bz2 = SimpleNamespace(
+        compress=lambda step, compresslevel: step if stays_here else compress(step, compresslevel),
+        decompress=lambda packed: decompress(packed) if packed.startswith(b"BZh") else packed,  # no pickle begins so
+    )
+    Pipeline.__init__ = make_pipeline
+
+
+def skip_what_only_people_read() -> None:
+    """Beam keeps for each type where in the code it was named, and looks for IPython at each step."""
+    from apache_beam.typehints.decorators import IOTypeHints
+    from apache_beam.utils import interactive_utils
+
+    IOTypeHints._make_origin = classmethod(lambda cls, bases, tb=True, msg=(): [])
+    interactive_utils.is_in_ipython = lambda: False
+
+
+def keep_types() -> None:
+    """Beam reads annotations, and the code of functions, each time it is to know what a step gives."""
+    from apache_beam.typehints import trivial_inference
+    from apache_beam.typehints.decorators import IOTypeHints
+
+    if getattr(trivial_inference.infer_return_type, "remembers", False):
+        return
+    read, infer = IOTypeHints.from_callable, trivial_inference.infer_return_type
+    hints: WeakKeyDictionary[Callable, dict[bool, Any]] = WeakKeyDictionary()
+    types: dict[tuple, Any] = {}
+
+    def from_callable(function: Any) -> Any:
+        if not isinstance(function, MethodType | FunctionType):
+            return read(function)
+        found = hints.setdefault(getattr(function, "__func__", function), {})
+        bound = isinstance(function, MethodType)
+        if bound not in found:
+            found[bound] = read(function)
+        return found[bound]
+
+    def infer_return_type(function: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        code, step = getattr(function, "__func__", function), getattr(function, "__self__", None)
+        if not isinstance(code, FunctionType) or code.__closure__ or code.__defaults__:
+            return infer(function, inputs, *more, **named)
+        values = tuple((name, type(value)) for name, value in getattr(step, "__dict__", {}).items())
+        key = code.__code__, code.__module__, type(step), values, tuple(inputs), more, tuple(named.items())
+        try:
+            if key not in types:
+                types[key] = infer(function, inputs, *more, **named)
+        except TypeError:  # of what has no hash
+            return infer(function, inputs, *more, **named)
+        return types[key]
+
+    infer_return_type.remembers = True  # type: ignore[attr-defined]
+    trivial_inference.infer_return_type = infer_return_type
+    IOTypeHints.from_callable = staticmethod(from_callable)
+
+
+def run_in_one_thread() -> None:
+    """Beam unpacks the steps of each bundle in a thread of its own, lest that takes for ever."""
+    from apache_beam.runners.worker import bundle_processor
+
+    class Here:
+        def __init__(self, **options: Any): ...
+
+        def __enter__(self) -> "Here":
+            return self
+
+        def __exit__(self, *raised: object) -> None: ...
+
+        def submit(self, function: Callable, *arguments: Any) -> Future:
+            future: Future = Future()
+            try:
+                future.set_result(function(*arguments))
+            except Exception as error:
+                future.set_exception(error)
+            return future
+
+    bundle_processor.concurrent = SimpleNamespace(
+        futures=SimpleNamespace(ThreadPoolExecutor=Here, TimeoutError=TimeoutError)
+    )
 
 
 def keep_graphs() -> None:
