@@ -8,6 +8,8 @@ import os
 import sys
 import warnings
 
+from tests.fast import keep_all
+
 warnings.simplefilter("ignore")
 
 
@@ -29,6 +31,8 @@ def run(cases: list[dict]) -> list[tuple[object, str, str]]:
     for case in cases:
         before = dict(os.environ)
         os.environ.update(case["env"])
+        if "apache_beam" in sys.modules:
+            keep_all()
         found.append(call(case["module"], case["arguments"]))
         os.environ.clear()
         os.environ.update(before)

@@ -148,7 +148,8 @@ def through_modules(folder, tmp_path_factory) -> dict[tuple[str, str], tuple[Cas
     given, found = work / "cases.json", work / "found.json"
     given.write_text(json.dumps([vars(case) for case in cases.values()]))
     env = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
-    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(folder), str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("driver.py")), str(given), str(found)],
         env={**env, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": path},
