@@ -3,7 +3,7 @@
 What Python's operators do with both, such as `+` and `^`, needs no entry here. No TensorFlow is loaded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ class Operations(NamedTuple):
     """Those of one of the two; arguments and results are as NumPy's functions of these names have them."""
 
     cast: Callable[[Any, Any], Array]  # (numbers, dtype of NumPy); what is too large for it wraps
+    constant: Callable[[Any], Array]  # (numbers of NumPy); one that is used again need not be made again
     cumsum: Callable[[Array], Array]
     flat: Callable[[Array], Array]
     gather: Callable[[Array, Array], Array]  # (values, places)
@@ -26,6 +27,7 @@ class Operations(NamedTuple):
     range: Callable[[Any, Any, Any], Array]  # (start, stop, step) -> int64
     search: Callable[[Array, Array], Array]  # (ascending, numbers) -> integers, how many of the first are no greater
     shift: Callable[[Array, np.unsignedinteger[Any]], Array]  # to the right
+    unstack: Callable[[Array], Iterable[Array]]  # -> what it holds along its first axis
     unique: Callable[[Array], tuple[Array, Array]]  # -> values in any order, and the place of each number among them
 
 
@@ -52,6 +54,7 @@ def _unique(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 NUMPY = Operations(
     cast=_cast,
+    constant=np.asarray,
     cumsum=np.cumsum,
     flat=np.ravel,
     gather=np.take,
@@ -60,6 +63,7 @@ NUMPY = Operations(
     range=_range,
     search=_search,
     shift=np.right_shift,
+    unstack=iter,
     unique=_unique,
 )
 

@@ -113,9 +113,11 @@ class Order:
         """The line of an epoch, an int64 scalar."""
         ops, blocks = self.operations, len(self.index.windows)
         seed = mix(np.array([(self.seed or 0) % 2**64], np.uint64), np.right_shift)
-        state, order = mix(seed ^ ops.cast(epoch, np.uint64), ops.shift), ops.range(0, blocks, 1)
-        if self.seed is not None:
-            order = ops.cast(permutations(state, np.zeros(1), np.array([blocks]), blocks, ops), np.int64)
+        state = mix(seed ^ ops.cast(epoch, np.uint64), ops.shift)
+        if self.seed is None:
+            order = ops.range(0, blocks, 1)
+        else:
+            order = ops.cast(permutations(state, np.zeros(1, np.uint64), np.array([blocks]), blocks, ops), np.int64)
         windows = ops.gather(self.index.windows, order)
         return Line(order, ops.cumsum(windows) - windows, state)
 
@@ -189,14 +191,15 @@ def permutations(state: Array, nth: Array, sizes: Array, most: int, ops: Operati
       uint32 `[sum of the sizes]`.
     """
     bits = max(LEAST_BITS, (most - 1).bit_length())
-    top = np.uint32(1 << 32 - bits)  # times this, only the lowest `bits` are left: faster in the graph than `&`
-    nth = ops.cast(nth, np.uint64)[:, None] * np.uint64(MIXINGS) + np.arange(MIXINGS, dtype=np.uint64)
-    draws = mix(state + nth * GOLDEN, ops.shift)
+    # Times the first, only the lowest `bits` are left: faster in the graph than `&`.
+    top, down = (ops.constant(np.uint32(number)) for number in (1 << 32 - bits, 32 - bits // 2))
+    draw = ops.cast(nth, np.uint64) * np.uint64(MIXINGS) + np.arange(MIXINGS, dtype=np.uint64)[:, None]
+    draws = mix(state + draw * GOLDEN, ops.shift)[..., None]  # `[mixings, permutations, 1]`
     terms, factors = ops.cast(ops.shift(draws, np.uint64(32)), np.uint32), ops.cast(draws, np.uint32) | np.uint32(1)
-    numbers = ops.cast(ops.range(0, 1 << bits, 1), np.uint32)[None]
-    for mixing in range(MIXINGS):
-        numbers = numbers ^ ops.shift(numbers * top, np.uint32(32 - bits // 2))
-        numbers = numbers + terms[:, mixing, None]
-        numbers = numbers * (numbers + numbers + factors[:, mixing, None])
+    numbers = ops.cast(ops.range(0, 1 << bits, 1), np.uint32)
+    for term, factor in zip(ops.unstack(terms), ops.unstack(factors), strict=True):
+        numbers = numbers ^ ops.shift(numbers * top, down)
+        numbers = numbers + term
+        numbers = numbers * (numbers + numbers + factor)
     numbers = numbers & np.uint32((1 << bits) - 1)
     return ops.mask(numbers, numbers < ops.cast(sizes, np.uint32)[:, None])

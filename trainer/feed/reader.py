@@ -108,14 +108,14 @@ class Shards:
         skip_corrupt: bool,
     ):
         self._paths, self.selection = tf.constant(paths), selection
-        self._index = Index(*(tf.constant(column) for column in index))
+        self._index = tf.constant(np.stack(index, axis=1))
         self._open_blocks, self._parallel = open_blocks, parallel
         self._skip_corrupt = skip_corrupt
 
     def records(self, blocks: tf.Tensor) -> tf.Tensor:
         """The serialized records of the blocks, strings `[records + 1]`; the last one is empty."""
-        shard, offset, records, _, size = (tf.gather(column, blocks) for column in self._index)
-        chosen = Blocks(tf.gather(self._paths, shard), offset, records, size)
+        index = self._look_up(blocks)
+        chosen = Blocks(tf.gather(self._paths, index.shard), index.offset, index.records, index.bytes)
         serialized = read_blocks(
             chosen, open_blocks=self._open_blocks, parallel=self._parallel, skip_corrupt=self._skip_corrupt
         )
@@ -136,15 +136,18 @@ class Shards:
           tf.errors.InvalidArgumentError: if there are others than the index says, and damaged blocks are
             not passed over.
         """
-        records = tf.gather(self._index.records, blocks)
-        is_complete = tf.size(parsed.rows, tf.int64) == tf.reduce_sum(records) + 1
+        index = self._look_up(blocks)
+        is_complete = tf.size(parsed.rows, tf.int64) == tf.reduce_sum(index.records) + 1
         with checked((is_complete, MISMATCH)):
-            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.selection)
+            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), index.records, self.selection)
         if self._skip_corrupt:
             return rows
-        is_same = tf.reduce_all(rows.windows == tf.gather(self._index.windows, blocks))
+        is_same = tf.reduce_all(rows.windows == index.windows)
         with checked((is_same, MISMATCH)):
             return rows._replace(starts=tf.identity(rows.starts), first=tf.identity(rows.first))
+
+    def _look_up(self, blocks: tf.Tensor) -> Index:
+        return Index(*tf.unstack(tf.gather(self._index, blocks), axis=1))
 
 
 class Memory:

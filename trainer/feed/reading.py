@@ -39,15 +39,17 @@ class Reading:
 
         @as_written
         def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
-            line = order.line(epoch)
-            first = tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0)
-            # What a function only passes on costs nothing.
-            return tf.data.Dataset.range(first, order.rounds).map(lambda number: (epoch, number, line))
+            first = tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0) if begin else 0
+            return _beside_each(tf.data.Dataset.range(first, order.rounds), (epoch, order.line(epoch)))
 
         @as_written
-        def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
-            resumed = (epoch == first_epoch) & (number == begin)
-            return read(epoch, number, line, tf.where(resumed, tf.constant(skip, tf.int64), 0))
+        def read_round(number: tf.Tensor, of_epoch: tuple[tf.Tensor, Line]) -> Any:
+            epoch, line = of_epoch
+            left_out = tf.constant(skip, tf.int64)
+            if skip:
+                resumed = (epoch == first_epoch) & (number == begin)
+                left_out = tf.where(resumed, left_out, 0)
+            return read(epoch, number, line, left_out)
 
         rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
         threads = tuning.rounds if tuning.parallel else None
@@ -80,13 +82,15 @@ class Reading:
 
         @as_written
         def to_chunks(*components: Any) -> tf.data.Dataset:
-            first = tf.data.Dataset.range(0, count(*components), chunk)
-            # What a function only passes on costs nothing; slicing here would run it for each chunk.
-            return first.map(lambda first: (first, *components))
+            return _beside_each(tf.data.Dataset.range(0, count(*components), chunk), components)
+
+        @as_written
+        def cut_chunk(first: tf.Tensor, components: tuple[Any, ...]) -> Any:
+            return cut(first, *components)
 
         threads = tf.data.AUTOTUNE if tuning.parallel else None
         chunks = rounds.flat_map(to_chunks)
-        rows = chunks.map(as_written(cut), num_parallel_calls=threads, deterministic=True if threads else None)
+        rows = chunks.map(cut_chunk, num_parallel_calls=threads, deterministic=True if threads else None)
         batches = (
             rows.batch(share.replica_sizes[0], drop_remainder=True)
             if one_by_one
@@ -102,3 +106,8 @@ class Reading:
         options.deterministic = True
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return batches.with_options(options)
+
+
+def _beside_each(numbers: tf.data.Dataset, others: Any) -> tf.data.Dataset:
+    """Pairs of a number and the others, not copied; a function that passes them on would have to be traced."""
+    return tf.data.Dataset.zip(numbers, tf.data.Dataset.from_tensors(others).repeat())

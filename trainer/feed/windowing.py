@@ -10,6 +10,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.trainer.feed.fields import PLACE, FieldSelection
+from beamfeed.trainer.feed.graph import search
 from beamfeed.trainer.feed.order import Round
 from beamfeed.trainer.feed.parsing import Parsed, checked
 
@@ -26,7 +27,7 @@ class Rows(NamedTuple):
       columns: the values of each wanted field, as `Parsed.columns` has them, but with int64 `[values + 1]` under
         `<name>.splits`, where each value of any length begins, in the place of lengths.
       starts: int64 `[windows]`, the rows at which windows start.
-      record: int64 `[windows]`, the records that they are in, among those that are there.
+      record: int64 `[windows]`, the records that they are in, among those that are there; None if no field is of those.
       first: int64 `[blocks]`, how many windows are before each block's.
       windows: int64 `[blocks]`, how many each block has.
       piece: int64 scalar, rows that can be copied as one: all windows start and end at multiples of it.
@@ -35,7 +36,7 @@ class Rows(NamedTuple):
 
     columns: Columns
     starts: tf.Tensor
-    record: tf.Tensor
+    record: tf.Tensor | None
     first: tf.Tensor
     windows: tf.Tensor
     piece: tf.Tensor
@@ -52,16 +53,20 @@ def find_windows(parsed: Parsed, records: tf.Tensor, selection: FieldSelection) 
     """
     frame = selection.windows
     in_record = count_windows(parsed.rows, frame.length, frame.stride)
-    windows = tf.ragged.range(in_record)
-    record = windows.value_rowids()
     begins = tf.cumsum(parsed.rows, exclusive=True)  # the row at which each record begins
-    starts = first_row(windows.flat_values, frame.stride) + tf.gather(begins, record)
-    before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
-    edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
-    columns = dict(parsed.columns)
+    # Windows before each record, and before the end; the row at which each window starts.
+    before, starts = tf.raw_ops.RaggedRange(
+        starts=begins, limits=begins + first_row(in_record, frame.stride), deltas=tf.constant(frame.stride, tf.int64)
+    )
+    ends = tf.cumsum(records)  # of the blocks, among the records
+    first = tf.gather(before, ends - records)
+    columns, record = dict(parsed.columns), None
+    if PLACE in selection.fields or selection.of("record"):
+        # Found in the splits, as value_rowids makes a mask of the records by the most windows that one has.
+        record = search(before[1:], tf.range(tf.size(starts, tf.int64)), tf.int64)
     if PLACE in selection.fields:
-        first = first_row(windows.flat_values, frame.stride)
-        columns[PLACE.name] = tf.stack([first, tf.gather(parsed.rows, record)], axis=1)
+        places = starts - tf.gather(begins, record), tf.gather(parsed.rows, record)
+        columns[PLACE.name] = tf.stack(places, axis=1)
     if selection.of("record"):
         record = tf.gather(tf.cumsum(parsed.present, exclusive=True), record)
     for field in selection.fields:
@@ -69,7 +74,7 @@ def find_windows(parsed: Parsed, records: tf.Tensor, selection: FieldSelection) 
             columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)
     edges_inside = [edge for field in selection.of("row") for edge in field.rows_of(frame.length)]
     piece = piece_rows(parsed.rows, frame, edges_inside)
-    return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece)
+    return Rows(columns, starts, record, first, tf.gather(before, ends) - first, piece)
 
 
 def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int]) -> tf.Tensor:
@@ -80,6 +85,8 @@ def piece_rows(counts: tf.Tensor, frame: Windows, edges: Sequence[int]) -> tf.Te
     the records.
     """
     piece = math.gcd(frame.length, frame.stride, *edges)
+    if piece == 1:
+        return tf.constant(1, tf.int64)
     return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
@@ -164,12 +171,13 @@ def _gather_rows(
 ) -> tf.Tensor:
     """Copies pieces and not rows: with length 64 and stride 16, 4 a window; of its rows those in [part[0], part[1])."""
     length = part[1] - part[0]
-    starts += part[0]
+    if part[0]:
+        starts += part[0]
     if field.is_ragged:
-        rows = tf.reshape(starts[:, None] + tf.range(length, dtype=tf.int64)[None], [-1])
+        rows = tf.reshape(tf.expand_dims(starts, 1) + tf.range(length, dtype=tf.int64), [-1])
         return tf.RaggedTensor.from_uniform_row_length(tf.gather(_values(columns, field), rows), length)
     pieces = tf.reshape(columns[field.name], tf.stack([-1, piece * field.width]))
-    index = (starts // piece)[:, None] + tf.range(length // piece)[None]
+    index = tf.expand_dims(starts // piece, 1) + tf.range(length // piece)
     return tf.reshape(tf.gather(pieces, index), [-1, length, *field.shape])
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.trainer.feed.fields import FieldSelection
+from beamfeed.trainer.feed.fields import PLACE, FieldSelection
 from beamfeed.trainer.feed.parsing import Parsed
 from beamfeed.trainer.feed.windowing import find_windows, gather
 
@@ -33,3 +33,14 @@ def test_windows_are_copied_in_the_largest_pieces_that_all_records_keep_to(count
         for first in range(low, high - length + 1, stride)
     ]
     np.testing.assert_array_equal(windows, np.array(expected, "f4").reshape(-1, length, 2))
+
+
+def test_one_long_record_beside_many_short_ones_takes_no_memory_for_each_of_them():
+    counts = tf.concat([tf.ones([1 << 18], tf.int64), [1 << 18]], 0)
+    field = Field(name="values", dtype="float32", shape=(1,), role="input")
+    selection = FieldSelection((field, PLACE), field, Windows(length=2, stride=1))
+    rows = tf.range(1 << 19, dtype=tf.float32)[:, None]
+    # A mask of the records by the most windows that one has would take 64 GB.
+    found = find_windows(Parsed({"values": rows}, counts, tf.ones_like(counts)), tf.constant([len(counts)]), selection)
+    assert found.columns[PLACE.name].numpy().tolist() == [[row, 1 << 18] for row in range((1 << 18) - 1)]
+    np.testing.assert_array_equal(found.starts, np.arange((1 << 18) - 1) + (1 << 18))
