@@ -39,18 +39,19 @@ def parse(serialized: tf.Tensor, selection: FieldSelection) -> Parsed:
     """
     lists = _parse(serialized, selection)
     present = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
-    counts = {field.name: _count(lists, field, present) for field in selection.parsed}
+    sizes = {field.name: lists[field.name].row_lengths() for field in selection.parsed}
+    counts = {field.name: _count(lists, field, present, sizes[field.name]) for field in selection.parsed}
     rows = counts[selection.rows_of.name]
     expected = {"row": rows, "record": present}
     if any(field.per == "window" for field in selection.parsed):
         expected["window"] = count_windows(rows, selection.windows.length, selection.windows.stride)
-    checks = [
-        (
-            _is_whole(lists, field, counts[field.name]) & tf.reduce_all(counts[field.name] == expected[field.per]),
-            f"{MISMATCH}: field {field.name}",
-        )
-        for field in selection.parsed
-    ]
+    checks = []
+    for field in selection.parsed:
+        count, wanted = counts[field.name], expected[field.per]
+        conditions = _whole(lists, field, sizes[field.name], count)
+        if count is not wanted:
+            conditions.append(count == wanted)
+        checks += [(tf.reduce_all(condition), f"{MISMATCH}: field {field.name}") for condition in conditions]
     with checked(*checks):
         columns = {field.name: tf.reshape(_values(lists, field, present), _shape(field)) for field in selection.stored}
         rows = tf.identity(rows)
@@ -93,32 +94,32 @@ def _features(selection: FieldSelection) -> dict[str, tf.io.RaggedFeature]:
     return spec | {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in lengths}
 
 
-def _count(lists: Lists, field: Field, present: tf.Tensor) -> tf.Tensor:
-    """How many values of a field each record has."""
+def _count(lists: Lists, field: Field, present: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """How many values of a field each record has, whose lists have so many entries."""
     if field.stored != "rows" or field.default is not None:  # a record is a row
         return present
     if field.is_ragged:
         return lists[field.name + LENGTHS].row_lengths()
-    return lists[field.name].row_lengths() // field.listed_width
+    return sizes if field.listed_width == 1 else sizes // field.listed_width
 
 
-def _is_whole(lists: Lists, field: Field, count: tf.Tensor) -> tf.Tensor:
-    """Whether no value has a part missing, nor an entry that is of none."""
-    sizes, entries = lists[field.name].row_lengths(), count
+def _whole(lists: Lists, field: Field, sizes: tf.Tensor, count: tf.Tensor) -> list[tf.Tensor]:
+    """What must hold, each a tensor of bools, so that no value has a part missing, nor an entry is of none."""
     if field.stored == "steps":
-        return tf.reduce_all(lists[field.name].values.row_lengths() == field.width)
+        return [lists[field.name].values.row_lengths() == field.width]
     if field.stored == "list":
-        return tf.reduce_all(sizes % field.width == 0)
+        return [sizes % field.width == 0] if field.width > 1 else []
     if field.default is not None:
-        return tf.reduce_all((sizes == 0) | (sizes == field.width))
-    positive = tf.constant(True)
+        return [(sizes == 0) | (sizes == field.width)]
+    conditions = []
     if field.is_ragged:
         lengths = lists[field.name + LENGTHS]
-        entries = tf.reduce_sum(lengths, axis=1)
-        positive = tf.reduce_all(lengths.flat_values >= 0)
+        conditions += [lengths.flat_values >= 0, sizes == tf.reduce_sum(lengths, axis=1) * field.listed_width]
+    elif field.listed_width > 1:
+        conditions.append(sizes == count * field.listed_width)
     if field.is_raw:
-        positive = tf.reduce_all(tf.strings.length(lists[field.name].flat_values) == field.bytes)
-    return positive & tf.reduce_all(sizes == entries * field.listed_width)
+        conditions.append(tf.strings.length(lists[field.name].flat_values) == field.bytes)
+    return conditions
 
 
 def _values(lists: Lists, field: Field, present: tf.Tensor) -> tf.Tensor:
