@@ -21,6 +21,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise nohup
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # which loads the frameworks for one test or another
+    gc.disable()  # until all tests are known: modules are no garbage
     skip_graph_optimizer()
 
 # How long an example takes hangs on what else the machine does.
@@ -49,8 +50,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
+    gc.enable()
     gc.collect()
-    gc.freeze()  # modules are no garbage: a seventh of the time of some tests went into looking through them
+    gc.freeze()  # a seventh of the time of some tests went into looking through modules
+    gc.set_threshold(50_000)  # a graph is of tens of thousands of objects
 
 
 def pytest_runtest_setup() -> None:
