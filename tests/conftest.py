@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn's threads would spin where tests run beside each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # likewise NumPy's
+
 import pytest
 from fleets import Fleet
 from hypothesis import settings

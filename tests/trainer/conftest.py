@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn's threads would spin where tests run beside each other
-
 import google_crc32c
 import numpy as np
 import pytest
