@@ -14,7 +14,7 @@ def figure(width: float, height: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure_ = Figure(figsize=(width, height), layout="constrained")
+    figure_ = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure_)
     return figure_
 
@@ -32,5 +32,5 @@ def png(figure: Any) -> bytes:
     for text in set(figure.findobj(Text)) - powers:
         text.set_parse_math(False)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
+    figure.canvas.print_png(buffer)  # savefig draws twice, for outlines that are cut to what is drawn
     return buffer.getvalue()

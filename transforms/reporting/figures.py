@@ -38,14 +38,16 @@ def draw(how: Callable[[Any], None], caption: str = "", *, height: float = HEIGH
     """
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with rc_context(cast(Any, STYLE)), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of glyphs, which the reader's fonts have, and of dates
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
         how(figure.subplots())
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+        # savefig draws twice, for outlines that are cut to what is drawn.
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     return Picture(buffer.getvalue(), caption)
 
 
