@@ -289,3 +289,16 @@ def test_values_of_several_lines_are_no_terms_and_a_name_that_is_no_text_is_set_
     assert (reject["place"], reject["reason"]) == ("file", "its name is not UTF-8")
     lost = re.escape(" training values with a line break left out of the vocabulary; hash takes them")
     assert any(re.fullmatch(rf"features\.place: 1\d{lost}", note) for note in lake.manifest["notes"])
+
+
+def test_a_column_may_be_called_as_a_question_is(lake):
+    table = make_table(100)
+    question = "Wenn Sie die Wahl hätten: " + "wären Sie für 温度 oder dagegen, " * 8 + "und warum?"
+    table[question] = ["yes", "no"] * 50
+    lake.write("a.csv", table)
+    lake.job["features"][question] = "categorical"
+    assert lake.preprocess() == 0
+    (categories,) = (field for field in lake.manifest["fields"] if field["name"] == "categories")
+    (name,) = categories["columns"]
+    assert len(name.encode()) > 255
+    assert categories["sizes"] == [4]  # yes, no, missing and unknown

@@ -85,9 +85,9 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _codes(batches: Sequence[pa.RecordBatch], name: str) -> np.ndarray:
-    """A number for each value of a column, int64 [rows]; -1 where it is missing."""
+    """A number for each value of a column, int64 [rows]; -1 where it is missing, or an empty text."""
     texts = pa.chunked_array([plain(batch.column(name)).cast(pa.string()) for batch in batches])
-    encoded = pc.dictionary_encode(texts).combine_chunks()
+    encoded = pc.dictionary_encode(pc.if_else(pc.equal(texts, ""), None, texts)).combine_chunks()
     return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 

@@ -134,6 +134,9 @@ def test_a_column_that_tells_the_classes_is_found():
     # Of more values than the label has, each of one class; ids, of which each is there once, tell nothing.
     fine = np.char.add(YES, (WHOLE % 3).astype(str))
     assert leaks(codes, fine=fine, number=np.arange(ROWS), name=np.arange(ROWS).astype(str)) == {"fine"}
+    # How the steak is liked, where it is eaten: nothing is an answer. Some rows, in which both may be, have no label.
+    unknown = np.where(np.arange(ROWS) % 20 == 0, "", YES)
+    assert leaks(unknown, liked=np.where(YES == "yes", fine, "")) == {"liked"}
 
 
 def test_numbers_that_part_the_classes_or_follow_the_amount_are_found():

@@ -1,5 +1,6 @@
 """What is learned of a table's training rows: scalings, edges of buckets, vocabularies, and their sizes."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from beamfeed.transforms.statistics.marks import Learned
 from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
 
 NUMBERS = "numbers"
+_MOST_BYTES = 200  # of a name in that of a file
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,12 @@ def learned_of(schema: TableSchema, counted: TableStatistics) -> LearnedTable:
 
 
 def vocabulary_file(feature: str) -> str:
-    """The name of the file with a feature's terms, in the transform graph."""
+    """The name of the file with a feature's terms, in the transform graph.
+
+    A survey's columns are called as its questions are; file systems take 255 bytes.
+    """
+    if len(feature.encode()) > _MOST_BYTES:
+        feature = hashlib.blake2b(feature.encode(), digest_size=16).hexdigest()
     return f"{feature}_terms.txt"
 
 
