@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pandas as pd
-from tables import Lake
 
 from beamfeed.contract.config.job import Job
 from beamfeed.transforms.sources import make_source
+from tests.tables import Lake
 
 WIDE = 400
 
