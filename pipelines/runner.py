@@ -123,7 +123,7 @@ def remember_specs() -> None:
     @functools.wraps(find)
     def specs_of(dofn: DoFn) -> Any:
         own = vars(dofn)
-        if any(isinstance(value, MethodType) for value in own.values()):  # it is looked through, too
+        if any(isinstance(value, MethodType | DoFn) for value in own.values()):  # these are looked through, too
             return find(dofn)
         key = type(dofn), frozenset(name for name in own if hasattr(type(dofn), name))  # which it has in their place
         if key not in known:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAME = "job.yaml"  # what a job file is called that is printed
 _READ = 16 << 20  # bytes of files that are read to try a job
 _TRIES = 3  # with shorter windows
+_TOO_RARE = 4  # rows or images of a class, of which none may be left to train, where that is so of one
 _SHORTEST = 4  # rows of a window, of which none is tried that is shorter
 _SPARED = 0.05  # of assets or rows that a job may set aside, where it cannot run otherwise
 _SPARED_SHORT = 0.2  # of assets that are too short for a window, likewise
@@ -65,19 +66,25 @@ def _tried(folder: str, name: str, options: Options) -> "Suggestion":
     from beamfeed.pipelines.job_check import spare_pandas
 
     spare_pandas()  # before anything asks Arrow for an array
+    from beamfeed.transforms.fleet import TooManyRejected
+    from beamfeed.transforms.sources.columns.label_counts import UnseenClass
     from beamfeed.transforms.suggest.job_file import suggest
 
-    job, over = _try(suggest(folder, name, options))
-    tried = [(job, over)]
+    job, error = _try(suggest(folder, name, options))
+    if isinstance(error, UnseenClass):
+        listed, listed_error = _try(suggest(folder, name, options, least=_TOO_RARE))
+        if not listed.problems or isinstance(listed_error, TooManyRejected):
+            job, error = listed, listed_error
+    tried = [(job, error)]
     while job.problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
-        job, over = _try(suggest(folder, name, options, longest=job.length // 2))
-        tried.append((job, over))
+        job, error = _try(suggest(folder, name, options, longest=job.length // 2))
+        tried.append((job, error))
     if not job.problems:
         return job
     for most, short in ((_SPARED, False), (_SPARED_SHORT, True)):
-        for job, over in tried:
-            if over is not None and over.share <= most and (over.short or not short):
-                spared, _ = _try(_sparing(job, over))
+        for job, error in tried:
+            if isinstance(error, TooManyRejected) and error.share <= most and (error.short or not short):
+                spared, _ = _try(_sparing(job, error))
                 if not spared.problems:
                     return spared
     return tried[0][0]
@@ -95,14 +102,13 @@ def _sparing(job: "Suggestion", over: "TooManyRejected") -> "Suggestion":
     return replace(job, body=f"{job.body}\n{limits}\n")
 
 
-def _try(job: "Suggestion") -> tuple["Suggestion", "TooManyRejected | None"]:
-    """A job with why it cannot run as it is; and the error, where too much is set aside and nothing else is wrong.
+def _try(job: "Suggestion") -> tuple["Suggestion", Exception | None]:
+    """A job with why it cannot run as it is; and the error, where nothing else is wrong.
 
     That is told by the kernels of a run on its files, or some: None where they are too large.
     """
     from beamfeed.pipelines.job_check import check_job
     from beamfeed.pipelines.sample import TooLarge
-    from beamfeed.transforms.fleet import TooManyRejected
 
     try:
         problems = check_job(job.to_try, most=_READ).problems
@@ -111,8 +117,7 @@ def _try(job: "Suggestion") -> tuple["Suggestion", "TooManyRejected | None"]:
     except (UserError, Unanswered, OSError) as error:
         return replace(job, problems=failure_of(error).message.splitlines()), None
     errors = [*problems.values()]
-    over = errors[0] if len(errors) == 1 and isinstance(errors[0], TooManyRejected) else None
-    return replace(job, problems=[*problems]), over
+    return replace(job, problems=[*problems]), errors[0] if len(errors) == 1 else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -78,9 +78,7 @@ class Section(BaseModel):
       example: as a job file has it, for who writes something else in its place.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=False, protected_namespaces=(), allow_inf_nan=False, defer_build=True
-    )  # a section is made ready with the one that holds it, or where it is first made alone
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, protected_namespaces=(), allow_inf_nan=False)
     example: ClassVar[str] = "{}"
 
     @field_validator("*", mode="before")

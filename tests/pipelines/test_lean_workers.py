@@ -20,8 +20,6 @@ from tests.tables import make_table as make_rows
 RUN = r"""
 import json, re, sys
 from beamfeed.pipelines import preprocess
-from tests.fast import keep_all
-keep_all()
 heavy, *jobs = sys.argv[1:]
 codes = [preprocess.main(["--job", job]) for job in jobs]
 heavy = set(heavy.split()) & set(sys.modules)
@@ -77,10 +75,10 @@ def jobs(tmp_path):
     return jobs, [lambda: fleet.output / fleet.manifest.data, lambda: lake.data, lambda: pile.data]
 
 
-def test_workers_load_no_tensorflow(jobs, heavy, root):
+def test_workers_load_no_tensorflow(jobs, heavy):
     jobs, datasets = jobs
     command = [sys.executable, "-c", RUN, " ".join(heavy), *jobs]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=root)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     codes, loaded, megabytes = json.loads(done.stdout.splitlines()[-1])
     assert codes == [0] * 4, done.stderr
     assert set(loaded) <= {"_distutils_hack", "cloudpickle", "dill", "pandas"}  # Beam loads them where they are there

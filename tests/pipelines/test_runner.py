@@ -13,6 +13,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
+from apache_beam.typehints.typecheck import OutputCheckWrapperDoFn
 
 from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.runner import LOCAL_RUNNER, choose_runner, remember_specs
@@ -149,11 +150,18 @@ def with_method(step, name, method):
     return step
 
 
+class Stateless(beam.DoFn):
+    def process(self, pair):
+        yield pair
+
+
 STEPS = {
     "none": lambda: beam.ParDo(beam.DoFn()).fn,
     "of a function": lambda: beam.Map(len).fn,
     "of a method": lambda: beam.Map(Counts().otherwise).fn,
     "of a class": lambda: Counts(),
+    "of a wrapper": lambda: OutputCheckWrapperDoFn(Stateless(), "step"),  # which --runtime_type_check puts around
+    "of another in it": lambda: OutputCheckWrapperDoFn(Counts(), "step"),
     "a method of its own": lambda: with_method(Counts(), "process", Counts().otherwise),
     "a function in the place of a method": lambda: with_method(Counts(), "process", len),
 }

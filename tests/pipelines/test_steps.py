@@ -108,11 +108,37 @@ def test_other_code_is_other_data(fleet, own):
     for name, table in tables(100).items():
         fleet.write(f"{name}.parquet", table)
     assert fleet.preprocess(*with_steps(own)) == 0
-    first = fleet.manifest.fingerprint
-    own.write_text(CODE + "# the same, said otherwise\n")
+    first, windows = fleet.manifest.fingerprint, read_windows(fleet.output, "train")
+    own.write_text(CODE.replace("return", "product = pc.multiply(product, pc.abs(product)); return"))
     sys.modules.pop("own_power")
     assert fleet.preprocess(*with_steps(own)) == 0
     assert fleet.manifest.fingerprint != first
+    others = read_windows(fleet.output, "train")
+    assert not any(np.array_equal(windows[name][0], others[name][0]) for name in windows)
+
+
+THREADS = """
+import time
+import apache_beam as beam
+
+class Power(beam.DoFn):
+    def process(self, table):
+        self.volt = table["volt"]
+        time.sleep(0.02)
+        yield table.append_column("power", self.volt)
+"""
+
+
+def test_each_thread_has_steps_of_its_own(fleet, own):
+    own.write_text(THREADS)
+    for number in range(8):
+        fleet.write(f"m{number}.parquet", pa.table({"t": range(200), "volt": [float(number)] * 200}))
+    wanted = ["source.features=[power]", "prepare={steps: ['own_power:Power'], scale: {how: none}}"]
+    wanted += ["prepare.step_columns=[volt]", f"launch.preprocess.packages=['{own}']", "launch.preprocess.workers=8"]
+    assert fleet.preprocess(*wanted) == 0
+    for split in ("train", "eval", "test"):
+        for asset, windows in read_windows(fleet.output, split).items():
+            assert all((values == int(asset[1:])).all() for values in windows.values()), asset
 
 
 LATE = """

@@ -75,14 +75,21 @@ def _packed(source: "Source[Any, Any, Any, Any, Any]") -> bytes:
 @lru_cache(maxsize=4)
 def unpacked(packed: bytes) -> "Source[Any, Any, Any, Any, Any]":
     """The source of some bytes, once for all steps of a process."""
-    kind, attributes = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of the job's own steps
-    source: Source[Any, Any, Any, Any, Any] = object.__new__(kind)
+    return _made(*pickle.loads(zlib.decompress(packed)))  # noqa: S301 - of the job's own steps
+
+
+def _made(
+    kind: "type[Source[Any, Any, Any, Any, Any]]", attributes: Mapping[str, Any]
+) -> "Source[Any, Any, Any, Any, Any]":
+    source = object.__new__(kind)
     vars(source).update(attributes)
     return source
 
 
 class Source(ABC, Generic[P, A, R, V, W]):
-    """A kind of source on the files of a job. It goes to the workers, so it holds little and can be pickled.
+    """A kind of source on the files of a job.
+
+    It goes to the workers, whose threads share it: it holds little, can be pickled, and never changes.
 
     Args:
       job: whose section `source` is of this kind.
@@ -91,7 +98,9 @@ class Source(ABC, Generic[P, A, R, V, W]):
     def __init__(self, job: Job):
         self.job = job
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.job.own_code:  # each thread has steps of its own
+            return _made, (type(self), vars(self))
         return unpacked, (_packed(self),)
 
     # At the start, where the job is submitted.

@@ -89,14 +89,15 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
 def _names_are_values(rows: pa.RecordBatch, dialect: Dialect) -> bool:
     """Whether what was taken for the line of names is a row: one of its values comes back in its own column.
 
-    Not where a column of numbers has a word for its name: that is no value of it (`hispanic` with hispanic and not).
+    Where a column of numbers has a word for its name, which is no value of it, most must do so: a column `hispanic` has
+    the values hispanic and not.
     """
     types = {field.name: field.type for field in rows.schema}
     numbers = [name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_floating(type_)]
-    if any(kind_of(name, dialect.null_words) == "text" for name in numbers):
-        return False
+    are_words = any(kind_of(name, dialect.null_words) == "text" for name in numbers)
     texts = [name for name, type_ in types.items() if pa.types.is_string(type_)]
-    return any(name in rows.column(name).unique().to_pylist() for name in texts)
+    values = sum(name in rows.column(name).unique().to_pylist() for name in texts)
+    return values > (len(texts) / 2 if are_words else 0)
 
 
 def _first_row_is_years(path: str, dialect: Dialect) -> bool:
@@ -117,13 +118,21 @@ def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:
 
 def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:
     """Whether quotes are a part of the text: with them as quotes rows are lost, without them none is."""
-    if csv.quote is None or csv.quote.encode() not in next(pieces_of(path), b""):  # as the rows below are read
+    if csv.quote is None or not _has(csv.quote, path):
         return None
     rows, lost, _ = _bad_rows(path, csv)
     plain_rows, plain_lost, _ = _bad_rows(path, csv.model_copy(update={"quote": None}))
     if plain_rows - plain_lost > rows - lost and plain_lost <= lost:
         return "quote", None, f"Quotes are a part of the text: as quotes {plain_rows - rows + lost} rows would be lost."
     return None
+
+
+def _has(mark: str, path: str) -> bool:
+    """Whether a mark is in the beginning of a text that `_bad_rows` looks at; such a text can be read."""
+    try:
+        return mark.encode() in next(pieces_of(path), b"")
+    except (BadInput, OSError):
+        return False
 
 
 def _bad_rows(path: str, csv: Csv) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.label import MOST_CLASSES
@@ -12,9 +13,9 @@ from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import counted, some_of
+from beamfeed.transforms.sources.columns.labels import in_order
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
-from beamfeed.transforms.suggest.label import TOO_RARE
 from beamfeed.transforms.suggest.look import files_ending
 from beamfeed.transforms.suggest.shared import Places, named_splits, output_key, split_by_hash, train_key
 from beamfeed.transforms.suggest.windowing import Schedule
@@ -99,8 +100,8 @@ def image_side(sizes: Sequence[tuple[int, int]]) -> int:
     return max(LEAST, min(usual_side(sizes), LARGEST)) if sizes else SIDE
 
 
-def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]:
-    """The sections of the job file."""
+def draft_images(images: ImageFolder, folder: str, places: Places, least: int = 1) -> list[Part]:
+    """The sections of the job file; folders of fewer images than the least are no classes."""
     source = [
         Key("kind", "image", tail="beamfeed schema lists the kinds"),
         Key("files", folder, tail=counted(len(images.files), "image")),
@@ -110,7 +111,7 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
         split, tail = {"by": "column", "column": "top_folder", **images.parts}, "as the folders say"
     return [
         Key("source", tuple(source), ("What the files hold.",)),
-        *_label(images),
+        *_label(images, least),
         Key("split", split, tail=tail),
         output_key(places),
         *_train(images, share, places),
@@ -121,13 +122,14 @@ def draft_images(images: ImageFolder, folder: str, places: Places) -> list[Part]
     ]
 
 
-def _label(images: ImageFolder) -> list[Part]:
+def _label(images: ImageFolder, least: int) -> list[Part]:
     if images.labelled:
         folders = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
-        known = [name for name, count in images.folders.items() if count >= TOO_RARE]
-        few = len(images.files) >= _SPLIT and 2 <= len(known) < len(images.folders)
-        tail = f"folders with fewer than {TOO_RARE} images are set aside" if few else ""
-        label = {"column": "folder", "classes": known if few else "auto"}
+        label: dict[str, Any] = {"column": "folder", "classes": "auto"}
+        tail = ""
+        if least > 1:
+            label["classes"] = list(in_order(name for name, count in images.folders.items() if count >= least))
+            tail = f"folders with fewer than {least} images are set aside: too few to train and to test on"
         return [Key("label", label, (f"Folders as classes: {folders}.",), tail=tail)]
     path = images.lists[0] if images.lists else "labels.csv"
     text = "There are tables beside the images. " if images.lists else "Folders do not look like classes. "

@@ -85,7 +85,9 @@ class Suggestion:
         return Job.model_validate(job)
 
 
-def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), longest: int = LONGEST) -> Suggestion:
+def suggest(
+    folder: str, name: str = "job.yaml", options: Options = Options(), longest: int = LONGEST, least: int = 1
+) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
 
     Args:
@@ -93,6 +95,7 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
       name: of the job file, for its first lines.
       options: what the user says of the files.
       longest: rows of a window, at most.
+      least: rows or images of a class, which is left out where it has fewer.
 
     Raises:
       UserError: if there are no such files, they cannot be read together, or are not what the user says.
@@ -103,7 +106,7 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
     length = None
     if images is not None:
         options.check_images()
-        draft, trains = draft_images(images, folder, places), images.trains
+        draft, trains = draft_images(images, folder, places, least), images.trains
         guessed = "names of files, and the sizes of some"
         label = "label folder" if images.labelled else "no label found"
         about = f"images: {counted(len(images.files), 'file')}, {label}" + ("" if trains else "; it only preprocesses")
@@ -125,7 +128,7 @@ def suggest(folder: str, name: str = "job.yaml", options: Options = Options(), l
             shape = shape_series(sample, content, longest)
             draft, trains, length = draft_series(sample, content, shape, places), True, shape.length
         else:
-            draft, trains = draft_table(sample, content, places), content.label is not None
+            draft, trains = draft_table(sample, content, places, least), content.label is not None
     body = "\n".join(render([part]) for part in [Key("name", places.name), *draft])
     suggestion = Suggestion(folder, name, body, guessed, about, trains, length)
     parse_job(suggestion.text, name=name)  # what is written must be a job file

@@ -9,7 +9,6 @@ import numpy as np
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 
-TOO_RARE = 4  # rows or images of a class, of fewer none may be left to train on
 CLASSES = 20  # values of a label, up to which whole numbers are classes
 _WORD_CLASSES, _OF_WORD = 100, 50  # more of words, where each has so many rows on average
 _MANY_NUMBERS = 8  # columns, beside which classes alone, in the first column, are what the numbers tell

@@ -99,9 +99,8 @@ def numbers_of(batches: Sequence[pa.RecordBatch], name: str) -> list[np.ndarray]
     ]
 
 
-def shares_of_classes(batches: Sequence[pa.RecordBatch], label: Column) -> dict[str, float]:
-    """By the names of the classes of a label, the fraction of the rows with one; the commonest first."""
+def count_classes(batches: Sequence[pa.RecordBatch], label: Column) -> dict[str, int]:
+    """By the names of the classes of a label, their rows; the commonest first."""
     columns = [class_names(plain(batch.column(label.name))) for batch in batches]
     counted = pc.value_counts(pa.chunked_array(columns).drop_null()).to_pylist()
-    total = sum(entry["counts"] for entry in counted)
-    return {entry["values"]: entry["counts"] / total for entry in sorted(counted, key=lambda entry: -entry["counts"])}
+    return {entry["values"]: entry["counts"] for entry in sorted(counted, key=lambda entry: -entry["counts"])}

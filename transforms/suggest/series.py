@@ -168,7 +168,11 @@ def _series(
         else:
             unused[name] = why
     if not features:  # better than none
-        features = [name for name in unused if columns[name].useless and columns[name].kind == "number"]
+        features = [
+            name
+            for name in unused
+            if columns[name].kind == "number" and (columns[name].constant or (sample.wide and columns[name].useless))
+        ]
         unused = {name: why for name, why in unused.items() if name not in features}
     if target is not None and outlook is None:
         leaks = find_leaks(batches, target, {name: columns[name] for name in features})

@@ -11,7 +11,7 @@ from beamfeed.contract.config.split import SPLIT_WORDS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.text import counted
+from beamfeed.transforms.sources.columns.labels import in_order
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers.time_text import guess_order
 from beamfeed.transforms.sources.table.encode import CATEGORIES
@@ -20,7 +20,6 @@ from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow, render
 from beamfeed.transforms.suggest.label import (
-    TOO_RARE,
     Choice,
     choose_label,
     classifies,
@@ -29,7 +28,7 @@ from beamfeed.transforms.suggest.label import (
     names_label,
     task_of,
 )
-from beamfeed.transforms.suggest.leaks import find_leaks, shares_of_classes
+from beamfeed.transforms.suggest.leaks import count_classes, find_leaks
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import (
@@ -62,7 +61,7 @@ class Table:
       features: what becomes of the columns, by name.
       others: the columns that are left out, and why.
       choice: the column to learn, or some that may be it.
-      shares: by the classes of the label the fraction of the sample's rows, the commonest first; none of numbers.
+      counts: by the classes of the label the sample's rows, the commonest first; none of numbers.
       times: columns of times, by name.
       key: the column whose rows belong together, as the user says.
       time: the column of times that divides the rows, as the user says.
@@ -74,7 +73,7 @@ class Table:
     features: dict[str, Any]
     others: dict[str, str]
     choice: Choice
-    shares: Mapping[str, float]
+    counts: Mapping[str, int]
     times: dict[str, Time]
     key: str | None
     time: str | None
@@ -86,6 +85,12 @@ class Table:
     def label(self) -> Column | None:
         """The column to learn."""
         return self.choice.label
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """By the classes of the label the fraction of the sample's rows with one."""
+        total = sum(self.counts.values())
+        return {name: count / total for name, count in self.counts.items()}
 
     @property
     def rare(self) -> str | None:
@@ -131,7 +136,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         else:
             features[name] = feature
             fields.add(field_name(name))
-    shares: dict[str, float] = {}
+    counts: dict[str, int] = {}
     if label is not None:
         inputs = {
             name: columns[name]
@@ -141,7 +146,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         for name, reason in find_leaks(batches, label, inputs).items():
             unused[name] = f"it tells {label.name} by itself: {reason}"
             del features[name]
-        shares = shares_of_classes(batches, label) if classifies(label) else {}
+        counts = count_classes(batches, label) if classifies(label) else {}
     if not features and label is not None and options.label is None:
         alone = find_table(sample, columns, times, replace(options, label=NO_LABEL))
         return replace(alone, choice=Choice(candidates=(label,)), declined=False)
@@ -152,7 +157,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         unused.setdefault(key, "given by the folders")
     return Table(
         dict(starmap(_named, features.items())),
-        unused, choice, shares,
+        unused, choice, counts,
         {name: time for name, time in dates.items() if name in features or name == options.time},
         options.asset, options.time, options.label == NO_LABEL, parted, sample.whole,
     )  # fmt: skip
@@ -220,9 +225,11 @@ def _is_date(column: Column) -> bool:
     return any(c.isdigit() for c in text) and (guess.how is not None or bool(guess.unsure))
 
 
-def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
-    """The sections of the job file."""
+def draft_table(sample: Sample, table: Table, places: Places, least: int = 1) -> list[Part]:
+    """The sections of the job file; classes of fewer rows than the least are left out, where all rows are known."""
     rows = sample.rows
+    if table.is_whole:
+        table = replace(table, counts={name: count for name, count in table.counts.items() if count >= least})
     features = tuple(Key(name, feature) for name, feature in table.features.items())
     split, tail, share = _split(sample, table, rows)
     source = [
@@ -235,7 +242,7 @@ def draft_table(sample: Sample, table: Table, places: Places) -> list[Part]:
         Key("source", tuple(source), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
                                    *left_out(table.others))),
-        *_label(table, rows),
+        *_label(table, least),
         Key("split", split, tail=tail),
         *_in_time(sample, table, rows),
         output_key(places),
@@ -262,7 +269,7 @@ def _split(sample: Sample, table: Table, rows: int) -> tuple[dict[str, Any], str
     return by_hash
 
 
-def _label(table: Table, rows: int) -> list[Part]:
+def _label(table: Table, least: int) -> list[Part]:
     label = table.label
     if label is None and table.declined:
         return []
@@ -287,11 +294,9 @@ def _label(table: Table, rows: int) -> list[Part]:
         if table.is_whole:  # else there may be a third one
             keys["classes"] = list(table.shares)
             values = f"metrics are of the second of two classes, here {table.rare!r}"
-    known = [name for name, share in table.shares.items() if share * rows >= TOO_RARE]
-    if table.is_whole and rows >= _SPLIT and 2 <= len(known) < len(table.shares):
-        keys["classes"] = sorted(known)
-        rare = counted(len(table.shares) - len(known), "more value")
-        values = f"{rare} with fewer than {TOO_RARE} rows: these are set aside"
+    if table.is_whole and table.counts and least > 1:
+        keys["classes"] = list(table.counts if table.rare else in_order(table.counts))
+        values = f"classes with fewer than {least} rows are set aside: too few to train and to test on"
     return [Key("label", keys, tail=f"{table.choice.why}; {values}")]
 
 

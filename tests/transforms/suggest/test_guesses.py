@@ -213,6 +213,40 @@ def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
     assert "Too short for a window: 2.4% of the assets were rejected; they are set aside" in tried.text
 
 
+def test_classes_of_which_no_row_trains_are_set_aside(folder):
+    kinds = np.array(["a"] * 390 + ["b"] * 200 + [f"only {k}" for k in range(10)])
+    write(folder / "a.csv", kind=RNG.permutation(kinds), x=amounts(), y=amounts())
+    tried = _tried("a.csv", "job.yaml", Options(label="kind"))
+    assert tried.problems == []
+    made = yaml.safe_load(tried.text)
+    assert made["label"] == {"column": "kind", "classes": ["a", "b"]}
+    assert made["limits"] == {"max_rejected_fraction": 0.05}
+    assert "classes with fewer than 4 rows are set aside" in tried.text
+
+
+def test_rare_classes_stay_where_some_of_their_rows_train(folder):
+    kinds = np.array(["a"] * 400 + ["b"] * 170 + [f"rare {k}" for k in range(10)] * 3)
+    write(folder / "a.csv", kind=kinds, x=amounts(), y=amounts())
+    tried = _tried("a.csv", "job.yaml", Options(label="kind"))
+    assert tried.problems == []
+    assert yaml.safe_load(tried.text)["label"] == {"column": "kind", "classes": "auto"}
+
+
+def test_a_number_that_is_mostly_missing_makes_no_series_of_cases(folder):
+    paid = np.where(RNG.random(ROWS) < 0.6, "", amounts().astype(str))
+    shop, target = RNG.choice(["north", "south"], ROWS), RNG.choice(["yes", "no"], ROWS)
+    write(folder / "a.csv", date=DAYS, shop=shop, amount=paid, target=target)
+    made = job("a.csv")
+    assert (made["source"]["kind"], made["label"]["column"]) == ("table", "target")
+
+
+def test_a_text_that_is_empty_does_not_stop_the_look(folder):
+    for name in "bcd":
+        write(folder / f"in/{name}.csv", x=amounts(), y=amounts())
+    (folder / "in/a.csv").write_text("")
+    assert job("in")["source"]["files"] == "in/*.csv"
+
+
 def test_what_is_set_aside_is_known_whatever_the_message_says(folder, monkeypatch):
     over = fleet.over_limits
     monkeypatch.setattr(fleet, "over_limits", lambda *given: over(*given) and "more is gone than may be")

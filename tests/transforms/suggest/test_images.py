@@ -28,13 +28,6 @@ def test_folders_are_classes(album):
     assert [one["name"] for one in album.manifest["fields"]] == ["image", "path", "label"]
 
 
-def test_folders_of_so_few_images_that_none_may_train_are_set_aside(album):
-    for name, count in (("a", 150), ("b", 60), ("c", 3)):
-        for place in range(count):
-            album.write(f"{name}/{place}.jpg", b"x")
-    assert yaml.safe_load(suggest("photos").text)["label"] == {"column": "folder", "classes": ["a", "b"]}
-
-
 def test_folders_that_say_which_split(album):
     for part in ("train", "val", "test"):
         for name in ("a", "b"):

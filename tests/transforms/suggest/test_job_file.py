@@ -17,7 +17,6 @@ from series import read_file
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.suggest.job_file import suggest
-from beamfeed.transforms.suggest.options import Options
 
 HERE = Path(__file__).parent
 ODD = HERE.parent / "sources" / "readers" / "odd"
@@ -230,16 +229,6 @@ def test_a_word_above_numbers_is_a_name_also_where_another_name_is_a_value(folde
     found = job("a.csv")
     assert found.source.csv.header == "auto"
     assert list(found.features) == ["hispanic", "height"]
-
-
-def test_classes_of_so_few_rows_that_none_may_train_are_set_aside(folder):
-    kinds = ["a"] * 400 + ["b"] * 200 + ["c"] * 4 + ["d", "e", "e", "f"]
-    write(folder / "a.parquet", kind=kinds, x=values(len(kinds)))
-    found = suggest("a.parquet", options=Options(label="kind"))
-    assert parse_job(found.text).label[0].classes == ["a", "b", "c"]
-    assert "3 more values with fewer than 4 rows: these are set aside" in " ".join(found.text.split("\n# "))
-    write(folder / "a.parquet", kind=kinds[:-4], x=values(len(kinds) - 4))
-    assert parse_job(suggest("a.parquet", options=Options(label="kind")).text).label[0].classes == "auto"
 
 
 def test_nothing_is_written_among_the_files(folder):

@@ -43,6 +43,10 @@ class ClassCounts:
         return add_fields(self, other)
 
 
+class UnseenClass(JobFailed):
+    """A label has a class that no training row has."""
+
+
 def too_many_classes(key: str) -> JobFailed:
     """What ends a job whose label, named by how messages begin, has so many values that they hardly are classes."""
     return JobFailed(
@@ -61,6 +65,7 @@ def check_classes(keys: Sequence[str], to_list: str, counts: ClassCounts) -> Non
 
     Raises:
       JobFailed: with the label.
+      UnseenClass: likewise.
     """
     for key, trained, untrained in zip(keys, counts.training, counts.elsewhere, strict=True):
         if trained.over:
@@ -73,7 +78,7 @@ def check_classes(keys: Sequence[str], to_list: str, counts: ClassCounts) -> Non
         classes = {value for value, _ in trained.items()}
         for value, count in untrained.items():
             if value not in classes:
-                raise JobFailed(
+                raise UnseenClass(
                     f"{key} is {value!r} in {count:,} rows to evaluate or test and in no training row; list {to_list}, "
                     "and rows with other values are set aside"
                 )

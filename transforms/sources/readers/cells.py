@@ -20,7 +20,6 @@ _TIME = re.compile(
     r"|\d{8}T\d{4,6}\b.*|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[aApP][mM])?",  # 20240131T235959, 23:59
     re.ASCII,
 )
-_VERSION = re.compile(r"([.,])\d?\1")  # 1.2.3 is no number, as 1.234.567 is
 _PLAIN = str.maketrans(dict.fromkeys(SPACES, " ") | dict.fromkeys(APOSTROPHES, "'"))
 _DIGITS = str.maketrans("", "", "0123456789")
 _BOOLS = frozenset((*TRUE_WORDS, *FALSE_WORDS))
@@ -35,7 +34,7 @@ def kind_of(cell: str, null_words: Sequence[str] = ()) -> Kind:
         return "text" if "_" in cell else "number"
     if _TIME.fullmatch(cell):
         return "time"
-    if cell in _BOOLS or (_NUMBER.fullmatch(cell) and not _VERSION.search(cell)):
+    if cell in _BOOLS or _NUMBER.fullmatch(cell):
         return "number"
     return "text"
 

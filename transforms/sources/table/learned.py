@@ -20,7 +20,7 @@ from beamfeed.transforms.statistics.marks import Learned
 from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
 
 NUMBERS = "numbers"
-_MOST_BYTES = 200  # of a name in that of a file
+_MOST_BYTES = 245  # of a name in that of a file
 
 
 @dataclass(frozen=True)
