@@ -164,7 +164,7 @@ def decode_lines(results: dict) -> Iterator[str]:
     """What `decode.py` measured."""
     shares = ", ".join(f"{name} {entry['share']:.0%}" for name, entry in ran(results).items())
     yield (
-        "Rows a second of one core without start-up, as a share of what pyarrow decodes on one thread "
+        "Rows in a second of processor time without start-up, as a share of what pyarrow decodes on one thread "
         f"(`python benchmarks/decode.py`): {shares}. Rows of Parquet are decoded twice, to check and to write them."
     )
     yield from left_out(results)
