@@ -127,11 +127,11 @@ def keep_types() -> None:
     def from_callable(function: Any) -> Any:
         if not isinstance(function, MethodType | FunctionType):
             return read(function)
-        found = hints.setdefault(getattr(function, "__func__", function), {})
+        by_binding = hints.setdefault(getattr(function, "__func__", function), {})
         bound = isinstance(function, MethodType)
-        if bound not in found:
-            found[bound] = read(function)
-        return found[bound]
+        if bound not in by_binding:
+            by_binding[bound] = read(function)
+        return by_binding[bound]
 
     def infer_return_type(function: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         code, step = getattr(function, "__func__", function), getattr(function, "__self__", None)

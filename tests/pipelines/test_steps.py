@@ -133,9 +133,9 @@ def test_each_thread_has_steps_of_its_own(fleet, own):
     own.write_text(THREADS)
     for number in range(8):
         fleet.write(f"m{number}.parquet", pa.table({"t": range(200), "volt": [float(number)] * 200}))
-    wanted = ["source.features=[power]", "prepare={steps: ['own_power:Power'], scale: {how: none}}"]
-    wanted += ["prepare.step_columns=[volt]", f"launch.preprocess.packages=['{own}']", "launch.preprocess.workers=8"]
-    assert fleet.preprocess(*wanted) == 0
+    overrides = ["source.features=[power]", "prepare={steps: ['own_power:Power'], scale: {how: none}}"]
+    overrides += ["prepare.step_columns=[volt]", f"launch.preprocess.packages=['{own}']", "launch.preprocess.workers=8"]
+    assert fleet.preprocess(*overrides) == 0
     for split in ("train", "eval", "test"):
         for asset, windows in read_windows(fleet.output, split).items():
             assert all((values == int(asset[1:])).all() for values in windows.values()), asset

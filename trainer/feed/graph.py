@@ -10,10 +10,10 @@ def search(ascending: tf.Tensor, numbers: tf.Tensor, dtype: tf.DType = tf.int32)
 
     `tf.searchsorted` puts in three times as many operations, for the shapes of more than one axis.
     """
-    found = tf.raw_ops.UpperBound(
+    counts = tf.raw_ops.UpperBound(
         sorted_inputs=tf.expand_dims(ascending, 0), values=tf.expand_dims(numbers, 0), out_type=dtype
     )
-    return tf.squeeze(found, 0)
+    return tf.squeeze(counts, 0)
 
 
 GRAPH = Operations(

@@ -127,8 +127,9 @@ def _label(images: ImageFolder, least: int) -> list[Part]:
         folders = some_of([f"{name} {count:,}" for name, count in images.folders.items()], 10)
         label: dict[str, Any] = {"column": "folder", "classes": "auto"}
         tail = ""
-        if least > 1:
-            label["classes"] = list(in_order(name for name, count in images.folders.items() if count >= least))
+        known = in_order(name for name, count in images.folders.items() if count >= least)
+        if 2 <= len(known) < len(images.folders):
+            label["classes"] = list(known)
             tail = f"folders with fewer than {least} images are set aside: too few to train and to test on"
         return [Key("label", label, (f"Folders as classes: {folders}.",), tail=tail)]
     path = images.lists[0] if images.lists else "labels.csv"

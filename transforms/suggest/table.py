@@ -228,8 +228,10 @@ def _is_date(column: Column) -> bool:
 def draft_table(sample: Sample, table: Table, places: Places, least: int = 1) -> list[Part]:
     """The sections of the job file; classes of fewer rows than the least are left out, where all rows are known."""
     rows = sample.rows
-    if table.is_whole:
-        table = replace(table, counts={name: count for name, count in table.counts.items() if count >= least})
+    known = {name: count for name, count in table.counts.items() if count >= least}
+    leaves_out = table.is_whole and 2 <= len(known) < len(table.counts)
+    if leaves_out:
+        table = replace(table, counts=known)
     features = tuple(Key(name, feature) for name, feature in table.features.items())
     split, tail, share = _split(sample, table, rows)
     source = [
@@ -242,7 +244,7 @@ def draft_table(sample: Sample, table: Table, places: Places, least: int = 1) ->
         Key("source", tuple(source), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
                                    *left_out(table.others))),
-        *_label(table, least),
+        *_label(table, least if leaves_out else 1),
         Key("split", split, tail=tail),
         *_in_time(sample, table, rows),
         output_key(places),
@@ -294,7 +296,7 @@ def _label(table: Table, least: int) -> list[Part]:
         if table.is_whole:  # else there may be a third one
             keys["classes"] = list(table.shares)
             values = f"metrics are of the second of two classes, here {table.rare!r}"
-    if table.is_whole and table.counts and least > 1:
+    if least > 1:
         keys["classes"] = list(table.counts if table.rare else in_order(table.counts))
         values = f"classes with fewer than {least} rows are set aside: too few to train and to test on"
     return [Key("label", keys, tail=f"{table.choice.why}; {values}")]

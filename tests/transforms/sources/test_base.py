@@ -25,8 +25,8 @@ def test_it_is_unpacked_once_however_many_steps_hold_it(tmp_path):
     }
     job = Job.model_validate(lake.job)
     source, _ = make_source(job, job.source.list_files())
-    one, other = (pickle.loads(pickle.dumps(step)) for step in (source.judge, source.works))
-    assert one.__self__ is other.__self__ is not source
-    assert one.__self__.job == source.job
-    assert {**vars(one.__self__), "job": None} == {**vars(source), "job": None}
+    judge, works = (pickle.loads(pickle.dumps(step)) for step in (source.judge, source.works))
+    assert judge.__self__ is works.__self__ is not source
+    assert judge.__self__.job == source.job
+    assert {**vars(judge.__self__), "job": None} == {**vars(source), "job": None}
     assert len(pickle.dumps(source)) < len(pickle.dumps(vars(source))) / 5

@@ -28,6 +28,14 @@ def test_folders_are_classes(album):
     assert [one["name"] for one in album.manifest["fields"]] == ["image", "path", "label"]
 
 
+def test_folders_of_few_images_are_left_out_where_that_is_asked_and_two_stay(album):
+    for name, count in (("a", 9), ("b", 6), ("c", 3)):
+        for place in range(count):
+            album.write(f"{name}/{place}.jpg", b"x")
+    for least, classes in ((1, "auto"), (4, ["a", "b"]), (7, "auto"), (10, "auto")):
+        assert yaml.safe_load(suggest("photos", least=least).text)["label"] == {"column": "folder", "classes": classes}
+
+
 def test_folders_that_say_which_split(album):
     for part in ("train", "val", "test"):
         for name in ("a", "b"):
