@@ -248,7 +248,8 @@ def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
     """A pipeline. Its folder for temporary files, and a job server that it starts here, go also where it fails."""
     import apache_beam as beam
 
-    from beamfeed.pipelines.runner import servers_of
+    from beamfeed.pipelines.in_process import steps_stay
+    from beamfeed.pipelines.runner import in_this_process, servers_of
 
     pipeline = beam.Pipeline(runner, options=options)
     servers = servers_of(pipeline.runner)
@@ -260,7 +261,7 @@ def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
                 server.stop()
 
     try:
-        with ending.undoing(close):
+        with ending.undoing(close), steps_stay(in_this_process(options)):
             yield pipeline
     finally:
         close()

@@ -1,14 +1,12 @@
 """The runner of a job: threads of this process where the options name none, and the wait for any other."""
 
-import functools
 import os
 import re
 from collections.abc import Sequence
-from types import MethodType
 from typing import Any, Literal
 
 import grpc
-from apache_beam import DoFn, Pipeline
+from apache_beam import Pipeline
 from apache_beam.options.pipeline_options import (
     DirectOptions,
     PipelineOptions,
@@ -19,11 +17,11 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
-from apache_beam.transforms import userstate
 
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed, UserError, first_line, near_miss
 from beamfeed.contract.storage import FileStat
+from beamfeed.pipelines.in_process import remember_specs, sample_often
 
 LOCAL_RUNNER = "FnApiRunner"
 MANY_FILES, SMALL_BYTES = 4000, 64 * 1024
@@ -90,6 +88,7 @@ def choose_runner(
       UserError: if Beam has no such runner.
     """
     remember_specs()
+    sample_often()
     name_runner(options)
     direct = options.view_as(DirectOptions)
     options.view_as(SetupOptions).save_main_session = False
@@ -107,30 +106,6 @@ def choose_runner(
     # flushes it once a second from another thread, in the middle of an element, and what is read then is garbage.
     direct.direct_running_mode = "in_memory"
     return None
-
-
-def remember_specs() -> None:
-    """Lets Beam look only once through the methods of a class of DoFns for the states and timers that they name.
-
-    It does so eight times for every step of a pipeline, from the signatures of some thirty methods: a third of the
-    processor's time of a small job.
-    """
-    find = userstate.get_dofn_specs
-    if hasattr(find, "__wrapped__"):
-        return
-    known: dict[Any, Any] = {}
-
-    @functools.wraps(find)
-    def specs_of(dofn: DoFn) -> Any:
-        own = vars(dofn)
-        if any(isinstance(value, MethodType | DoFn) for value in own.values()):  # these are looked through, too
-            return find(dofn)
-        key = type(dofn), frozenset(name for name in own if hasattr(type(dofn), name))  # which it has in their place
-        if key not in known:
-            known[key] = find(dofn)
-        return known[key]
-
-    userstate.get_dofn_specs = specs_of
 
 
 def are_many_small(files: Sequence[FileStat]) -> bool:

@@ -1,19 +1,16 @@
 """Makes many small jobs in one process cheaper, where frameworks work for longer than the rows do.
 
 Beam works out the signatures, types and options of each step again; they depend on classes alone and are kept, as are
-the graphs of equal columns. It packs steps for other processes, which have none here. TensorFlow optimizes each graph,
+the graphs of equal columns. TensorFlow optimizes each graph,
 a quarter of the time of tests that read a dataset once; where tests run side by side it is told not to. Jobs in
 processes of their own, as slow tests and a share of the torture's fleets run them, know nothing of this.
 """
 
-import bz2
 import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
@@ -73,34 +70,24 @@ def keep_signatures() -> None:
 
 
 def keep_packed() -> None:
-    """What stays in this process Beam need not pack with bz2, nor pickle in Python what is found by its name."""
-    from apache_beam.internal import cloudpickle_pickler
+    """Pipelines that tests make themselves pack their steps as those of jobs do that stay in this process."""
     from apache_beam.options.pipeline_options import DirectOptions
     from apache_beam.pipeline import Pipeline
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-    if cloudpickle_pickler.bz2 is not bz2:
+    from beamfeed.pipelines import in_process
+
+    make = Pipeline.__init__
+    if getattr(make, "remembers", False):
         return
-    compress, decompress, pickled = lru_cache(4096)(bz2.compress), bz2.decompress, cloudpickle_pickler._dumps
-    make, stays_here = Pipeline.__init__, False
 
     def make_pipeline(self: Any, *arguments: Any, **named: Any) -> None:
-        nonlocal stays_here
         make(self, *arguments, **named)
         mode = self._options.view_as(DirectOptions).direct_running_mode
-        stays_here = isinstance(self.runner, FnApiRunner) and mode == "in_memory"
+        in_process._STAY.set(isinstance(self.runner, FnApiRunner) and mode == "in_memory")
 
-    def dumps(step: Any, *arguments: Any) -> bytes:
-        if stays_here:
-            with suppress(Exception):  # of what has no name
-                return pickle.dumps(step, pickle.HIGHEST_PROTOCOL)
-        return pickled(step, *arguments)
-
-    cloudpickle_pickler._dumps = dumps
-    cloudpickle_pickler.bz2 = SimpleNamespace(
-        compress=lambda step, compresslevel: step if stays_here else compress(step, compresslevel),
-        decompress=lambda packed: decompress(packed) if packed.startswith(b"BZh") else packed,  # no pickle begins so
-    )
+    make_pipeline.remembers = True  # type: ignore[attr-defined]
+    in_process._pack_less()
     Pipeline.__init__ = make_pipeline
 
 

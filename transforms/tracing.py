@@ -45,6 +45,7 @@ class Tracing:
                 env={
                     **os.environ,
                     "CUDA_VISIBLE_DEVICES": "-1",  # a trainer needs the GPU
+                    "OPENBLAS_NUM_THREADS": "1",  # its threads would spin
                     "TF_CPP_MIN_LOG_LEVEL": "2",
                     "TF_USE_LEGACY_KERAS": "1",  # TensorFlow Transform takes Keras 2: then 3 is not loaded beside it
                     "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),

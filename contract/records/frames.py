@@ -18,7 +18,7 @@ from beamfeed.contract.dataset.windows import Integers
 HEAD, TAIL = struct.Struct("<QI"), struct.Struct("<I")
 LENGTH = 8  # bytes of the length in the head
 FRAMING_BYTES = HEAD.size + TAIL.size  # that a file adds to each record
-CHUNK_BYTES = 8 << 20  # read at a time
+CHUNK_BYTES = 1 << 20  # read at a time: what stays in the cache of a processor is copied in no time
 MOST_BYTES = (2 << 30) - 1  # of a record: protocol buffers hold no more
 BATCH_BYTES, BATCH_RECORDS = 8 << 20, 4096  # given at a time
 GZIP = b"\x1f\x8b"

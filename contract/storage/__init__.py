@@ -12,6 +12,7 @@ from beamfeed.contract.storage.files import match as match
 from beamfeed.contract.storage.files import match_inputs as match_inputs
 from beamfeed.contract.storage.files import open_input as open_input
 from beamfeed.contract.storage.files import open_output as open_output
+from beamfeed.contract.storage.files import open_stream as open_stream
 from beamfeed.contract.storage.files import read_bytes as read_bytes
 from beamfeed.contract.storage.files import read_chunks as read_chunks
 from beamfeed.contract.storage.files import read_dated as read_dated

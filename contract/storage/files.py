@@ -5,6 +5,7 @@ module serves the job file, the manifest, and the one listing of the input.
 """
 
 import glob
+import io
 import json
 import os
 import re
@@ -112,6 +113,12 @@ def open_input(path: str) -> Any:
     import pyarrow as pa
 
     return pa.OSFile(path, "rb")
+
+
+def open_stream(path: str) -> Any:
+    """Opens a file that is read from its beginning to its end: small pieces of gs:// are not requests of their own."""
+    file = open_input(path)
+    return io.BufferedReader(file, PART_BYTES) if is_remote(path) else file
 
 
 def read_bytes(path: str) -> bytes:

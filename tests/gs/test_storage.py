@@ -185,6 +185,17 @@ def test_what_is_wrong_with_a_bucket_is_told_in_one_line(gs, bucket):
         assert "google::cloud" not in line
 
 
+def test_a_stream_asks_for_large_pieces(gs):
+    gs.store.put(gs.bucket, "file", bytes(20 << 20))
+    gs.ledger.reset()
+    code = f"""
+        with storage.open_stream("{gs.url("file")}") as file:
+            return sum(map(len, iter(lambda: file.read(1_000_000), b"")))
+        """
+    assert run(gs, code) == 20 << 20
+    assert gs.counts().requests["read"] == 3  # of 8 MB
+
+
 def test_ranges_and_only_ranges_are_read(gs):
     gs.store.put(gs.bucket, "file", bytes(range(256)) * 40_000)
     found = run(

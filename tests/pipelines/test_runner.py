@@ -8,15 +8,11 @@ import time
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms import userstate
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
-from apache_beam.typehints.typecheck import OutputCheckWrapperDoFn
 
 from beamfeed.contract.errors import UserError
-from beamfeed.pipelines.runner import LOCAL_RUNNER, choose_runner, remember_specs
+from beamfeed.pipelines.runner import LOCAL_RUNNER, choose_runner
 
 
 class SlowToEncode:
@@ -127,69 +123,3 @@ def test_an_unknown_runner_is_told_in_one_line(name, message):
         choose_runner(PipelineOptions([f"--runner={name}"]), 1)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
-
-
-TIMER = TimerSpec("timer", TimeDomain.WATERMARK)
-STATE, OTHER = (ReadModifyWriteStateSpec(name, VarIntCoder()) for name in ("state", "other"))
-
-
-class Counts(beam.DoFn):
-    def process(self, pair, state=beam.DoFn.StateParam(STATE), timer=beam.DoFn.TimerParam(TIMER)):
-        yield pair
-
-    @on_timer(TIMER)
-    def expire(self):
-        pass
-
-    def otherwise(self, pair, state=beam.DoFn.StateParam(OTHER)):
-        yield pair
-
-
-def with_method(step, name, method):
-    setattr(step, name, method)
-    return step
-
-
-class Stateless(beam.DoFn):
-    def process(self, pair):
-        yield pair
-
-
-STEPS = {
-    "none": lambda: beam.ParDo(beam.DoFn()).fn,
-    "of a function": lambda: beam.Map(len).fn,
-    "of a method": lambda: beam.Map(Counts().otherwise).fn,
-    "of a class": lambda: Counts(),
-    "of a wrapper": lambda: OutputCheckWrapperDoFn(Stateless(), "step"),  # which --runtime_type_check puts around
-    "of another in it": lambda: OutputCheckWrapperDoFn(Counts(), "step"),
-    "a method of its own": lambda: with_method(Counts(), "process", Counts().otherwise),
-    "a function in the place of a method": lambda: with_method(Counts(), "process", len),
-}
-
-
-def test_what_is_remembered_of_steps_is_what_beam_finds():
-    remember_specs()
-    remember_specs()
-    find, remembered = userstate.get_dofn_specs.__wrapped__, userstate.get_dofn_specs
-    assert not hasattr(find, "__wrapped__")
-    for _ in range(2):
-        for name, make in STEPS.items():
-            assert remembered(make()) == find(make()), name
-    state, timers = remembered(Counts())
-    assert {spec.name for spec in state} == {"state", "other"}
-    assert timers == {TIMER}
-    assert remembered(STEPS["a function in the place of a method"]()) != remembered(Counts())
-
-
-def test_a_class_of_steps_is_looked_through_once(monkeypatch):
-    remember_specs()
-
-    class Step(beam.DoFn):
-        def process(self, element):
-            yield element
-
-    asked = []
-    monkeypatch.setattr(Step, "_inspect_process", lambda _: asked.append(1) or ([], []), raising=False)
-    for _ in range(3):
-        userstate.get_dofn_specs(Step())
-    assert len(asked) == 1

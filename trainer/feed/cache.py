@@ -77,7 +77,7 @@ def _copy(source: str, target: str, compression: str, remedy: str) -> None:
 
 def _chunks(source: str, compression: str, remedy: str) -> Iterator[bytes]:
     try:
-        with storage.open_input(source) as file:
+        with storage.open_stream(source) as file:
             content = unpacked(file, compression)
             while chunk := content.read(CHUNK_BYTES):
                 yield chunk

@@ -186,7 +186,7 @@ def _spread(paths: list[str], count: int) -> list[str]:
 
 def _read(path: str, manifest: Manifest) -> Iterator[Values]:
     try:
-        with storage.open_input(path) as file:
+        with storage.open_stream(path) as file:
             first = 0
             for frames in read_frames(unpacked(file, manifest.compression)):
                 for start in range(0, len(frames), AT_A_TIME):

@@ -91,7 +91,7 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     sizes: list[np.ndarray] = []
     features: Features = {}
     records = 0
-    with storage.open_input(file.path) as opened:
+    with storage.open_stream(file.path) as opened:
         raw = Counted(opened)
         try:
             for batch in _frames(raw, compression):

@@ -147,7 +147,7 @@ def read_blocks(shard: ShardExport, manifest: Manifest, fields: Sequence[Field])
     """
     decoder = Decoder(fields, manifest.windows)
     batch = max(1, BLOCK_BYTES * shard.records // max(1, shard.bytes))
-    with naming_the_shard(shard.path), storage.open_input(shard.path) as file:
+    with naming_the_shard(shard.path), storage.open_stream(shard.path) as file:
         for records in read_frames(unpacked(Counted(file), manifest.compression)):
             for first in range(0, len(records), batch):
                 yield decoder.decode(records[first : first + batch])

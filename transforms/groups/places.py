@@ -114,7 +114,7 @@ def scan_groups(path: str, manifest: Manifest, key: Field) -> dict[str, np.ndarr
     by_group: dict[str, list[np.ndarray]] = defaultdict(list)
     offset = 0
     try:
-        with storage.open_input(path) as file:
+        with storage.open_stream(path) as file:
             for batch in read_frames(file):
                 records = Records.of(batch)
                 names, of_record, rows = _look_at(records, manifest, key)

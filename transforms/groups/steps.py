@@ -73,7 +73,7 @@ def scan_shard(shard: tuple[SplitName, int], each: TrainEach) -> Iterator[tuple[
     path = each.shard_paths()[split][number]
     if each.manifest.compression != "none":
         packed = each.manifest.shard_paths(each.job.output.path, split)[number]
-        with storage.open_input(packed) as file:
+        with storage.open_stream(packed) as file:
             content = unpacked(Counted(file), each.manifest.compression)
             storage.write_chunks(path, iter(lambda: content.read(COPY_BYTES), b""))
     for name, records in scan_groups(path, each.manifest, key_field(each.manifest, each.by)).items():

@@ -108,7 +108,7 @@ def iter_left(copied: ToCopy, manifest: Manifest, rule: Rule | None, tally: Tall
     targets = [field for field in fields if is_target(field)] if rule is not None else []
     for path in copied.paths:
         try:
-            with storage.open_input(path) as file:
+            with storage.open_stream(path) as file:
                 for batch in read_frames(unpacked(file, manifest.compression)):
                     if rule is not None:
                         batch, names = rule.apply(batch, manifest)

@@ -102,7 +102,7 @@ def verify_shard(
             yield lengths[1]
 
     try:
-        with storage.open_input(written.path) as file:
+        with storage.open_stream(written.path) as file:
             shard = Counted(file)
             facts = measure_shard(shard, rows_of_records(shard), windows)
     except JobFailed as failed:

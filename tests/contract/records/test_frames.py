@@ -114,18 +114,3 @@ def test_a_compressed_file_that_is_cut_off(tmp_path):
     with pytest.raises(Damaged, match="cannot be unpacked"):
         read(data + b"garbage that is no member", "gzip")
     assert gzip.decompress(data)
-
-
-def test_a_packed_file_is_read_in_large_pieces():
-    """Each is a request where the file is on gs://."""
-    data = os.urandom(3 << 20)
-    sizes = []
-
-    class Remote(io.BytesIO):
-        def read(self, size=-1):
-            sizes.append(size)
-            return super().read(size)
-
-    inside = unpacked(Counted(Remote(gzip.compress(data, 1))), "gzip")
-    assert b"".join(iter(lambda: inside.read(1 << 20), b"")) == data
-    assert len(sizes) <= 5
