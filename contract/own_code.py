@@ -14,6 +14,7 @@ from importlib.util import resolve_name
 from typing import Any
 
 from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.imports import find_pandas
 
 _ROOM = os.path.dirname(os.path.realpath(__file__))
 _OURS = tuple(
@@ -32,6 +33,7 @@ def import_own(path: str, key: str) -> Any:
       UserError: if there is no such module or name, or the module cannot be imported.
     """
     module_name, _, name = path.partition(":")
+    find_pandas()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

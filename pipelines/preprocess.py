@@ -30,7 +30,7 @@ from beamfeed.contract.dataset.published import check_owner, leftovers, read_com
 from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import JobFailed, Unanswered, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
-from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.imports import heavy_imports, spare_pandas
 from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.program import Program
 from beamfeed.contract.storage import lock
@@ -359,6 +359,7 @@ def main_of(program: Program, work: Callable[[argparse.Namespace, Ending, Failur
 def run_program(main: Main) -> None:
     """Runs the main function of a program, and ends the process with the exit code that it returns."""
     streams.take_over()
+    spare_pandas()
     ending = Ending()
     ending.watch_signals()
     code = streams.flushed(main(ending=ending))

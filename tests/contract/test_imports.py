@@ -67,6 +67,17 @@ rows = pandas.DataFrame({"a": [0.0, 1.0] * 40})
 print(HistGradientBoostingClassifier().fit(rows, rows["a"] > 0).score(rows, rows["a"] > 0))
 """
 
+OF_ARROW = """
+import sys
+from beamfeed.contract.imports import spare_pandas
+from beamfeed.contract.own_code import import_own
+spare_pandas()
+import pyarrow as pa
+assert pa.array([1, None]).null_count == 1 and "pandas" not in sys.modules
+make = import_own("pandas:Series", "kind")
+print(pa.array(make([1.0, float("nan")])).null_count, pa.table({"a": [1]}).to_pandas().shape)
+"""
+
 
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -82,6 +93,10 @@ def test_what_is_loaded_late_works():
 
 def test_sklearn_loads_no_pandas_and_works_with_it():
     assert run(OF_SKLEARN) == "1.0\n"
+
+
+def test_arrow_loads_no_pandas_and_knows_it_where_code_of_the_users_own_may_use_it():
+    assert run(OF_ARROW) == "1 (1, 1)\n"
 
 
 def test_what_is_imported_beside_a_framework_is_there():
