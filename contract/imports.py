@@ -145,7 +145,7 @@ def _put_late(name: str) -> None:
 
 
 class _Absent:
-    """A finder of modules for which some are not installed while this thread loads one of `loaders`; without: at all."""
+    """A finder of modules for which some are not installed while this thread loads one of `loaders`, or any module."""
 
     def __init__(self, names: Collection[str], loaders: Collection[str]) -> None:
         self._names, self._loaders, self._thread = names, loaders, threading.get_ident()
