@@ -14,7 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.arguments import add_options
@@ -36,10 +36,10 @@ from beamfeed.contract.program import Program
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import logging_from, note
-from beamfeed.transforms.find_growth import find_growth, prepare_all, why_not_added
-from beamfeed.transforms.growth import Growth, Learned
-from beamfeed.transforms.sources import kind_of
 from beamfeed.transforms.tracing import Tracing
+
+if TYPE_CHECKING:  # what reads rows is loaded beside TensorFlow
+    from beamfeed.transforms.growth import Growth
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -95,13 +95,14 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     check_folder(job.output.path)
     complete = read_complete(job.output.path, fingerprint)
     # Functions of the user's own load TensorFlow here, and are analyzed by the pipeline.
-    traces = kind_of(job).has_graph and not own_functions(job.features)
+    traces = job.source.has_graph and not own_functions(job.features)
     known = None if refit else find_grown(job)  # whose graph is taken over
     with closing(Tracing(complete is None and known is None and traces)) as tracing:
         options = beam_options(argv)
         with heavy_imports():
             from beamfeed.pipelines.packages import own_packages
             from beamfeed.pipelines.runner import is_local
+            from beamfeed.transforms.find_growth import find_growth, prepare_all, why_not_added
         if complete is not None:
             return conclude(job, complete)
         check_output(job.output.path)
@@ -155,6 +156,7 @@ def beam_options(argv: Sequence[str]) -> Any:
     with heavy_imports():
         from beamfeed.pipelines.options import check_options, read_options
         from beamfeed.pipelines.runner import name_runner
+    spare_pandas()
 
     options = read_options(argv)
     passes_on = name_runner(options)
@@ -165,7 +167,7 @@ def beam_options(argv: Sequence[str]) -> Any:
 
 def preprocess(
     job: Job, files: list[FileStat], fingerprint: str, options: Any, tracing: Tracing, ending: Ending, log: FailureLog,
-    growth: Growth, new: Sequence[FileStat],
+    growth: "Growth", new: Sequence[FileStat],
 ) -> None:  # fmt: skip
     """Builds the pipeline and runs, or submits, it.
 
@@ -188,6 +190,7 @@ def preprocess(
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import are_many_small, choose_runner, in_this_process, is_dataflow, is_local
+        from beamfeed.transforms.growth import Learned
         from beamfeed.transforms.sources import make_source
         from beamfeed.transforms.sources.checking import adding
 
@@ -359,7 +362,6 @@ def main_of(program: Program, work: Callable[[argparse.Namespace, Ending, Failur
 def run_program(main: Main) -> None:
     """Runs the main function of a program, and ends the process with the exit code that it returns."""
     streams.take_over()
-    spare_pandas()
     ending = Ending()
     ending.watch_signals()
     code = streams.flushed(main(ending=ending))

@@ -42,6 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 class LinesSection(SourceSection):
     suffixes = (".txt",)
+    has_graph = True
     kind: Literal["lines"]
 
 
@@ -54,8 +55,6 @@ class LinesJob(Job):
 
 
 class Lines(PlainSource[Piece, Asset]):
-    has_graph = True
-
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Lines":
         return cls(job)

@@ -380,7 +380,6 @@ class Source(ABC, Generic[P, A, R, V, W]):
 
     # The transform graph, which serving runs; workers do the same in arrays.
 
-    has_graph: ClassVar[bool] = False
     asset_field: ClassVar[str | None] = None  # of the records, which names their asset as paths do
     time_field: ClassVar[str | None] = None  # of the records, which has the time of their last row
 

@@ -89,6 +89,7 @@ class ArraySource(SourceSection):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     sections: ClassVar[dict[str, bool]] = {}
     split_by: ClassVar[tuple[str, ...]] = ("row", "rows", "column")
+    has_graph: ClassVar[bool] = True
     output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record", "grow")
 
     kind: Literal["array"] = Field(description="What the files hold.")

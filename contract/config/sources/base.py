@@ -43,6 +43,7 @@ class SourceSection(Section):
       split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them. The
         first is what a job has that says nothing.
       noun: what people call what a model takes one at a time.
+      has_graph: whether its values are scaled or encoded by a transform graph, which TensorFlow traces.
       split_keys, output_keys: keys of `split` and `output` that not every kind knows: those that this kind does.
     """
 
@@ -51,6 +52,7 @@ class SourceSection(Section):
     sections: ClassVar[dict[str, bool]] = {}
     noun: ClassVar[str] = "row"
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
+    has_graph: ClassVar[bool] = False
     split_keys: ClassVar[tuple[str, ...]] = ()
     output_keys: ClassVar[tuple[str, ...]] = ()
 

@@ -14,6 +14,7 @@ class TableSource(FilesOfRows):
     sections: ClassVar[dict[str, bool]] = {"features": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "time", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap", "stratify")
+    has_graph: ClassVar[bool] = True
     output_keys: ClassVar[tuple[str, ...]] = ("partition_by", "rows_per_record", "grow")
 
     kind: Literal["table"] = Field(description="What the files hold.")

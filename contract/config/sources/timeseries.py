@@ -147,6 +147,7 @@ class TimeseriesSource(FilesOfRows):
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
     noun: ClassVar[str] = "window"
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
+    has_graph: ClassVar[bool] = True
     output_keys: ClassVar[tuple[str, ...]] = ("grow", "keep")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")

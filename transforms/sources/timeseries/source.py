@@ -56,7 +56,6 @@ MANY_FLAT = 0.2  # of the assets; as many are worth a word
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, SeriesWork]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
-    has_graph = True
     asset_field, time_field = ASSET_FIELD, LAST_TIME
 
     def __init__(self, spec: PreprocessSpec):
