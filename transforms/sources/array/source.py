@@ -44,7 +44,6 @@ UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to
 class Arrays(Source[ArrayPiece, ArrayBlock, ArrayVerdict, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
-
     def __init__(self, job: Job, schema: ArraySchema, begin: int = 0, chosen: frozenset[int] | None = None):
         super().__init__(job)
         self._schema, self._chosen = schema, chosen

@@ -61,7 +61,6 @@ class TableWork(Work[TableAsset]):
 class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork]):
     """Files of rows that stand for themselves. A file is an asset: what is set aside as a whole."""
 
-
     def __init__(self, job: Job, schema: TableSchema, most: int | None = None):
         super().__init__(job)
         self._schema, self._most = schema, most
