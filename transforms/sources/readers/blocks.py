@@ -21,6 +21,7 @@ from beamfeed.transforms.sources.readers.zipped import open_member
 
 BLOCK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20  # a longer line is none
+TAIL_BYTES = 64 << 10  # of a block, in which its last line is looked for
 START_BYTES = 1 << 20  # that tell how a text is written
 PARSERS = min(4, os.cpu_count() or 1)  # threads that parse a text; each holds some blocks
 
@@ -75,9 +76,25 @@ def _read(text: pa.NativeFile, size: int) -> bytes:
 
 
 def pieces_of(path: str) -> Iterator[bytes]:
-    """All bytes of a text, unpacked, cut anywhere."""
+    """All bytes of a text, unpacked, cut anywhere; where it costs nothing, behind lines, which need no copy then."""
     with open_text(path) as text:
+        if isinstance(text, pa.OSFile):
+            yield from _cut_behind_lines(text)
+            return
         while piece := _read(text, BLOCK_BYTES):
+            yield piece
+
+
+def _cut_behind_lines(file: pa.NativeFile) -> Iterator[bytes]:
+    place, size, piece = 0, file.size(), b"\n"
+    for end in range(BLOCK_BYTES, size + BLOCK_BYTES, BLOCK_BYTES):
+        if end < size:
+            tail_bytes = min(TAIL_BYTES, BLOCK_BYTES)
+            tail = file.read_at(tail_bytes, end - tail_bytes)
+            end -= len(tail) - (tail.rfind(b"\n") + 1 or len(tail))
+        if place < end and piece:
+            piece = file.read_at(end - place, place)
+            place += len(piece)
             yield piece
 
 
@@ -98,7 +115,9 @@ def whole_lines(
     place, rest = 0, b""
     for piece in pieces:
         last = piece.rfind(b"\n") + 1
-        block = b"".join((rest, memoryview(piece)[:last])) if last else b""
+        block = (
+            piece if last == len(piece) and not rest else b"".join((rest, memoryview(piece)[:last])) if last else b""
+        )
         rows = after_lines(block, skipped) if place == 0 else 0
         has_rows = rows < len(block)
         if has_rows and (quotes is None or quotes.is_sound(block[rows:])):
