@@ -7,6 +7,7 @@ from beamfeed.contract.storage.files import copy_tree as copy_tree
 from beamfeed.contract.storage.files import exists as exists
 from beamfeed.contract.storage.files import is_remote as is_remote
 from beamfeed.contract.storage.files import join as join
+from beamfeed.contract.storage.files import left_out as left_out
 from beamfeed.contract.storage.files import list_folder as list_folder
 from beamfeed.contract.storage.files import match as match
 from beamfeed.contract.storage.files import match_inputs as match_inputs

@@ -366,6 +366,13 @@ def match_inputs(
     return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not by_pattern[pattern]]
 
 
+def left_out(pattern: str, suffixes: tuple[str, ...]) -> str:
+    """Words on a file that a pattern would name if other programs did not keep such names for themselves, or none."""
+    names = [os.path.basename(stat.path) for stat in match(pattern, suffixes)]
+    own = next((name for name in names if name.startswith(("_", "."))), None)
+    return f"; {own} is left out, as names that begin with _ or . are: name it in full" if own else ""
+
+
 def _list_local(reading: Reading, pattern: str) -> list[FileStat]:
     folder = reading.folder
     if not reading.is_glob and not os.path.isdir(folder):

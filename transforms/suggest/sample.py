@@ -165,7 +165,8 @@ def list_files(folder: str) -> list[FileStat]:
         problem = "no file matches" if storage.has_glob(folder) else "there is no such file or folder"
         raise UserError(f"{folder}: {problem}")
     if not files:
-        raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.suffix_text()})")
+        hint = storage.left_out(folder, (*TableSource.suffixes, *TableSource.other_suffixes))
+        raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.suffix_text()}){hint}")
     return files
 
 

@@ -93,7 +93,10 @@ class SourceSection(Section):
             reason = first_line(error)
             raise UserError(f"source.files: {', '.join(self.patterns)} cannot be listed: {reason}") from None
         if empty and required:
-            raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.suffix_text()})")
+            hint = storage.left_out(empty[0], (*self.suffixes, *self.other_suffixes))
+            raise UserError(
+                f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.suffix_text()}){hint}"
+            )
         return files
 
     def with_classes(self, classes: Mapping[str, list[str]]) -> Self:

@@ -303,6 +303,8 @@ def test_mistakes_are_one_line(folder):
     assert message("nowhere") == "nowhere: there is no such file or folder"
     assert message("nowhere/*.csv") == "nowhere/*.csv: no file matches"
     assert message("empty").startswith("empty: holds no file that can be read (suffixes: .parquet ")
+    (folder / "empty/_a.csv").write_text("a\n1\n")
+    assert message("empty").endswith("; _a.csv is left out, as names that begin with _ or . are: name it in full")
     (folder / "broken").mkdir()
     (folder / "broken/a.parquet").write_bytes(b"this is none")
     assert message("broken").startswith("broken: none of the sampled files can be read, such as broken/a.parquet:")
