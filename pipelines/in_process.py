@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import MethodType, SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from apache_beam import DoFn
 from apache_beam.internal import cloudpickle_pickler, pickler
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.runners.worker.statesampler import StateSampler
-from apache_beam.transforms import userstate
+from apache_beam.transforms import core, userstate
 
 SAMPLING_MS = 5
 _STAY = ContextVar("steps stay in this process", default=False)
@@ -41,6 +42,24 @@ def remember_specs() -> None:
         return known[key]
 
     userstate.get_dofn_specs = specs_of
+
+
+def remember_arguments() -> None:
+    """Lets Beam look only once at a method for the arguments that it takes, and not at each of some forty calls."""
+    find = core.get_function_args_defaults
+    if hasattr(find, "__wrapped__"):
+        return
+    known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    @functools.wraps(find)
+    def arguments_of(function: Any) -> Any:
+        if not isinstance(function, MethodType):
+            return find(function)
+        if function.__func__ not in known:
+            known[function.__func__] = find(function)
+        return known[function.__func__]
+
+    core.get_function_args_defaults = arguments_of  # type: ignore[assignment]
 
 
 def sample_often() -> None:

@@ -21,7 +21,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed, UserError, first_line, near_miss
 from beamfeed.contract.storage import FileStat
-from beamfeed.pipelines.in_process import remember_specs, sample_often
+from beamfeed.pipelines.in_process import remember_arguments, remember_specs, sample_often
 
 LOCAL_RUNNER = "FnApiRunner"
 MANY_FILES, SMALL_BYTES = 4000, 64 * 1024
@@ -88,6 +88,7 @@ def choose_runner(
       UserError: if Beam has no such runner.
     """
     remember_specs()
+    remember_arguments()
     sample_often()
     name_runner(options)
     direct = options.view_as(DirectOptions)

@@ -46,27 +46,16 @@ def keep_all() -> None:
 
 
 def keep_signatures() -> None:
-    """Beam asks for the arguments of each method of each step, some thirty times a step."""
+    """Beam asks for the arguments of each method of each step, and for the source of each."""
     from apache_beam.runners.worker import statecache
     from apache_beam.transforms import core
 
-    work_out = core.get_function_args_defaults
-    if getattr(work_out, "remembers", False):
-        return
+    from beamfeed.pipelines.in_process import remember_arguments
+
+    remember_arguments()
     # Only what is to be dropped from a full cache hangs on sizes, and Beam looks at all modules for each of them.
     statecache.get_deep_size = lambda *objects: len(objects)
     core._check_fn_use_yield_and_return = lambda function: False  # it reads the source of each, to warn
-    arguments: WeakKeyDictionary[Callable, Any] = WeakKeyDictionary()
-
-    def args_defaults(function: Any) -> Any:
-        if not isinstance(function, MethodType):
-            return work_out(function)
-        if function.__func__ not in arguments:
-            arguments[function.__func__] = work_out(function)
-        return arguments[function.__func__]
-
-    args_defaults.remembers = True  # type: ignore[attr-defined]
-    core.get_function_args_defaults = args_defaults
 
 
 def keep_packed() -> None:

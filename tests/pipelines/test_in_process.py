@@ -10,12 +10,12 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker.statesampler import StateSampler
-from apache_beam.transforms import userstate
+from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimeDomain, TimerSpec, on_timer
 from apache_beam.typehints.typecheck import OutputCheckWrapperDoFn
 from apache_beam.utils.counters import CounterFactory
 
-from beamfeed.pipelines.in_process import SAMPLING_MS, remember_specs, steps_stay
+from beamfeed.pipelines.in_process import SAMPLING_MS, remember_arguments, remember_specs, steps_stay
 from beamfeed.pipelines.runner import choose_runner
 
 TIMER = TimerSpec("timer", TimeDomain.WATERMARK)
@@ -113,3 +113,11 @@ def test_what_is_found_by_its_name_is_not_pickled_by_value():
 def test_a_step_ends_soon_after_its_work():
     choose_runner(PipelineOptions([]), 1)
     assert StateSampler("step", CounterFactory()).sampling_period_ms == SAMPLING_MS
+
+
+def test_what_is_remembered_of_methods_is_what_beam_finds():
+    remember_arguments()
+    find = core.get_function_args_defaults.__wrapped__
+    for _ in range(2):
+        for method in (Counts().process, Counts().otherwise, Stateless().process, Counts().expire, len, is_packed):
+            assert core.get_function_args_defaults(method) == find(method)
