@@ -194,7 +194,7 @@ def spare_pandas() -> None:
 def find_pandas() -> None:
     """Has pyarrow, where it is loaded, know pandas if that is installed: what is a Series is taken for one again."""
     if "pyarrow" in sys.modules:
-        with suppress(ImportError):
+        with suppress(Exception):  # a pandas that is broken is the user's to meet
             sys.modules["pyarrow"].array([]).to_pandas()
 
 

@@ -2,14 +2,10 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-
-import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -22,6 +18,7 @@ from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.recent import training_manifest
 from beamfeed.contract.dataset.result import read_run
 from beamfeed.contract.errors import BeamfeedError, UserError
+from beamfeed.contract.imports import spare_pandas
 from beamfeed.contract.storage import FileStat
 from beamfeed.contract.text import size_text
 from beamfeed.pipelines.preprocess import check_output
@@ -79,8 +76,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     Raises:
       UserError: if the job does not fit its files at all.
     """
-    if not job.prepare.steps:  # which may ask Arrow for pandas
-        spare_pandas()
+    spare_pandas()
     problems, warnings = Problems(), list[str]()
     listed = job.source.list_files()
     fingerprint = fingerprint_of(job, listed)
@@ -134,26 +130,6 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         report(of_training.errors)
     remarks += source.remarks
     return Checked(job, files, look, remarks, rehearsal, manifest, rows, complete, problems.errors, warnings)
-
-
-class _WithoutPandas(MetaPathFinder):
-    """While it is asked for modules, there is no pandas."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ImportError("not needed here")
-
-
-def spare_pandas() -> None:
-    """Keeps Arrow from loading pandas, a third of a second, to see whether it is given anything of it."""
-    if "pandas" in sys.modules:
-        return
-    finder = _WithoutPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array([0])  # Arrow looks for it once
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:

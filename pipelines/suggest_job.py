@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _tried(folder: str, name: str, options: Options) -> "Suggestion":
     """A job file for a folder that was tried; with shorter windows, or other limits, where too much is left out."""
-    from beamfeed.pipelines.job_check import spare_pandas
+    from beamfeed.contract.imports import spare_pandas
 
     spare_pandas()  # before anything asks Arrow for an array
     from beamfeed.transforms.fleet import TooManyRejected

@@ -2,10 +2,13 @@
 
 import base64
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import apache_beam as beam
 import pytest
+import yaml
 from apache_beam.coders import VarIntCoder
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -84,6 +87,17 @@ def test_a_class_of_steps_is_looked_through_once(monkeypatch):
     assert len(asked) == 1
 
 
+COUNT = """
+import bz2
+
+packed, compress = [], bz2.compress
+bz2.compress = lambda data, compresslevel=9: packed.append(data) or compress(data, compresslevel)
+from beamfeed.pipelines import preprocess
+
+print(preprocess.main(["--job", "job.yaml"]), len(packed))
+"""
+
+
 def is_packed(step) -> bool:
     return base64.b64decode(pickler.dumps(step)).startswith(b"BZh")
 
@@ -103,6 +117,17 @@ def test_a_step_that_stays_here_is_not_packed(step):
 def test_a_function_without_a_name_stays_here_too():
     with steps_stay(True):
         assert pickler.loads(pickler.dumps(lambda number: number + 40))(2) == 42
+
+
+def test_a_small_job_packs_next_to_nothing(tmp_path):
+    """Of its some four hundred steps and coders, those that Beam packs in another way."""
+    (tmp_path / "rows.csv").write_text("a,b\n" + "1,2\n" * 50)
+    job = {"name": "t", "source": {"kind": "table", "files": "rows.csv"}, "features": {"a": "numeric", "b": "numeric"}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump({**job, "output": {"path": "data"}}))
+    done = subprocess.run([sys.executable, "-c", COUNT], cwd=tmp_path, capture_output=True, text=True, check=True)
+    code, packed = map(int, done.stdout.splitlines()[-1].split())
+    assert code == 0
+    assert 0 < packed < 20
 
 
 def test_what_is_found_by_its_name_is_not_pickled_by_value():

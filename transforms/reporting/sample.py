@@ -81,9 +81,11 @@ class Sample:
         """
         paths = self.manifest.shard_paths(self.dataset, split)
         decoder = Decoder(self.fields, self.manifest.windows)
+        # What is packed is read from its beginning on, of the rest the places alone.
+        open_shard = storage.open_input if self.manifest.compression == "none" else storage.open_stream
         ordered = sorted(places, key=lambda place: (place.shard, place.first))
         for shard, of_shard in groupby(ordered, lambda place: place.shard):
-            with naming_the_shard(paths[shard]), storage.open_input(paths[shard]) as opened:
+            with naming_the_shard(paths[shard]), open_shard(paths[shard]) as opened:
                 file = unpacked(opened, self.manifest.compression)
                 for place in of_shard:
                     file.seek(place.first)  # type: ignore[attr-defined]

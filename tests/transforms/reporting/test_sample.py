@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from datasets import write_dataset
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import Field
@@ -53,6 +54,16 @@ def test_single_windows(fleet):
     assert len(found) == len(numbers)
     for window, (shard, number) in zip(found, numbers, strict=True):
         np.testing.assert_array_equal(window.values["values"], every[before[shard] + number])
+
+
+def test_only_what_is_packed_is_read_from_its_beginning_on(fleet, monkeypatch):
+    """In a bucket each piece of it would be a request; of the rest, a place is one."""
+    manifest = read_manifest(fleet.output)
+    other = "open_input" if manifest.compression == "gzip" else "open_stream"
+    sample = Sample(str(fleet.output), manifest)
+    sample.places("train")
+    monkeypatch.setattr(storage, other, None)
+    assert len(sample.windows("train", [(0, 0), (0, 1)])) == 2
 
 
 def test_windows_without_a_time_are_named_by_their_row(tmp_path):

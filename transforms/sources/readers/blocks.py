@@ -86,14 +86,13 @@ def pieces_of(path: str) -> Iterator[bytes]:
 
 
 def _cut_behind_lines(file: pa.NativeFile) -> Iterator[bytes]:
-    place, size, piece = 0, file.size(), b"\n"
+    place, size = 0, file.size()
     for end in range(BLOCK_BYTES, size + BLOCK_BYTES, BLOCK_BYTES):
         if end < size:
             tail_bytes = min(TAIL_BYTES, BLOCK_BYTES)
             tail = file.read_at(tail_bytes, end - tail_bytes)
             end -= len(tail) - (tail.rfind(b"\n") + 1 or len(tail))
-        if place < end and piece:
-            piece = file.read_at(end - place, place)
+        if place < end and (piece := file.read_at(end - place, place)):
             place += len(piece)
             yield piece
 
