@@ -104,15 +104,19 @@ def main() -> None:
                 if format_ == "csv":
                     to_csv(folder)
             paths = sorted(files.iterdir())
-            decode = statistics.median(alone(paths, read) for _ in range(args.repeats))
             runs: dict[str, Callable[[Path], float]] = {
                 f"{format_}, scale: {scale}": lambda folder, scale=scale: ours(folder, scale, args.workers, scratch)
                 for scale in ("standard", "none")
             }
             if format_ == "parquet":
                 runs["parquet, the bound"] = lambda folder: bound(folder, scratch)
-            for name, run in runs.items():
-                seconds = statistics.median(run(files) - run(tiny) for _ in range(args.repeats))
+            turns = [
+                (alone(paths, read), {name: run(files) - run(tiny) for name, run in runs.items()})
+                for _ in range(args.repeats)
+            ]  # in turn, as a machine is slower for some minutes and faster for others
+            decode = statistics.median(turn for turn, _ in turns)
+            for name in runs:
+                seconds = statistics.median(turn[name] for _, turn in turns)
                 results[name] = figures_of(rows, decode, seconds)
                 say(f"{name}: pyarrow {decode:.2f} s of a core, this {seconds:.2f}")
             if format_ == "parquet":
