@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -180,6 +181,7 @@ def sklearn_imports() -> AbstractContextManager[None]:
     return _absent(("pandas",), ("sklearn",))
 
 
+@cache
 def spare_pandas() -> None:
     """Has pyarrow take pandas for absent, which it would load, 0.2 s and 30 MB, to see that a list is no Series of it.
 
@@ -192,8 +194,8 @@ def spare_pandas() -> None:
 
 
 def find_pandas() -> None:
-    """Has pyarrow, where it is loaded, know pandas if that is installed: what is a Series is taken for one again."""
-    if "pyarrow" in sys.modules:
+    """Where pandas was spared, has pyarrow know it if it is installed: what is a Series is taken for one again."""
+    if spare_pandas.cache_info().currsize:
         with suppress(Exception):  # a pandas that is broken is the user's to meet
             sys.modules["pyarrow"].array([]).to_pandas()
 

@@ -227,8 +227,8 @@ def test_classes_of_which_no_row_trains_are_set_aside(folder):
 def test_where_fewer_than_two_classes_would_stay_none_is_left_out(folder):
     write(folder / "a.csv", kind=[*["a"] * 40, "b", "b", "c"], x=amounts(43))
     for least in (3, 50):
-        found = suggest("a.csv", options=Options(label="kind"), least=least)
-        assert yaml.safe_load(found.text)["label"] == {"column": "kind", "classes": "auto"}
+        suggestion = suggest("a.csv", options=Options(label="kind"), least=least)
+        assert yaml.safe_load(suggestion.text)["label"] == {"column": "kind", "classes": "auto"}
 
 
 def test_rare_classes_stay_where_some_of_their_rows_train(folder):

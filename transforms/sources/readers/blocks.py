@@ -115,9 +115,9 @@ def whole_lines(
     place, rest = 0, b""
     for piece in pieces:
         last = piece.rfind(b"\n") + 1
-        block = (
-            piece if last == len(piece) and not rest else b"".join((rest, memoryview(piece)[:last])) if last else b""
-        )
+        block = piece
+        if rest or last < len(piece):
+            block = b"".join((rest, memoryview(piece)[:last])) if last else b""
         rows = after_lines(block, skipped) if place == 0 else 0
         has_rows = rows < len(block)
         if has_rows and (quotes is None or quotes.is_sound(block[rows:])):

@@ -22,9 +22,9 @@ def test_blocks_are_the_same_whether_pieces_end_with_lines_or_anywhere(tmp_path,
     pieces = list(blocks.pieces_of(str(path)))
     assert b"".join(pieces) == text
     anywhere = (text[at : at + 200] for at in range(0, len(text), 200))
-    found = list(blocks.whole_lines(str(path), iter(pieces), quotes))
-    assert found == list(blocks.whole_lines(str(path), anywhere, quotes))
-    assert b"".join(block for _, block in found) == text
+    placed_blocks = list(blocks.whole_lines(str(path), iter(pieces), quotes))
+    assert placed_blocks == list(blocks.whole_lines(str(path), anywhere, quotes))
+    assert b"".join(block for _, block in placed_blocks) == text
 
 
 def test_a_block_that_ends_with_a_line_is_no_copy_of_its_piece(tmp_path, monkeypatch):
@@ -33,5 +33,5 @@ def test_a_block_that_ends_with_a_line_is_no_copy_of_its_piece(tmp_path, monkeyp
     path.write_bytes(b"1,2,34\n" * 123)
     pieces = list(blocks.pieces_of(str(path)))
     assert len(pieces) == 5
-    found = [block for _, block in blocks.whole_lines(str(path), iter(pieces), Quotes('"', ","))]
-    assert all(block is piece for block, piece in zip(found, pieces, strict=True))
+    placed_blocks = blocks.whole_lines(str(path), iter(pieces), Quotes('"', ","))
+    assert all(block is piece for (_, block), piece in zip(placed_blocks, pieces, strict=True))
