@@ -4,7 +4,7 @@ import keras
 
 from beamfeed.contract.config.model import DLinear
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import continued, in_units
+from beamfeed.trainer.models.parts import broadcast_add, continued, in_units
 from beamfeed.trainer.models.signature import Output, Signature, one_or_all
 
 PARTS = ("trend", "rest")
@@ -69,4 +69,4 @@ def linear_forecast(
         maps.append(keras.layers.Dense(rows, name=f"{name}_{part}_map", dtype="float32")(over_time))
     summed = keras.layers.Add(name=f"{name}_maps", dtype="float32")(maps) if len(maps) > 1 else maps[0]
     forecast = keras.layers.Permute((2, 1), name=f"{name}_linear", dtype="float32")(summed)
-    return keras.layers.Add(name=f"{name}_from", dtype="float32")([forecast, final]) if last else forecast
+    return broadcast_add(final, forecast, f"{name}_from") if last else forecast

@@ -12,7 +12,7 @@ import keras
 
 from beamfeed.contract.dataset.argument_names import ascii_name
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.parts import dropped, in_units
+from beamfeed.trainer.models.parts import broadcast_add, dropped, in_units
 from beamfeed.trainer.models.signature import Signature, one_or_all
 
 MEAN = "_mean_of_members"  # what the name of the layer ends with that makes one output of all members'
@@ -71,7 +71,7 @@ def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras
             numbers = keras.layers.Reshape(output.shapes[0], name=f"{name}_rows", dtype="float32")(numbers)
         if beside is not None:
             beside = keras.layers.Reshape((1, -1), dtype="float32")(beside) if of_members else beside
-            numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, beside])
+            numbers = broadcast_add(beside, numbers, f"{name}_sum")
         numbers = in_units(numbers, name, output)
         if of_members:
             mean = keras.layers.GlobalAveragePooling1D(name=f"{ascii_name(name)}{MEAN}", dtype="float32")

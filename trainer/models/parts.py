@@ -78,6 +78,14 @@ def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.Ker
     return keras.layers.Rescaling(scale, offset, name=f"{name}_units", dtype="float32")(numbers)
 
 
+def broadcast_add(few: keras.KerasTensor, many: keras.KerasTensor, name: str) -> keras.KerasTensor:
+    """The sum of `[batch, 1, columns]` and `[batch, rows, columns]`, in this order.
+
+    In the other one Keras 3 takes `[batch, 1, 1]` for biases of the rows where a batch has as many windows as rows.
+    """
+    return keras.layers.Add(name=name, dtype="float32")([few, many])
+
+
 def continued(windows: keras.KerasTensor, output: Output) -> keras.KerasTensor:
     """Of windows `[batch, length, features]` the columns that a forecast continues, `[batch, length, columns]`."""
     if output.continues == tuple(range(windows.shape[-1])):
