@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
 from beamfeed.transforms.suggest.label import classifies
-from beamfeed.transforms.suggest.timeline import survey
+from beamfeed.transforms.suggest.timeline import lost_rows, survey
 from beamfeed.transforms.suggest.times import Time
 from beamfeed.transforms.suggest.traits import Traits
 
@@ -19,6 +19,8 @@ REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
 ROWS = 24  # that are forecast where no period is found
 _PERIODS = 8  # of a window: of days, those of a week, which differ, and one more
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
+_RUN = 0.5  # of rows without a gap, at most: windows need not begin where these do
+_EVALUATE = 3  # of these, at least
 _WINDOWS = 20_000  # that train, about: with more, windows begin farther apart
 _MOST = 0.7  # of all rows, that a window is to fit
 _COUNTED = 0.9  # of the steps, which are one down: the label counts what is left
@@ -33,11 +35,15 @@ class Outlook:
       rows: ahead.
       period: after which values repeat; None where nothing was found to.
       usual: rows that mostly follow each other without a gap.
+      room: rows of a window and of those ahead, at most.
+      least: rows of a window: a period and the row before, to tell the last row from that of a period ago, if they fit.
     """
 
     rows: int
     period: int | None
     usual: int
+    room: int
+    least: int = 1
 
     def frame(self, length: int, stride: int, rows: int) -> tuple[int, int, int]:
         """Length and stride of windows, and the batch.
@@ -47,7 +53,7 @@ class Outlook:
           stride: likewise.
           rows: of all files, about.
         """
-        longer = min(_PERIODS * self.rows, int(_PART / 2 * self.usual) - self.rows)
+        longer = max(self.least, min(_PERIODS * self.rows, self.room // 2 - self.rows))
         if longer > length:
             length, stride = longer, max(1, round(rows / _WINDOWS))
         windows = count_windows(self.usual, length + self.rows, stride) * max(1.0, rows / self.usual)
@@ -67,25 +73,34 @@ def find_outlook(
       time: that orders the rows; None where they count themselves.
       groups: the rows of each asset in each of the batches, int64.
     """
-    line = survey(time, groups)
+    keys = () if time is None else time.columns
     numbers = [
-        name for name, column in columns.items() if column.kind == "number" and not (column.constant or column.identity)
+        name
+        for name, column in columns.items()
+        if column.kind == "number" and not (column.constant or column.identity or name in keys)
     ]
-    if not line.assets or line.regular < REGULAR or label.name not in numbers or label.missing > MOSTLY_MISSING:
+    if label.name not in numbers or label.missing > MOSTLY_MISSING:
         return None
-    values = [pack(batch, numbers) for batch in batches]
-    assets = [values[place][rows] for place, of_assets in enumerate(groups) for rows in of_assets]
-    at = numbers.index(label.name)
-    if classifies(label) or _LIFE & {*tokens(label.name)} or _counts_down([rows[:, at] for rows in assets]):
+    values, at = [pack(batch, numbers) for batch in batches], numbers.index(label.name)
+    line = survey(time, groups, lost_rows(values))
+    if not line.assets or line.regular < REGULAR:
         return None
-    period = Traits(tuple((rows,) for rows in assets)).period
+    assets = [tuple(values[place][run] for run in runs) for place, runs in line.parts]
+    counts_down = _counts_down([run[:, at] for runs in assets for run in runs])
+    if counts_down or classifies(label) or _LIFE & {*tokens(label.name)}:
+        return None
+    period = Traits(tuple(assets)).period
     usual = _usual(line.runs)
-    rows = min(period or ROWS, int(_PART / 4 * usual))
-    return Outlook(rows, period or None, usual) if rows >= 1 else None
+    room = int(min(_PART * _usual(line.assets), _RUN * usual))
+    rows = min(period or ROWS, room // 4)
+    beside = room - (_EVALUATE - 1) - (period + 1)  # what a period leaves for rows ahead
+    if not period or beside < 1:
+        return Outlook(rows, period or None, usual, room) if rows >= 1 else None
+    return Outlook(max(1, min(rows, beside)), period, usual, room, least=period + 1)
 
 
 def _usual(runs: Sequence[int]) -> int:
-    """Rows that runs have in which most of all rows are."""
+    """Rows that runs, or assets, have in which most of all rows are."""
     counted = 0
     for run in sorted(runs, reverse=True):
         counted += run

@@ -19,6 +19,7 @@ from beamfeed.transforms.sources.readers.excerpt import spread
 from beamfeed.transforms.suggest.look import every_column, read_rows, types_of
 
 _YEARS = 8  # columns, from which on years in the first line are their names
+_COUNTED = 4  # columns, from which on 0, 1, 2 ... in the first line are their names
 _ROW = "row"  # what a first column without a name is called
 
 
@@ -58,9 +59,8 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     if look.dialect is None or csv.header != "auto":
         return None
     if look.dialect.header_line is None:
-        is_named = _first_row_is_years(path, look.dialect)
-        why = "The first line holds years in succession, so it is taken for names of columns."
-        return ("header", True, why) if is_named else None
+        counted = _counted_names(path, look.dialect)
+        return ("header", True, f"The first line {counted}, so it is taken for names of columns.") if counted else None
     read = read_rows(path, types_of([look]), options)
     if read is not None and _names_are_values(read.batch, look.dialect):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
@@ -100,12 +100,23 @@ def _names_are_values(rows: pa.RecordBatch, dialect: Dialect) -> bool:
     return values > (len(texts) / 2 if are_words else 0)
 
 
-def _first_row_is_years(path: str, dialect: Dialect) -> bool:
-    """Whether what was taken for a row has years that follow each other: names of columns."""
-    cells = cells_of(path, dialect, dialect.first_line)
-    years = [int(cell) for cell in cells if re.fullmatch(r"(1[89]|2[01])\d\d", cell.strip())]
-    steps = {after - year for year, after in pairwise(years)}
-    return len(years) >= _YEARS and len(steps) == 1 and steps != {0}
+def _counted_names(path: str, dialect: Dialect) -> str:
+    """What says that a line which was taken for a row has names of columns: years, or numbers from 0 on as of a frame.
+
+    Empty where nothing does.
+    """
+    cells = [cell.strip() for cell in cells_of(path, dialect, dialect.first_line)]
+    years = [int(cell) for cell in cells if re.fullmatch(r"(1[89]|2[01])\d\d", cell)]
+    if len(years) >= _YEARS and len(steps := {after - year for year, after in pairwise(years)}) == 1 and steps != {0}:
+        return "holds years in succession"
+    numbers = cells[1:] if not cells[0] else cells  # the index of a frame has no name
+    if len(numbers) >= _COUNTED and numbers == [str(place) for place in range(len(numbers))]:
+        try:
+            below = [float(cell) for cell in cells_of(path, dialect, dialect.first_line + 1)[-len(numbers) :]]
+        except (ValueError, IndexError):
+            return "counts the columns"
+        return "" if len({after - value for value, after in pairwise(below)}) == 1 else "counts the columns"
+    return ""
 
 
 def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:

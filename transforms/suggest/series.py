@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract.config.prepare import Missing, Scale
+from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.text import sentence
 from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers.time_text import FIRST_YEAR, LAST_YEAR
-from beamfeed.transforms.sources.timeseries.impute import impute
-from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.suggest.ahead import REGULAR, ROWS, Outlook, find_outlook
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import Column
@@ -36,14 +33,13 @@ from beamfeed.transforms.suggest.shared import (
     single,
     train_key,
 )
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, survey
+from beamfeed.transforms.suggest.timeline import FILLED, GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
 from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
 
 _ROWS_TRAINED = 20_000_000  # of labelled windows in all epochs together, some minutes
 _LEAST_EPOCHS = 20
-_FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
 _SPARE_DIVISOR = 10  # times the default of min_divisor: an asset that was not looked at may vary less
 _GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
@@ -116,12 +112,14 @@ def find_series(
             if not surely:
                 return None
     # Without a time, columns of numbers in several files are taken for series; in one file for a table, unless dates
-    # that are too far off say that its rows follow each other.
+    # that are too far off say that its rows follow each other, or there is one column and nothing to tell it from.
     counted = {name for name, column in columns.items() if counted_times(sample, column)}
     others = [column for name, column in columns.items() if name not in counted]
     numbers = all(column.kind in ("number", "bool", "nothing") for column in others)
     labels = options.label is not None or any(map(named_label, columns.values()))
-    if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
+    telling = [column for column in columns.values() if not (column.identity or column.useless)]
+    alone = [column.kind for column in telling] == ["number"] and options.label in (None, NO_LABEL, telling[0].name)
+    if not (surely or alone) and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
     assets = find_assets(sample, columns, None, options)
     series = None if assets is None else _series(sample, columns, None, assets, options)
@@ -138,12 +136,13 @@ def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
     line = series.line
     if line.repeated > _EVENTS or max(line.runs, default=0) < LENGTHS[-1]:
         return False
-    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and series.label):
+    has_label = series.label is not None and series.outlook is None  # a forecast column is one of the series
+    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and has_label):
         return True
     others = [columns[name] for name in series.others]
     words = [column for column in others if column.kind == "text" and not column.constant]
     ids = [column for column in others if column.identity]
-    if line.disordered and (series.label or words or ids):
+    if line.disordered and (has_label or words or ids):
         return False
     return line.steady >= STEADY or not (2 * len(words) > len(series.features) or len(ids) > 1)
 
@@ -181,21 +180,14 @@ def _series(
     if not features:
         return None
     values = [pack(batch, features) for batch in batches]
-    lost = list(map(_lost_rows, values))
-    drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
-    line = survey(time, assets.groups, lost if drops else None)
+    lost = lost_rows(values)
+    line = survey(time, assets.groups, lost)
     missing = sum(columns[name].missing for name in features) / len(features)
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
     learns = target is not None
-    return Series(time, assets, line, tuple(features), unused, label, learns, drops, missing, traits, outlook)
-
-
-def _lost_rows(values: np.ndarray) -> np.ndarray:
-    """Which rows preprocessing would drop for their missing values, bool `[rows]`, of values `[rows, features]`."""
-    place, no_labels = np.arange(len(values)), np.empty((len(values), 0), np.float32)
-    rows = Rows(place, place, values, np.zeros(len(values), bool), no_labels)
-    _, valid = impute(rows, Missing(fill="linear", limit=_FILL))
-    return ~valid
+    return Series(
+        time, assets, line, tuple(features), unused, label, learns, lost is not None, missing, traits, outlook
+    )
 
 
 def _no_feature(column: Column, batches: Sequence[pa.RecordBatch], time: Time | None) -> str | None:
@@ -273,9 +265,9 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
     tail = "no value is missing in the sample"
     if series.missing:
         rest = "ends a window" if series.drops else "becomes the mean"
-        tail = f"{series.missing:.2%} of the values are missing; a run of more than {_FILL} {rest}"
+        tail = f"{series.missing:.2%} of the values are missing; a run of more than {FILLED} {rest}"
     fill = "linear" if series.outlook is None else "forward"  # a line to the next value would know what comes
-    parts.append(Key("missing", {"fill": fill, "limit": _FILL, "then": then}, tail=tail))
+    parts.append(Key("missing", {"fill": fill, "limit": FILLED, "then": then}, tail=tail))
     if time is not None and line.step:
         step = time.span(line.step)
         usual = line.regular >= 0.5
@@ -333,8 +325,9 @@ def _label(series: Series) -> list[Part]:
     if series.outlook is not None:
         rows, period = series.outlook.rows, series.outlook.period
         why = f"values repeat after {period} rows" if period else "nothing was found to repeat"
+        behind = "row behind a window is" if rows == 1 else f"{rows} rows behind a window are"
         return [Key("label", {"ahead": {"rows": rows, "columns": [label.name]}},
-                    (f"As --label says, the {rows} rows behind a window are forecast; {why}.",))]  # fmt: skip
+                    (f"As --label says, the {behind} forecast; {why}.",))]  # fmt: skip
     section = label_keys(label, at="end")
     if series.learns:
         return [Key("label", section, tail="as --label says: the value at a window's last row")]

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beamfeed.contract.config.prepare import Missing
+from beamfeed.transforms.sources.timeseries.impute import impute
+from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.suggest.times import Time
 
 _STEPS = 8  # of an asset, from which on it has a usual one of its own, and a spread
 GAP = 5  # usual steps, beyond which a step is a gap
+FILLED = 5  # rows of a run of missing values that are filled
+_MOST_LOST = 0.05  # of all rows: of more, missing values are better filled
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,23 @@ def survey(
             for (place, _), (rows, _), steps in zip(groups, ordered, steps_of, strict=True)
         ),
     )
+
+
+def lost_rows(tables: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Which rows preprocessing would drop for long runs of missing values; None where it should drop none.
+
+    Args:
+      tables: values `[rows, features]` of each sampled table, NaN where one is missing.
+
+    Returns:
+      bool `[rows]` of each.
+    """
+    lost = []
+    for values in tables:
+        place, no_labels = np.arange(len(values)), np.empty((len(values), 0), np.float32)
+        rows = Rows(place, place, values, np.zeros(len(values), bool), no_labels)
+        lost.append(~impute(rows, Missing(fill="linear", limit=FILLED))[1])
+    return lost if sum(map(sum, lost)) <= _MOST_LOST * sum(map(len, lost)) else None
 
 
 def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -84,6 +84,69 @@ def test_numbers_at_irregular_times_are_told_of_a_window(folder):
     assert "forecasts it instead" not in text_of()
 
 
+@pytest.mark.parametrize("order", [np.arange(ROWS)[::-1], RNG.permutation(ROWS)], ids=["newest first", "shuffled"])
+def test_rows_in_any_order_and_with_a_few_times_twice_are_forecast(folder, order):
+    order = np.append(order, order[:4])  # as clocks are put back in autumn
+    write(folder / "plant.csv", date=HOURS[order], temp=DAILY[order].round(3))
+    text = text_of(label="temp")
+    assert "the 24 rows behind a window are forecast; values repeat after 24 rows" in text
+    assert yaml.safe_load(text)["prepare"]["duplicates"] == "first"
+
+
+def test_cases_with_a_date_each_are_no_series_for_their_label(folder):
+    order = RNG.permutation(ROWS)
+    write(folder / "plant.csv", date=HOURS[order], size=DAILY[order].round(3), what=order % 3)
+    assert yaml.safe_load(text_of(label="what"))["source"]["kind"] == "table"
+
+
+@pytest.mark.parametrize("years", [9, 12])
+def test_a_window_holds_a_whole_period_and_the_row_before_it(folder, years):
+    """Else it would not see how this month differs from that of a year ago."""
+    months = np.datetime64("2001-01") + np.arange(12 * years)
+    sold = 100 + 30 * np.sin(2 * np.pi * np.arange(12 * years) / 12) + np.arange(12 * years)
+    write(folder / "plant.csv", month=months, sold=sold.round(3))
+    job = yaml.safe_load(text_of(label="sold"))
+    rows, length = job["label"]["ahead"]["rows"], job["windows"]["length"]
+    assert length == 13
+    assert rows >= 1
+    assert length + rows <= 0.15 * 12 * years - 2  # three windows evaluate
+
+
+def test_windows_fit_between_long_runs_of_missing_values(folder):
+    gaps = np.arange(ROWS) % 400 < 8  # of the last of which the first rows are filled
+    temp = np.where(gaps, "", DAILY.round(3).astype(str))
+    write(folder / "plant.csv", date=HOURS, temp=temp, load=RNG.normal(size=ROWS).round(3))
+    job = yaml.safe_load(text_of(label="temp"))
+    assert job["label"]["ahead"]["rows"] == 24
+    assert 25 <= job["windows"]["length"] <= 200 - 24
+
+
+def test_the_parts_of_the_time_do_not_repeat_as_values(folder):
+    days = HOURS.astype("M8[D]")
+    parts = {
+        "year": HOURS.astype("M8[Y]").astype(int) + 1970,
+        "month": HOURS.astype("M8[M]").astype(int) % 12 + 1,
+        "day": (days - HOURS.astype("M8[M]")) // np.timedelta64(1, "D") + 1,
+        "hour": (HOURS - days) // np.timedelta64(1, "h"),
+    }
+    write(folder / "plant.csv", **parts, temp=np.cumsum(RNG.normal(size=ROWS)).round(3))
+    assert "the 24 rows behind a window are forecast; nothing was found to repeat" in text_of(label="temp")
+
+
+@pytest.mark.parametrize(
+    "names", [None, [f"{1 + k // 12}-{1 + k % 12:02}" for k in range(ROWS)]], ids=["alone", "named"]
+)
+def test_numbers_that_nothing_tells_are_a_series_in_the_order_of_the_file(folder, names):
+    columns = {"temp": DAILY.round(3)} if names is None else {"month": names, "temp": DAILY.round(3)}
+    write(folder / "plant.csv", **columns)
+    text = text_of(label="temp")
+    assert "the 24 rows behind a window are forecast; values repeat after 24 rows" in text
+    job = yaml.safe_load(text_of())
+    for source in (yaml.safe_load(text)["source"], job["source"]):
+        assert (source["kind"], source["time"], source["features"]) == ("timeseries", {"from": "row"}, ["temp"])
+    assert job["train"]["model"]["name"] == "dense_autoencoder"
+
+
 def test_short_series_are_forecast_less_far(folder):
     write(folder / "plant.csv", date=HOURS[:300], temp=DAILY[:300].round(3), load=RNG.normal(size=300).round(3))
     job = yaml.safe_load(text_of(label="temp"))

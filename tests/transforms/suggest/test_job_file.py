@@ -17,6 +17,7 @@ from series import read_file
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.suggest.job_file import suggest
+from beamfeed.transforms.suggest.options import Options
 
 HERE = Path(__file__).parent
 ODD = HERE.parent / "sources" / "readers" / "odd"
@@ -231,6 +232,16 @@ def test_a_word_above_numbers_is_a_name_also_where_another_name_is_a_value(folde
     assert list(found.features) == ["hispanic", "height"]
 
 
+@pytest.mark.parametrize("index", ["", ","], ids=["plain", "with an index"])
+def test_numbers_from_0_on_in_the_first_line_are_names(folder, index):
+    rows = "".join(f"{i if index else ''}{index}{i % 9},2.5,{i / 7:.3f},{i % 5}\n" for i in range(40))
+    (folder / "a.csv").write_text(f"{index}0,1,2,3\n{rows}")
+    text = suggest("a.csv", options=Options(label="2")).text
+    assert "# The first line counts the columns, so it is taken for names of columns." in text
+    (folder / "a.csv").write_text("".join(f"{k},{k + 1},{k + 2},{k + 3}\n" for k in np.arange(40) // 2))
+    assert "counts the columns" not in suggest("a.csv").text
+
+
 def test_nothing_is_written_among_the_files(folder):
     for where, expected in (("out/fleet", "out/fleet-job/data"), ("out", "_out/out/data"), ("in", "out/in/data")):
         write(folder / where / "a.parquet", t=np.arange(50), x=values(50))
@@ -281,8 +292,11 @@ def test_a_job_for_each_odd_file_reads_all_its_rows(path):
     found = parse_job(suggestion.text)
     splits = check_job(suggestion.to_try).manifest.splits
     assert {name: split.windows for name, split in splits.items()} == odd_windows(path, found)
-    if path.name in ("one_column.csv", "japanese.csv"):  # no time, and one that cannot be read as it is
+    if path.name == "japanese.csv":  # its time cannot be read as it is
         assert found.source.kind == "table"
+        return
+    if path.name == "one_column.csv":
+        assert (found.source.kind, len(found.source.features)) == ("timeseries", 1)
         return
     assert set(found.source.features) <= {"Temp", "Pressure", "Temp [°C]", "Druck", "Druck µ", "f1", "f2"}
     assert len(found.source.features) == 2
