@@ -15,7 +15,7 @@ from beamfeed.transforms.suggest.timeline import lost_rows, survey
 from beamfeed.transforms.suggest.times import Time
 from beamfeed.transforms.suggest.traits import Traits
 
-REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
+REGULAR = 0.8  # of the steps, which are alike: else rows ahead are no times
 ROWS = 24  # that are forecast where no period is found
 _PERIODS = 8  # of a window: of days, those of a week, which differ, and one more
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
@@ -43,7 +43,7 @@ class Outlook:
     period: int | None
     usual: int
     room: int
-    least: int = 1
+    least: int
 
     def frame(self, length: int, stride: int, rows: int) -> tuple[int, int, int]:
         """Length and stride of windows, and the batch.
@@ -83,20 +83,20 @@ def find_outlook(
         return None
     values, at = [pack(batch, numbers) for batch in batches], numbers.index(label.name)
     line = survey(time, groups, lost_rows(values))
-    if not line.assets or line.regular < REGULAR:
+    if not line.assets or line.even < REGULAR:
         return None
     assets = [tuple(values[place][run] for run in runs) for place, runs in line.parts]
     counts_down = _counts_down([run[:, at] for runs in assets for run in runs])
     if counts_down or classifies(label) or _LIFE & {*tokens(label.name)}:
         return None
-    period = Traits(tuple(assets)).period
+    alone = [tuple(run[:, [at]] for run in runs) for runs in assets]
+    period = Traits(tuple(alone)).any_period or Traits(tuple(assets)).period
     usual = _usual(line.runs)
     room = int(min(_PART * _usual(line.assets), _RUN * usual))
     rows = min(period or ROWS, room // 4)
-    beside = room - (_EVALUATE - 1) - (period + 1)  # what a period leaves for rows ahead
-    if not period or beside < 1:
-        return Outlook(rows, period or None, usual, room) if rows >= 1 else None
-    return Outlook(max(1, min(rows, beside)), period, usual, room, least=period + 1)
+    least = next((size for size in (period + 1, period) if size + _EVALUATE <= room), 0) if period else 0
+    rows = min(rows, room - (_EVALUATE - 1) - least) if least else rows
+    return Outlook(rows, period or None, usual, room, max(1, least)) if rows >= 1 else None
 
 
 def _usual(runs: Sequence[int]) -> int:

@@ -34,7 +34,7 @@ from beamfeed.transforms.suggest.shared import (
     train_key,
 )
 from beamfeed.transforms.suggest.timeline import FILLED, GAP, Timeline, lost_rows, survey
-from beamfeed.transforms.suggest.times import Time, counted_times
+from beamfeed.transforms.suggest.times import Time, begins_as_date, counted_times
 from beamfeed.transforms.suggest.traits import BETWEEN, Traits
 from beamfeed.transforms.suggest.windowing import LENGTHS, Schedule, Shape, choose_schedule, choose_shape
 
@@ -117,7 +117,7 @@ def find_series(
     others = [column for name, column in columns.items() if name not in counted]
     numbers = all(column.kind in ("number", "bool", "nothing") for column in others)
     labels = options.label is not None or any(map(named_label, columns.values()))
-    telling = [column for column in columns.values() if not (column.identity or column.useless)]
+    telling = [one for one in columns.values() if begins_as_date(one) or not (one.identity or one.useless)]
     alone = [column.kind for column in telling] == ["number"] and options.label in (None, NO_LABEL, telling[0].name)
     if not (surely or alone) and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
@@ -219,7 +219,7 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
     share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
     likeness = None if series.learns else series.scaled.likeness
     return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=len(series.features),
-                        period=series.traits.period, likeness=likeness)  # fmt: skip
+                        period=series.traits.period, likeness=likeness, ahead=series.outlook is not None)  # fmt: skip
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
@@ -286,7 +286,7 @@ def _prepare(series: Series, shape: Shape) -> list[Part]:
             parts.append(
                 Remark(f"{tail}, and none is longer than {GAP} times {that}; max_gap would end windows there.")
             )
-        if line.regular < 0.9:
+        if line.even < 0.9:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
             text = f"Steps differ. To put rows on a regular grid{more}:"
             parts.append(Remark(text, (f"resample: {{every: {step}}}",)))
@@ -314,7 +314,7 @@ def _scale(series: Series) -> Key:
 def _label(series: Series) -> list[Part]:
     label = series.label
     if label is None:
-        if series.line.regular < REGULAR:
+        if series.line.even < REGULAR:
             return []
         name = series.features[-1]
         example = (

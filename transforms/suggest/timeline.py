@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.transforms.sources.timeseries.impute import impute
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -24,6 +25,7 @@ class Timeline:
       step: the usual one, in ticks; 0 where rows count.
       widest: the usual one of the asset where it is the longest, but for an asset in a hundred.
       regular: the fraction of steps that are within a tenth of the usual one.
+      working: the fraction of steps from a day to the next one, or over a weekend, as those of a bourse.
       steady: the fraction of steps that are between half and twice the usual one of their asset.
       repeated: the fraction of rows whose time was there.
       disordered: assets whose rows are not in order of time.
@@ -37,6 +39,7 @@ class Timeline:
     step: int
     widest: int
     regular: float
+    working: float
     steady: float
     repeated: float
     disordered: int
@@ -44,6 +47,11 @@ class Timeline:
     longest: int
     assets: tuple[int, ...]
     parts: tuple[tuple[int, tuple[np.ndarray, ...]], ...]
+
+    @property
+    def even(self) -> float:
+        """The fraction of steps by which a row ahead is a time ahead."""
+        return max(self.regular, self.working)
 
     @property
     def runs(self) -> list[int]:
@@ -76,8 +84,9 @@ def survey(
     return Timeline(
         step=step,
         widest=widest,
-        regular=float((np.abs(steps - step) <= 0.1 * step).mean()) if len(steps) else 1.0,
-        steady=float(steady.mean()) if len(steps) else 1.0,
+        regular=_share(np.abs(steps - step) <= 0.1 * step),
+        working=_working_days(time, [ticks for _, ticks in ordered]),
+        steady=_share(steady),
         repeated=1 - sum(len(ticks) for _, ticks in ordered) / max(1, total),
         disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in ordered),
         gaps=len(gaps),
@@ -88,6 +97,18 @@ def survey(
             for (place, _), (rows, _), steps in zip(groups, ordered, steps_of, strict=True)
         ),
     )
+
+
+def _share(holds: np.ndarray) -> float:
+    return float(holds.mean()) if len(holds) else 1.0
+
+
+def _working_days(time: Time | None, assets: Sequence[np.ndarray]) -> float:
+    """The fraction of the steps of ordered ticks that go from a working day to the next one; 0 where ticks are none."""
+    if time is None or time.units.counts != "instant":
+        return 0.0
+    dates = [(ticks // NANOSECONDS["d"]).astype("M8[D]") for ticks in assets]
+    return _share(np.concatenate([np.busday_count(days[:-1], days[1:]) for days in dates]) == 1)
 
 
 def lost_rows(tables: Sequence[np.ndarray]) -> list[np.ndarray] | None:

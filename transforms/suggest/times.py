@@ -38,6 +38,7 @@ _CLOCK_NAMES = frozenset(("time", "hour", "clock", "uhrzeit", "zeit", "hora", "h
 _OPEN = re.compile(
     r"\s*\d{1,2}([-/.])\d{1,2}\1(\d{4}|\d\d)(?:[ T]+\d{1,2}[:.]\d\d([:.]\d\d)?(?:[.,]\d+)?( ?[AaPp][Mm])?)?\s*"
 )
+_MONTH = re.compile(r"\s*(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\s*", re.IGNORECASE)
 _FAR_DATE = r"\d{4}-\d\d(-\d\d)?"
 _WRONG = 20  # values of a column that may be no times
 
@@ -143,6 +144,8 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
             yield {"column": name}, f"{name} holds {kind}", True
     if parts := _parts(columns):  # which may stand beside a date that tells more
         yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
+    if in_words := _year_and_month(columns):
+        yield {"column": in_words[0], "format": in_words[1]}, f"{', '.join(in_words[0])} hold its parts", True
     for name, column in columns.items():
         if column.kind in ("number", "text") and (format_ := _compact(column)):
             yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True
@@ -175,6 +178,16 @@ def _parts(columns: Mapping[str, Column]) -> list[str]:
     return parts if len(parts) > 1 else []
 
 
+def _year_and_month(columns: Mapping[str, Column]) -> tuple[list[str], str] | None:
+    """A column of years and one of months in words, by their names, and their format; None where these are not."""
+    by_name = {name.strip().lower(): name for name in columns}
+    pair = [next((by_name[name] for name in names if name in by_name), None) for names in _PARTS[:2]]
+    match [columns[name] for name in pair if name]:
+        case [Column(kind="number", whole=True), Column(kind="text", example=str(month))] if _MONTH.fullmatch(month):
+            return [name for name in pair if name], "%Y %b" if len(month.strip()) == 3 else "%Y %B"
+    return None
+
+
 def _unit(text: str) -> str | None:
     """The unit that the last word of a text says."""
     return next((_UNITS[word] for word in tokens(text)[-1:] if word in _UNITS), None)
@@ -195,12 +208,17 @@ def counted_times(sample: Sample, column: Column) -> bool:
 
     The year is written first, so that they are in order as texts are.
     """
-    if column.kind != "text" or column.missing or not re.match(rf"\s*{_FAR_DATE}", str(column.example)):
+    if column.missing or not begins_as_date(column):
         return False
     parts = [batch.column(column.name).to_pylist() for batch in sample.batches]
     years = {int(text.strip()[:4]) for part in parts for text in part if re.match(rf"\s*{_FAR_DATE}", text)}
     rises = all(before < after for part in parts for before, after in pairwise(part))
     return rises and not all(FIRST_YEAR < year < LAST_YEAR for year in years)
+
+
+def begins_as_date(column: Column) -> bool:
+    """Whether texts begin as dates do, the year first, also where they are too far off to be read."""
+    return column.kind == "text" and bool(re.match(rf"\s*{_FAR_DATE}", str(column.example)))
 
 
 def named_time(name: str) -> bool:

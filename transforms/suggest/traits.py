@@ -20,6 +20,7 @@ BETWEEN = 2.0  # times as large is the variance of all values as that within an 
 _PERIODS = 6  # that an asset must have in the sample
 _SHORTEST = 4  # rows of a period
 _STRENGTH = 0.25  # of a period: how far the autocorrelation rises from half a period to a whole one
+_OF_STEPS = 0.5  # the same of the steps between values, which are noisier
 _FIRST = 0.7  # of the strength of the strongest: the shortest of such periods is the main one, the others its multiples
 _COLUMNS = 16  # that are asked for a period
 _WINDOWS = 512  # that are looked at
@@ -101,12 +102,21 @@ class Traits:
         The autocorrelation rises from half a period to a whole one, and again to two. That is what is asked for: it
         does not rise so in a trend, however high it stands. The mean of features and the middle one of assets tell.
         """
+        return self._period(_STRENGTH)
+
+    @cached_property
+    def any_period(self) -> int:
+        """The same; where values wander too far to show it, the rows after which their steps repeat."""
+        steps = Traits(tuple(tuple(np.diff(run, axis=0) for run in runs) for runs in self.assets))
+        return self.period or steps._period(_OF_STEPS)
+
+    def _period(self, least: float) -> int:
         by_asset = [_strengths(max(runs, key=len)) for runs in self.assets if runs]
         strength = np.zeros((len(by_asset), max(map(len, by_asset), default=0)))
         for asset, strengths in enumerate(by_asset):
             strength[asset, : len(strengths)] = strengths  # a short asset shows no long periods
         strength = np.median(strength, axis=0) if len(by_asset) else strength.reshape(-1)
-        if strength.max(initial=0) < _STRENGTH:
+        if strength.max(initial=0) < least:
             return 0
         first = int(np.argmax(strength >= _FIRST * strength.max()))
         around = strength[first : first + (first + _SHORTEST) // 2]

@@ -20,6 +20,7 @@ _NARROW = 8  # rows, up to which a window is no shorter for its columns' sake
 _PERIODS = 24  # rows of a window, at least, if it is to hold whole periods
 FLEET = 5  # assets, from which on whole ones may be held back
 MANY_ASSETS = 300  # from which on any seed deals some to each split
+_AHEAD = 80  # rows of an asset, from which on what comes later in each is forecast, not other assets
 _EACH = 16  # windows' lengths that an asset must have to be divided itself
 _WINDOWS = 20_000  # that train, where strides give so many
 _LATER = 1.1  # times the error on other assets: if later rows differ by more, each split gets whole assets
@@ -87,6 +88,7 @@ def choose_shape(
     features: int = 1,
     period: int = 0,
     likeness: Callable[[int], Likeness] | None = None,
+    ahead: bool = False,
 ) -> Shape:
     """Chooses windows, a split and a batch.
 
@@ -101,14 +103,16 @@ def choose_shape(
       period: rows after which values repeat; 0 where they do not.
       likeness: of a length, whether windows of other assets or later ones differ; None for a model of a label, which
         must know all that may come of an asset.
+      ahead: whether a model forecasts.
     """
     median = sorted(assets)[len(assets) // 2]
     usual = round(median / share)
-    least = 4 if len(names) >= FLEET else _EACH
+    by_asset = len(names) >= FLEET and not (ahead and usual >= _AHEAD)
+    least = 4 if by_asset else _EACH
     lengths = (size for size in _lengths(period, features) if size <= longest)
     fits = (size for size in lengths if least * size <= usual and _covered(runs, size) >= 0.7)
     length = next(fits, LENGTHS[-1])
-    split, why, part = _choose_split(names, usual, length, likeness)
+    split, why, part = _choose_split(names, usual, length, likeness, whole=by_asset)
     stride = max(1, min(length // 2, round(part * rows / _WINDOWS)))
     windows = part * sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
     text = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < median else "")
@@ -135,11 +139,13 @@ def _covered(runs: Sequence[int], length: int) -> float:
 
 
 def _choose_split(
-    names: Sequence[str], usual: int, length: int, likeness: Callable[[int], Likeness] | None
+    names: Sequence[str], usual: int, length: int, likeness: Callable[[int], Likeness] | None, *, whole: bool
 ) -> tuple[dict[str, Any], str, float]:
     """The section `split`, why, and the share that trains."""
     divisible, reason = usual >= _EACH * length, f"there {'is' if len(names) == 1 else 'are'} only {len(names)}"
-    whole, held = len(names) >= FLEET, "whole assets, so that no window is in two splits"
+    if len(names) >= FLEET:
+        reason = "what comes later in each is forecast"
+    held = "whole assets, so that no window is in two splits"
     if whole and divisible and likeness is not None:
         other, later = likeness(length)
         whole = later > _LATER * other

@@ -1,5 +1,7 @@
 """The job of `init --label` for a number of a series: it forecasts where rows are regular, and else tells the value."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 import yaml
@@ -99,17 +101,18 @@ def test_cases_with_a_date_each_are_no_series_for_their_label(folder):
     assert yaml.safe_load(text_of(label="what"))["source"]["kind"] == "table"
 
 
-@pytest.mark.parametrize("years", [9, 12])
-def test_a_window_holds_a_whole_period_and_the_row_before_it(folder, years):
+@pytest.mark.parametrize(("years", "seen"), [(8, 6), (8.5, 12), (9, 13), (12, 13)])
+def test_a_window_holds_a_whole_period_and_the_row_before_it_if_they_fit(folder, years, seen):
     """Else it would not see how this month differs from that of a year ago."""
-    months = np.datetime64("2001-01") + np.arange(12 * years)
-    sold = 100 + 30 * np.sin(2 * np.pi * np.arange(12 * years) / 12) + np.arange(12 * years)
+    rows = int(12 * years)
+    months = np.datetime64("2001-01") + np.arange(rows)
+    sold = 100 + 30 * np.sin(2 * np.pi * np.arange(rows) / 12) + np.arange(rows)
     write(folder / "plant.csv", month=months, sold=sold.round(3))
     job = yaml.safe_load(text_of(label="sold"))
-    rows, length = job["label"]["ahead"]["rows"], job["windows"]["length"]
-    assert length == 13
-    assert rows >= 1
-    assert length + rows <= 0.15 * 12 * years - 2  # three windows evaluate
+    ahead, length = job["label"]["ahead"]["rows"], job["windows"]["length"]
+    assert length == seen
+    assert ahead >= 1
+    assert length + ahead <= 0.15 * rows - 2  # three windows evaluate
 
 
 def test_windows_fit_between_long_runs_of_missing_values(folder):
@@ -119,6 +122,45 @@ def test_windows_fit_between_long_runs_of_missing_values(folder):
     job = yaml.safe_load(text_of(label="temp"))
     assert job["label"]["ahead"]["rows"] == 24
     assert 25 <= job["windows"]["length"] <= 200 - 24
+
+
+def test_working_days_follow_each_other(folder):
+    days = np.datetime64("2001-03-01") + np.arange(ROWS)
+    open_ = np.is_busday(days) & (RNG.random(ROWS) > 0.03)  # and some holidays
+    write(folder / "plant.csv", date=days[open_][::-1], temp=DAILY[open_][::-1].round(3))
+    assert yaml.safe_load(text_of(label="temp"))["label"]["ahead"]["columns"] == ["temp"]
+    assert "resample" not in text_of()
+    some = RNG.random(ROWS) > 0.5
+    write(folder / "plant.csv", date=days[some], temp=DAILY[some].round(3), load=DAILY[some].round(1))
+    assert "ahead" not in yaml.safe_load(text_of(label="temp"))["label"]
+
+
+def test_a_period_shows_in_steps_where_values_wander_far(folder):
+    months = np.datetime64("1960-01") + np.arange(480)
+    level = np.cumsum(np.cumsum(RNG.normal(size=480))) + 20 * np.sin(2 * np.pi * np.arange(480) / 12)
+    write(folder / "plant.csv", month=months, temp=level.round(3))
+    assert "values repeat after 12 rows" in text_of(label="temp")
+    write(folder / "plant.csv", month=months, temp=np.cumsum(RNG.normal(size=480)).round(3))
+    assert "nothing was found to repeat" in text_of(label="temp")
+
+
+@pytest.mark.parametrize(("rows", "by"), [(400, "rows"), (40, "asset")])
+def test_what_comes_later_in_each_asset_is_forecast_if_it_is_long_enough(folder, rows, by):
+    site, row = np.repeat(np.arange(6), rows), np.tile(np.arange(rows), 6)
+    write(
+        folder / "plant.csv", site=np.char.add("s", site.astype(str)), date=HOURS[row], temp=RNG.normal(size=6 * rows)
+    )
+    text = text_of(label="temp")
+    assert yaml.safe_load(text)["split"]["by"] == by
+    assert ("as what comes later in each is forecast" in text) == (by == "rows")
+
+
+@pytest.mark.parametrize(("names", "form"), [("%B", "%Y %B"), ("%b", "%Y %b")])
+def test_months_in_words_and_years_are_times(folder, names, form):
+    months = [date(1949 + k // 12, 1 + k % 12, 1) for k in range(144)]
+    years, words = [day.year for day in months], [day.strftime(names) for day in months]
+    write(folder / "plant.csv", year=years, month=words, sold=(DAILY[:144]).round(3))
+    assert yaml.safe_load(text_of(label="sold"))["source"]["time"] == {"column": ["year", "month"], "format": form}
 
 
 def test_the_parts_of_the_time_do_not_repeat_as_values(folder):
