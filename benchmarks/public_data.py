@@ -161,8 +161,10 @@ def row_of(dataset: PublicData, trial: Trial) -> str:
     guessed = dict(zip(("kind", "time", "asset", "label"), trial.parts, strict=True))
     expected = dict(zip(guessed, dataset.parts, strict=True))
     wrong = [f"{part} {guessed[part]}, not {expected[part]}" for part in guessed if guessed[part] != expected[part]]
-    told_wrong = f"wrong: {'; '.join(wrong)}; " if wrong else ""
-    return f"| {dataset.place} | {told_wrong}{trial.failure or trial.test} |"
+    told = [f"wrong: {'; '.join(wrong)}"] if wrong else []
+    if not (wrong and trial.failure):  # which is no news then
+        told.append(trial.failure or trial.test)
+    return f"| {dataset.place} | {'; '.join(told)} |"
 
 
 def is_right(row: str) -> bool:

@@ -76,11 +76,12 @@ def _tried(folder: str, name: str, options: Options) -> "Suggestion":
         if not listed.problems or isinstance(listed_error, TooManyRejected):
             job, error = listed, listed_error
     tried = [(job, error)]
-    while job.problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
+    while (job.problems or error) and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
         job, error = _try(suggest(folder, name, options, longest=job.length // 2))
         tried.append((job, error))
-    if not job.problems:
-        return job
+    running = [(job, error) for job, error in tried if not job.problems]
+    if running:
+        return next((job for job, error in running if error is None), running[0][0])
     for most, short in ((_SPARED, False), (_SPARED_SHORT, True)):
         for job, error in tried:
             if isinstance(error, TooManyRejected) and error.share <= most and (error.short or not short):
@@ -88,6 +89,10 @@ def _tried(folder: str, name: str, options: Options) -> "Suggestion":
                 if not spared.problems:
                     return spared
     return tried[0][0]
+
+
+class _EmptySplit(Exception):
+    """A job runs, and has no window to evaluate or to test with."""
 
 
 def _sparing(job: "Suggestion", over: "TooManyRejected") -> "Suggestion":
@@ -103,21 +108,25 @@ def _sparing(job: "Suggestion", over: "TooManyRejected") -> "Suggestion":
 
 
 def _try(job: "Suggestion") -> tuple["Suggestion", Exception | None]:
-    """A job with why it cannot run as it is; and the error, where nothing else is wrong.
+    """A job with why it cannot run as it is; and the error, where nothing else is wrong, or _EmptySplit.
 
     That is told by the kernels of a run on its files, or some: None where they are too large.
     """
     from beamfeed.pipelines.job_check import check_job
     from beamfeed.pipelines.sample import TooLarge
+    from beamfeed.transforms.splits import wanted_splits
 
     try:
-        problems = check_job(job.to_try, most=_READ).problems
+        found = check_job(job.to_try, most=_READ)
     except TooLarge:
         return job, None
     except (UserError, Unanswered, OSError) as error:
         return replace(job, problems=failure_of(error).message.splitlines()), None
-    errors = [*problems.values()]
-    return replace(job, problems=[*problems]), errors[0] if len(errors) == 1 else None
+    errors: list[Exception] = [*found.problems.values()]
+    if not errors and job.length is not None and found.look.whole and found.manifest is not None:
+        splits = found.manifest.splits
+        errors += [_EmptySplit() for name in wanted_splits(found.job.split) if not splits[name].windows][:1]
+    return replace(job, problems=[*found.problems]), errors[0] if len(errors) == 1 else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

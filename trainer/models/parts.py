@@ -79,7 +79,7 @@ def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.Ker
 
 
 def broadcast_add(few: keras.KerasTensor, many: keras.KerasTensor, name: str) -> keras.KerasTensor:
-    """The sum of `[batch, 1, columns]` and `[batch, rows, columns]`, in this order.
+    """The sum of `[batch, 1, columns]` and `[batch, rows, columns]`, or of two of one shape, in this order.
 
     In the other one Keras 3 takes `[batch, 1, 1]` for biases of the rows where a batch has as many windows as rows.
     """

@@ -1,7 +1,7 @@
 """Whether a label of series is to be forecast, how far ahead, and from how long windows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from beamfeed.transforms.suggest.timeline import lost_rows, survey
 from beamfeed.transforms.suggest.times import Time
 from beamfeed.transforms.suggest.traits import Traits
 
-REGULAR = 0.8  # of the steps, which are alike: else rows ahead are no times
+REGULAR = 0.9  # of the steps, which are alike: else rows ahead are no times
 ROWS = 24  # that are forecast where no period is found
 _PERIODS = 8  # of a window: of days, those of a week, which differ, and one more
 _PART = 0.15  # of an asset, at most: the part that evaluates must have windows
@@ -35,8 +35,9 @@ class Outlook:
       rows: ahead.
       period: after which values repeat; None where nothing was found to.
       usual: rows that mostly follow each other without a gap.
-      room: rows of a window and of those ahead, at most.
+      room: rows of a window and of those ahead, at most: those of the part that evaluates, or fewer.
       least: rows of a window: a period and the row before, to tell the last row from that of a period ago, if they fit.
+      longest: rows of a window; None where only `room` bounds them.
     """
 
     rows: int
@@ -44,6 +45,11 @@ class Outlook:
     usual: int
     room: int
     least: int
+    longest: int | None = None
+
+    def within(self, longest: int) -> "Outlook":
+        """The same with fewer rows of a window, and no more ahead."""
+        return replace(self, rows=min(self.rows, longest), least=min(self.least, longest), longest=longest)
 
     def frame(self, length: int, stride: int, rows: int) -> tuple[int, int, int]:
         """Length and stride of windows, and the batch.
@@ -54,8 +60,11 @@ class Outlook:
           rows: of all files, about.
         """
         longer = max(self.least, min(_PERIODS * self.rows, self.room // 2 - self.rows))
+        if self.longest is not None:
+            longer = min(longer, self.longest)
         if longer > length:
-            length, stride = longer, max(1, round(rows / _WINDOWS))
+            length, stride = longer, round(rows / _WINDOWS)
+        stride = max(1, min(stride, (self.room - length - self.rows) // _EVALUATE))
         windows = count_windows(self.usual, length + self.rows, stride) * max(1.0, rows / self.usual)
         return length, stride, choose_batch(0.7 * windows)
 

@@ -110,13 +110,13 @@ def _counted_names(path: str, dialect: Dialect) -> str:
     if len(years) >= _YEARS and len(steps := {after - year for year, after in pairwise(years)}) == 1 and steps != {0}:
         return "holds years in succession"
     numbers = cells[1:] if not cells[0] else cells  # the index of a frame has no name
-    if len(numbers) >= _COUNTED and numbers == [str(place) for place in range(len(numbers))]:
-        try:
-            below = [float(cell) for cell in cells_of(path, dialect, dialect.first_line + 1)[-len(numbers) :]]
-        except (ValueError, IndexError):
-            return "counts the columns"
-        return "" if len({after - value for value, after in pairwise(below)}) == 1 else "counts the columns"
-    return ""
+    if len(numbers) < _COUNTED or numbers != [str(place) for place in range(len(numbers))]:
+        return ""
+    try:
+        below = {cell.strip() for cell in cells_of(path, dialect, dialect.first_line + 1)[-len(numbers) :]}
+    except (IndexError, StopIteration):  # there is no such line
+        return ""
+    return "counts the columns" if len(numbers) >= _YEARS or below - {*numbers} else ""
 
 
 def cells_of(path: str, dialect: Dialect, number: int) -> list[str]:

@@ -125,6 +125,8 @@ def suggest(
         guessed = f"the beginnings of {len(sample.looks)} of {len(sample.files):,} files"
         about = _about(sample, content)
         if isinstance(content, Series):
+            if content.outlook is not None and longest < LONGEST:
+                content = replace(content, outlook=content.outlook.within(longest))
             shape = shape_series(sample, content, longest)
             draft, trains, length = draft_series(sample, content, shape, places), True, shape.length
         else:

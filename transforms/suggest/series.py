@@ -1,6 +1,7 @@
 """The job file of sensor series."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import Column
 from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
-from beamfeed.transforms.suggest.label import is_flag_of_label, label_keys, named_label, task_of
+from beamfeed.transforms.suggest.label import classifies, is_flag_of_label, label_keys, named_label, task_of
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.options import NO_LABEL, Options
 from beamfeed.transforms.suggest.sample import Sample
@@ -58,6 +59,7 @@ class Series:
       label: a column whose name says that it is to be learned, or that the user names.
       learns: whether it is learned, as the user wants it.
       outlook: how it is forecast; None where it is not.
+      able: the last feature that could be; None where all are classes.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
       traits: of the values of the features.
@@ -74,6 +76,7 @@ class Series:
     missing: float
     traits: Traits
     outlook: Outlook | None = None
+    able: str | None = None
 
     @property
     def per_asset(self) -> bool:
@@ -117,8 +120,9 @@ def find_series(
     others = [column for name, column in columns.items() if name not in counted]
     numbers = all(column.kind in ("number", "bool", "nothing") for column in others)
     labels = options.label is not None or any(map(named_label, columns.values()))
-    telling = [one for one in columns.values() if begins_as_date(one) or not (one.identity or one.useless)]
-    alone = [column.kind for column in telling] == ["number"] and options.label in (None, NO_LABEL, telling[0].name)
+    telling = [one for one in columns.values() if not (one.useless or _counts_rows(one))]
+    lone = [one.name for one in telling if one.kind == "number" and not one.identity]
+    alone = len(lone) == len(telling) == 1 and options.label in (None, NO_LABEL, *lone)
     if not (surely or alone) and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
     assets = find_assets(sample, columns, None, options)
@@ -131,17 +135,25 @@ def find_series(
     return series
 
 
+def _counts_rows(column: Column) -> bool:
+    """Whether a column counts rows, or months of some years as 1-01, and names nothing."""
+    if begins_as_date(column) or column.named_id:
+        return False
+    return column.counts or (column.identity and bool(re.fullmatch(r"[\d\W]+", str(column.example))))
+
+
 def _follow(series: Series, columns: Mapping[str, Column]) -> bool:
     """Whether rows follow each other as those of a series do, and are no events or cases with a label."""
     line = series.line
     if line.repeated > _EVENTS or max(line.runs, default=0) < LENGTHS[-1]:
         return False
     has_label = series.label is not None and series.outlook is None  # a forecast column is one of the series
-    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and has_label):
-        return True
     others = [columns[name] for name in series.others]
     words = [column for column in others if column.kind == "text" and not column.constant]
     ids = [column for column in others if column.identity]
+    cases = line.disordered and (has_label or (series.outlook is not None and (words or ids)))
+    if line.steady >= _GRID and line.repeated < 1 - _GRID and not cases:
+        return True
     if line.disordered and (has_label or words or ids):
         return False
     return line.steady >= STEADY or not (2 * len(words) > len(series.features) or len(ids) > 1)
@@ -185,8 +197,9 @@ def _series(
     missing = sum(columns[name].missing for name in features) / len(features)
     traits = Traits(tuple(tuple(values[place][run] for run in runs) for place, runs in line.parts))
     learns = target is not None
+    able = next((name for name in reversed(features) if not classifies(columns[name])), None)
     return Series(
-        time, assets, line, tuple(features), unused, label, learns, lost is not None, missing, traits, outlook
+        time, assets, line, tuple(features), unused, label, learns, lost is not None, missing, traits, outlook, able
     )
 
 
@@ -214,20 +227,21 @@ def shape_series(sample: Sample, series: Series, longest: int) -> Shape:
       series: that they hold.
       longest: rows of a window, at most.
     """
-    rows, lengths, names = sample.rows, series.line.assets, series.assets.names
+    rows, lengths, names, outlook = sample.rows, series.line.assets, series.assets.names, series.outlook
     per_asset = rows / max(1, len(names))
     share = min(1.0, sum(lengths) / len(lengths) / per_asset) if series.assets.every and per_asset else 1.0
     likeness = None if series.learns else series.scaled.likeness
-    return choose_shape(lengths, series.line.runs, names, rows, longest, share, features=len(series.features),
-                        period=series.traits.period, likeness=likeness, ahead=series.outlook is not None)  # fmt: skip
+    shape = choose_shape(lengths, series.line.runs, names, rows, longest, share, features=len(series.features),
+                         period=series.traits.period, likeness=likeness, ahead=outlook is not None)  # fmt: skip
+    if outlook is None:
+        return shape
+    length, stride, batch = outlook.frame(shape.length, shape.stride, rows)
+    why = f"{length} rows to see, {outlook.rows} to forecast"
+    return replace(shape, length=length, stride=stride, batch_size=batch, why_length=why, trains="")
 
 
 def draft_series(sample: Sample, series: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
-    if series.outlook is not None:
-        length, stride, batch = series.outlook.frame(shape.length, shape.stride, sample.rows)
-        why = f"{length} rows to see, {series.outlook.rows} to forecast"
-        shape = replace(shape, length=length, stride=stride, batch_size=batch, why_length=why, trains="")
     return [
         Key("source", tuple(_source(sample, series)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(series, shape)), ("From the rows of an asset to windows.",)),
@@ -314,9 +328,9 @@ def _scale(series: Series) -> Key:
 def _label(series: Series) -> list[Part]:
     label = series.label
     if label is None:
-        if series.line.even < REGULAR:
+        name = series.able
+        if series.line.even < REGULAR or name is None:
             return []
-        name = series.features[-1]
         example = (
             f"label: {flow({'ahead': {'rows': ROWS, 'columns': [name]}})}",
             "and in train, model: {name: dlinear}, task: {name: forecast}",

@@ -152,6 +152,7 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         return replace(alone, choice=Choice(candidates=(label,)), declined=False)
     if not features:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(unused.items())[:3])
+        reasons = reasons or f"{len(columns)} in all"
         raise UserError(f"{sample.patterns[0]}: no column that a model could learn from was found ({reasons})")
     for key in key_columns(sample.files[0].path):
         unused.setdefault(key, "given by the folders")

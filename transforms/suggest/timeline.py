@@ -25,7 +25,7 @@ class Timeline:
       step: the usual one, in ticks; 0 where rows count.
       widest: the usual one of the asset where it is the longest, but for an asset in a hundred.
       regular: the fraction of steps that are within a tenth of the usual one.
-      working: the fraction of steps from a day to the next one, or over a weekend, as those of a bourse.
+      working: the fraction of steps from a day to the next one, or over two days of rest, the same in all weeks.
       steady: the fraction of steps that are between half and twice the usual one of their asset.
       repeated: the fraction of rows whose time was there.
       disordered: assets whose rows are not in order of time.
@@ -104,11 +104,15 @@ def _share(holds: np.ndarray) -> float:
 
 
 def _working_days(time: Time | None, assets: Sequence[np.ndarray]) -> float:
-    """The fraction of the steps of ordered ticks that go from a working day to the next one; 0 where ticks are none."""
+    """The fraction of the steps of ordered ticks that go from a working day to the next one; 0 where ticks are none.
+
+    Which two days of the week are free is open: a Monday may begin on Sunday in UTC.
+    """
     if time is None or time.units.counts != "instant":
         return 0.0
     dates = [(ticks // NANOSECONDS["d"]).astype("M8[D]") for ticks in assets]
-    return _share(np.concatenate([np.busday_count(days[:-1], days[1:]) for days in dates]) == 1)
+    before, after = (np.concatenate([days[part] for days in dates]) for part in (np.s_[:-1], np.s_[1:]))
+    return max(_share(np.busday_count(before + shift, after + shift) == 1) for shift in range(7))
 
 
 def lost_rows(tables: Sequence[np.ndarray]) -> list[np.ndarray] | None:

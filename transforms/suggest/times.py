@@ -182,6 +182,8 @@ def _year_and_month(columns: Mapping[str, Column]) -> tuple[list[str], str] | No
     """A column of years and one of months in words, by their names, and their format; None where these are not."""
     by_name = {name.strip().lower(): name for name in columns}
     pair = [next((by_name[name] for name in names if name in by_name), None) for names in _PARTS[:2]]
+    if any(name in by_name for name in _PARTS[2]):  # then these two tell too little
+        return None
     match [columns[name] for name in pair if name]:
         case [Column(kind="number", whole=True), Column(kind="text", example=str(month))] if _MONTH.fullmatch(month):
             return [name for name in pair if name], "%Y %b" if len(month.strip()) == 3 else "%Y %B"

@@ -7,6 +7,10 @@ import pytest
 import yaml
 
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.errors import UserError
+from beamfeed.pipelines.job_check import check_job
+from beamfeed.pipelines.suggest_job import _tried
+from beamfeed.transforms.suggest.ahead import Outlook
 from beamfeed.transforms.suggest.job_file import suggest
 from beamfeed.transforms.suggest.options import Options
 
@@ -95,9 +99,17 @@ def test_rows_in_any_order_and_with_a_few_times_twice_are_forecast(folder, order
     assert yaml.safe_load(text)["prepare"]["duplicates"] == "first"
 
 
-def test_cases_with_a_date_each_are_no_series_for_their_label(folder):
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"what": np.arange(ROWS) % 3},
+        {"operation": np.array(["hip", "knee", "eye"])[np.arange(ROWS) % 3], "what": DAILY.round(3)},
+    ],
+    ids=["of a class", "with words"],
+)
+def test_cases_with_a_date_each_are_no_series_for_their_label(folder, others):
     order = RNG.permutation(ROWS)
-    write(folder / "plant.csv", date=HOURS[order], size=DAILY[order].round(3), what=order % 3)
+    write(folder / "plant.csv", date=HOURS[order], size=DAILY[::-1].round(3), **others)
     assert yaml.safe_load(text_of(label="what"))["source"]["kind"] == "table"
 
 
@@ -124,14 +136,16 @@ def test_windows_fit_between_long_runs_of_missing_values(folder):
     assert 25 <= job["windows"]["length"] <= 200 - 24
 
 
-def test_working_days_follow_each_other(folder):
+@pytest.mark.parametrize("zone", ["", "+09:00"])
+def test_working_days_follow_each_other(folder, zone):
     days = np.datetime64("2001-03-01") + np.arange(ROWS)
     open_ = np.is_busday(days) & (RNG.random(ROWS) > 0.03)  # and some holidays
-    write(folder / "plant.csv", date=days[open_][::-1], temp=DAILY[open_][::-1].round(3))
+    dates = np.char.add(days[open_][::-1].astype(str), f"T00:00:00{zone}" if zone else "")  # in UTC the day before
+    write(folder / "plant.csv", date=dates, temp=DAILY[open_][::-1].round(3))
     assert yaml.safe_load(text_of(label="temp"))["label"]["ahead"]["columns"] == ["temp"]
     assert "resample" not in text_of()
-    some = RNG.random(ROWS) > 0.5
-    write(folder / "plant.csv", date=days[some], temp=DAILY[some].round(3), load=DAILY[some].round(1))
+    some = RNG.random(ROWS) > 0.15  # then 20 rows are a day of some, more or less
+    write(folder / "plant.csv", date=HOURS[some], temp=DAILY[some].round(3), load=DAILY[some].round(1))
     assert "ahead" not in yaml.safe_load(text_of(label="temp"))["label"]
 
 
@@ -156,11 +170,13 @@ def test_what_comes_later_in_each_asset_is_forecast_if_it_is_long_enough(folder,
 
 
 @pytest.mark.parametrize(("names", "form"), [("%B", "%Y %B"), ("%b", "%Y %b")])
-def test_months_in_words_and_years_are_times(folder, names, form):
+def test_months_in_words_and_years_are_times_unless_days_stand_beside_them(folder, names, form):
     months = [date(1949 + k // 12, 1 + k % 12, 1) for k in range(144)]
     years, words = [day.year for day in months], [day.strftime(names) for day in months]
     write(folder / "plant.csv", year=years, month=words, sold=(DAILY[:144]).round(3))
     assert yaml.safe_load(text_of(label="sold"))["source"]["time"] == {"column": ["year", "month"], "format": form}
+    write(folder / "plant.csv", year=years, month=words, day=[day.day for day in months], sold=DAILY[:144].round(3))
+    assert yaml.safe_load(text_of(kind="timeseries"))["source"]["time"] == {"from": "row"}
 
 
 def test_the_parts_of_the_time_do_not_repeat_as_values(folder):
@@ -187,6 +203,47 @@ def test_numbers_that_nothing_tells_are_a_series_in_the_order_of_the_file(folder
     for source in (yaml.safe_load(text)["source"], job["source"]):
         assert (source["kind"], source["time"], source["features"]) == ("timeseries", {"from": "row"}, ["temp"])
     assert job["train"]["model"]["name"] == "dense_autoencoder"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"country": [f"land {k * k}" for k in range(300)]}, {"id": np.arange(300)}, {"user_id": RNG.permutation(300)}],
+    ids=["names", "ids", "ids in any order"],
+)
+def test_numbers_of_things_with_names_are_no_series(folder, names):
+    write(folder / "plant.csv", **names, size=RNG.lognormal(size=300).round(3))
+    assert yaml.safe_load(text_of())["source"]["kind"] == "table"
+
+
+def test_no_forecast_of_counts_is_promised_that_is_none(folder):
+    write(folder / "plant.csv", accidents=RNG.poisson(4, 400))
+    assert "--label" not in text_of()
+    with pytest.raises(UserError, match=r"no column that a model could learn from was found \(1 in all\)"):
+        text_of(label="accidents")
+
+
+def test_windows_of_many_assets_begin_so_close_that_some_evaluate():
+    """Not a number of all rows apart, which is more than an asset has."""
+    length, stride, _ = Outlook(rows=3, period=None, usual=90, room=13, least=1).frame(5, 2, 4000 * 90)
+    assert (length, stride) == (5, 1)
+    length, stride, _ = Outlook(rows=24, period=24, usual=9000, room=1350, least=25).frame(32, 16, 4_000_000)
+    assert (length, stride) == (192, 200)
+
+
+@pytest.mark.parametrize("case", ["a short asset", "gaps"])
+def test_shorter_windows_are_tried_where_an_asset_or_a_split_has_none(folder, case):
+    if case == "gaps":
+        row = np.flatnonzero(np.arange(324) % 83 >= 7)
+        site = np.full(len(row), "s0")
+    else:
+        sizes = [600] * 7 + [60]
+        row, site = np.concatenate([np.arange(rows) for rows in sizes]), np.repeat([f"s{k}" for k in range(8)], sizes)
+    sold = 100 + 10 * np.sin(2 * np.pi * row / 24) + (row * 7919 % 101) / 50
+    write(folder / "plant.csv", site=site, date=HOURS[row], sold=sold.round(3))
+    tried = _tried("plant.csv", "job.yaml", Options(label="sold"))
+    assert tried.problems == []
+    splits = check_job(tried.to_try).manifest.splits
+    assert all(splits[name].windows for name in ("train", "eval", "test"))
 
 
 def test_short_series_are_forecast_less_far(folder):
