@@ -161,10 +161,11 @@ def row_of(dataset: PublicData, trial: Trial) -> str:
     guessed = dict(zip(("kind", "time", "asset", "label"), trial.parts, strict=True))
     expected = dict(zip(guessed, dataset.parts, strict=True))
     wrong = [f"{part} {guessed[part]}, not {expected[part]}" for part in guessed if guessed[part] != expected[part]]
-    told = [f"wrong: {'; '.join(wrong)}"] if wrong else []
-    if not (wrong and trial.failure):  # which is no news then
-        told.append(trial.failure or trial.test)
-    return f"| {dataset.place} | {'; '.join(told)} |"
+    outcome = trial.failure or trial.test
+    if wrong:
+        told_wrong = f"wrong: {'; '.join(wrong)}"
+        outcome = told_wrong if trial.failure else f"{told_wrong}; {trial.test}"  # then a failure is no news
+    return f"| {dataset.place} | {outcome} |"
 
 
 def is_right(row: str) -> bool:

@@ -7,7 +7,7 @@ this runs `beamfeed init FILE --label NAME`, and the job file that it wrote once
 split's losses of `review.json`: cross-entropy of classes, of numbers the root of the mean squared error, of
 forecasts in deviations of the training rows. A file is even where the model's mean is at most 2 % above the better of
 the others: a linear model, and gradient boosting or, of forecasts, the last values. No default was chosen by these
-tables, nor any length of a window by these series.
+losses.
 """
 
 import argparse
@@ -103,16 +103,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     arguments = parser.parse_args()
     print("\n".join(HEAD))
-    found = even = 0
+    measured = even = 0
     for dataset in TABLES + FORECASTS:
         if arguments.only and dataset.name not in arguments.only:
             continue
         with tempfile.TemporaryDirectory() as work:
             line, is_even = measure(dataset, arguments.folder.resolve(), arguments.seeds, Path(work))
         print(line, flush=True)
-        found += 1
+        measured += 1
         even += is_even
-    print(f"\n{even} of {found} are even or better.")
+    print(f"\n{even} of {measured} are even or better.")
 
 
 if __name__ == "__main__":

@@ -117,16 +117,16 @@ def _try(job: "Suggestion") -> tuple["Suggestion", Exception | None]:
     from beamfeed.transforms.splits import wanted_splits
 
     try:
-        found = check_job(job.to_try, most=_READ)
+        checked = check_job(job.to_try, most=_READ)
     except TooLarge:
         return job, None
     except (UserError, Unanswered, OSError) as error:
         return replace(job, problems=failure_of(error).message.splitlines()), None
-    errors: list[Exception] = [*found.problems.values()]
-    if not errors and job.length is not None and found.look.whole and found.manifest is not None:
-        splits = found.manifest.splits
-        errors += [_EmptySplit() for name in wanted_splits(found.job.split) if not splits[name].windows][:1]
-    return replace(job, problems=[*found.problems]), errors[0] if len(errors) == 1 else None
+    errors: list[Exception] = [*checked.problems.values()]
+    if not errors and job.length is not None and checked.look.whole and checked.manifest is not None:
+        splits = checked.manifest.splits
+        errors += [_EmptySplit() for name in wanted_splits(checked.job.split) if not splits[name].windows][:1]
+    return replace(job, problems=[*checked.problems]), errors[0] if len(errors) == 1 else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -129,7 +129,7 @@ def lost_rows(tables: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         place, no_labels = np.arange(len(values)), np.empty((len(values), 0), np.float32)
         rows = Rows(place, place, values, np.zeros(len(values), bool), no_labels)
         lost.append(~impute(rows, Missing(fill="linear", limit=FILLED))[1])
-    return lost if sum(map(sum, lost)) <= _MOST_LOST * sum(map(len, lost)) else None
+    return lost if sum(map(np.count_nonzero, lost)) <= _MOST_LOST * sum(map(len, lost)) else None
 
 
 def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -143,7 +143,7 @@ def _choose_split(
 ) -> tuple[dict[str, Any], str, float]:
     """The section `split`, why, and the share that trains."""
     divisible, reason = usual >= _EACH * length, f"there {'is' if len(names) == 1 else 'are'} only {len(names)}"
-    if len(names) >= FLEET:
+    if len(names) >= FLEET and not whole:
         reason = "what comes later in each is forecast"
     held = "whole assets, so that no window is in two splits"
     if whole and divisible and likeness is not None:
