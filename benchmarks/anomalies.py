@@ -1,7 +1,8 @@
 """Does the untouched job of `beamfeed init` find anomalies, and what do simple methods find of the same rows?
 
-    python benchmarks/anomalies.py [FOLDER] [--label anomaly] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out FILE]
-    python benchmarks/anomalies.py SERIES.csv --windows combined_windows.json [...]
+    python benchmarks/anomalies.py [FOLDER] [--label anomaly ...] [--seeds 1 2 3] [--set KEY=VALUE ...] [--out FILE]
+    python benchmarks/anomalies.py SERIES.csv|FOLDER --windows combined_windows.json [...]
+    python benchmarks/anomalies.py FOLDER --first 400 --label anomaly changepoint [...]
 
 FOLDER/train holds series of usual rows and FOLDER/test others of the same columns, with a column that is not 0 where
 something is unusual. Without FOLDER it is the simulated fleet of examples/make_fleet.py: 18 pumps without a fault,
@@ -10,8 +11,10 @@ second. Where a method gives scores of windows, a row gets the mean of those of 
 the area under the curve of precision and recall (average precision) says how well the rows are found, and VUS-PR
 (buffers up to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
-SERIES.csv is one of NAB, with the windows of its anomalies as published there. Its first rows train, as many as the
-split of the job says, and all are judged.
+SERIES.csv is one of NAB, or FOLDER one of its, with the windows of anomalies as published there. All rows go into the
+dataset, of which those train that the split of the job says, and all are judged.
+
+With `--first`, so many rows of each CSV file in FOLDER with the first label train, and all are judged, as SKAB has it.
 
 Beside it, fitted on the same training rows, on the same features and windows, missing values interpolated: the mean
 square of a row's scaled values; of the windows of all files PCA, with as many components as the model has latent
@@ -60,15 +63,29 @@ def simulate(folder: Path) -> None:
         pq.write_table(table, folder / ("train" if usual else "test") / path.name)
 
 
-def from_nab(series: Path, windows: Path, folder: Path) -> None:
-    """A series of NAB in `train` as it is, but for rows whose time another has, and in `test` with what is known."""
-    rows = pd.read_csv(series, parse_dates=["timestamp"]).drop_duplicates("timestamp").sort_values("timestamp")
-    published = json.loads(windows.read_text())
-    (known,) = (spans for name, spans in published.items() if Path(name).name == series.name)
-    within = [rows["timestamp"].between(*map(pd.Timestamp, span)) for span in known]
-    for part, table in (("train", rows), ("test", rows.assign(anomaly=np.any(within, axis=0)))):
-        (folder / part).mkdir()
-        table.to_parquet(folder / part / f"{series.stem}.parquet", index=False)
+def write_parts(folder: Path, name: str, rows: pd.DataFrame, unusual: pd.Series | np.ndarray, trains: int) -> None:
+    """The first rows of a series in `train`, and all in `test` with what is known of them."""
+    for part, table in (("train", rows[:trains]), ("test", rows.assign(anomaly=unusual))):
+        (folder / part).mkdir(exist_ok=True)
+        table.to_parquet(folder / part / f"{name}.parquet", index=False)
+
+
+def from_nab(data: Path, windows: Path, folder: Path) -> None:
+    """A series of NAB, or all in a folder, but for rows whose time another has."""
+    published = {Path(name).name: spans for name, spans in json.loads(windows.read_text()).items()}
+    for series in sorted(data.glob("*.csv")) if data.is_dir() else [data]:
+        rows = pd.read_csv(series, parse_dates=["timestamp"]).drop_duplicates("timestamp").sort_values("timestamp")
+        within = [rows["timestamp"].between(*map(pd.Timestamp, span)) for span in published[series.name]]
+        write_parts(folder, series.stem, rows, np.any([np.zeros(len(rows), bool), *within], axis=0), len(rows))
+
+
+def from_labelled(data: Path, labels: list[str], first: int, folder: Path) -> None:
+    """Each series of a folder that has the first label."""
+    for path in sorted(data.rglob("*.csv")):
+        rows = pd.read_csv(path, sep=None, engine="python")
+        if labels[0] in rows:
+            name = "_".join(path.relative_to(data).with_suffix("").parts)
+            write_parts(folder, name, rows.drop(columns=labels, errors="ignore"), rows[labels[0]] != 0, first)
 
 
 def read(path: Path, columns: list[str]) -> np.ndarray:
@@ -81,12 +98,11 @@ def windows_of(rows: np.ndarray, length: int) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(rows, length, axis=0).transpose(0, 2, 1)
 
 
-def row_scores(windows: np.ndarray, score: Scores) -> np.ndarray:
-    """The mean score of the windows that each row is in, `[rows]`."""
-    length = windows.shape[1]
-    of_windows = np.concatenate([score(windows[i : i + AT_ONCE]) for i in range(0, len(windows), AT_ONCE)])
-    sums = np.convolve(of_windows, np.ones(length))
-    return sums / np.convolve(np.ones(len(windows)), np.ones(length))
+def row_scores(of_windows: np.ndarray, length: int) -> np.ndarray:
+    """The mean of the windows that each row is in and that have a score, `[rows]`; 0 where none has."""
+    known = np.isfinite(of_windows)
+    sums = np.convolve(np.where(known, of_windows, 0), np.ones(length))
+    return sums / np.maximum(np.convolve(known, np.ones(length)), 1)
 
 
 def pca(windows: np.ndarray, count: int) -> Scores:
@@ -129,29 +145,35 @@ def train(folder: Path, work: Path, seed: int, changes: list[str]) -> dict:
     return job
 
 
-def scored_rows(folder: Path, work: Path, changes: list[str]) -> dict[str, np.ndarray]:
-    """The scores of the rows of FOLDER/test, by the name of the file without its suffix."""
+def scored_rows(folder: Path, work: Path, changes: list[str]) -> tuple[dict[str, pd.Series], dict[str, pd.Series]]:
+    """The scores of the rows of FOLDER/test and the model's errors of its windows, by the number of the (first) row.
+
+    Both by the name of the file without its suffix.
+    """
     sets = [part for one in changes for part in ("--set", one)]
     beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
     new = ["--files", str(folder / "test" / "*.parquet"), "--out", "new"]
     for command in (["predict"], ["predict", *new], ["score", "--predictions", "new", "--out", "scores"]):
         line = [*beamfeed, command[0], "job.yaml", *sets, *command[1:]]
         subprocess.run(line, cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    rows = ds.dataset(work / "scores" / "rows").to_table(columns=["asset", "row", "score"]).to_pandas()
-    return {name: some.set_index("row")["score"] for name, some in rows.groupby("asset")}
+
+    def by_asset(name: str, row: str) -> dict[str, pd.Series]:
+        table = (
+            ds.dataset(work / name, exclude_invalid_files=True).to_table(columns=["asset", row, "score"]).to_pandas()
+        )
+        return {asset: some.set_index(row)["score"] for asset, some in table.groupby("asset")}
+
+    return by_asset("scores/rows", "row"), by_asset("new", "start")
 
 
-def of_model(workdir: Path) -> tuple[list[str], int, int, Scores]:
-    """Features, length, latent numbers and scores of windows of raw values of an exported model."""
+def described(workdir: Path) -> tuple[list[str], int, int]:
+    """Features, length and latent numbers of an exported model."""
     import tensorflow as tf
 
     signatures = tf.saved_model.load(str(workdir / "saved_model")).signatures
-    described = {name: value.numpy() for name, value in signatures["features"]().items()}
-    names, length = [name.decode() for name in described["features"]], int(described["length"])
-    serve = signatures["serving_default"]
-    (argument,) = serve.structured_input_signature[1]
-    latent = serve.structured_outputs["latent"].shape[-1]
-    return names, length, latent, lambda some: serve(**{argument: tf.constant(some)})["score"].numpy()
+    facts = {name: value.numpy() for name, value in signatures["features"]().items()}
+    latent = signatures["serving_default"].structured_outputs["latent"].shape[-1]
+    return [name.decode() for name in facts["features"]], int(facts["length"]), latent
 
 
 def guesses(parts: dict[str, np.ndarray], length: int, latent: int, seed: int) -> Iterator[tuple[str, str, Scores]]:
@@ -179,31 +201,34 @@ def measure(
     """The mean average precision and VUS-PR over the files, by method.
 
     Args:
-      in_parts: whether files of `train` are those of `test`, of which the job takes the first rows to train on.
+      in_parts: whether all rows that are judged are in the dataset, too; of which the job may take the first to train.
     """
     with tempfile.TemporaryDirectory(prefix="beamfeed-anomalies-") as work:
         job = train(folder, Path(work), seed, changes)
-        names, length, latent, score = of_model(Path(work, job["train"]["workdir"]))
+        names, length, latent = described(Path(work, job["train"]["workdir"]))
         parts = {path.name: read(path, names) for path in sorted((folder / "train").glob("*.parquet"))}
-        if in_parts:
-            assert job["split"]["by"] == "rows"
+        if in_parts and job["split"]["by"] == "rows":
             parts = {name: rows[: int(job["split"]["train"] * len(rows))] for name, rows in parts.items()}
-        methods = [(MODEL, "", score), *guesses(parts, length, latent, seed)]
-        rows = scored_rows(folder, Path(work), [*changes, f"train.seed={seed}", f"train.feed.seed={seed}"])
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in (SCORED, *(name for name, _, _ in methods))}
+        methods = list(guesses(parts, length, latent, seed))
+        rows, errors = scored_rows(folder, Path(work), [*changes, f"train.seed={seed}", f"train.feed.seed={seed}"])
+        found: dict[str, list[tuple[float, float]]] = {}
 
         def judge(name: str, unusual: np.ndarray, scores: np.ndarray) -> None:
-            found[name].append((average_precision_score(unusual, scores), vus_pr(unusual, scores, BUFFER)))
+            pair = (average_precision_score(unusual, scores), vus_pr(unusual, scores, BUFFER))
+            found.setdefault(name, []).append(pair)
 
         for path in sorted((folder / "test").glob("*.parquet")):
             unusual = pq.read_table(path, columns=[label])[label].to_numpy() != 0
             if not unusual.any():
                 continue
             judge(SCORED, unusual, rows[path.stem].reindex(range(len(unusual)), fill_value=0.0).to_numpy())
+            starts = range(len(unusual) - length + 1)
+            judge(MODEL, unusual, row_scores(errors[path.stem].reindex(starts).to_numpy(), length))
             windows = windows_of(read(path, names), length)
-            for name, file, scores in methods:
+            for name, file, score in methods:
                 if file in ("", path.name):
-                    judge(name, unusual, row_scores(windows, scores))
+                    of_windows = [score(windows[i : i + AT_ONCE]) for i in range(0, len(windows), AT_ONCE)]
+                    judge(name, unusual, row_scores(np.concatenate(of_windows), length))
     return {name: tuple(np.mean(values, axis=0).tolist()) for name, values in found.items() if values}
 
 
@@ -211,7 +236,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, nargs="?", help="a folder, or a series of NAB")
     parser.add_argument("--windows", type=Path, help="of anomalies of series of NAB, JSON")
-    parser.add_argument("--label", default="anomaly")
+    parser.add_argument("--first", type=int, help="rows of each file that train", metavar="ROWS")
+    parser.add_argument("--label", nargs="+", default=["anomaly"], help="the column, and others that do not train")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the job")
     parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
@@ -223,10 +249,13 @@ def main() -> None:
             simulate(folder)
         elif args.windows is not None:
             from_nab(args.data, args.windows, folder)
+        elif args.first is not None:
+            from_labelled(args.data, args.label, args.first, folder)
         else:
             folder = args.data.resolve()
+        label = args.label[0] if folder != Path(made) else "anomaly"
         for seed in args.seeds:
-            for name, value in measure(folder, args.label, seed, args.set, in_parts=bool(args.windows)).items():
+            for name, value in measure(folder, label, seed, args.set, in_parts=bool(args.windows)).items():
                 results.setdefault(name, []).append(value)
     for name, pairs in results.items():
         for measured, values in zip(("average precision", "VUS-PR"), zip(*pairs, strict=True), strict=True):

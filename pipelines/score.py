@@ -38,15 +38,18 @@ from beamfeed.pipelines.export_folder import Content, read_predictions, write_on
 from beamfeed.pipelines.preprocess import main_of, run_program
 from beamfeed.transforms.export.base import complete
 from beamfeed.transforms.export.parquet import write_batches
-from beamfeed.transforms.reporting.tables import ERROR, Predictions, matrix
+from beamfeed.transforms.reporting.tables import ERROR, Batch, Predictions, matrix, numbers_of
 from beamfeed.transforms.scoring.alarms import intervals, pairs_of, peaks_over_threshold
 from beamfeed.transforms.scoring.events import read_events
 from beamfeed.transforms.scoring.judging import Judge
-from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows, tails_of
+from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows
 from beamfeed.transforms.scoring.spool import Spool, read_batches
-from beamfeed.transforms.scoring.tails import Tail
+from beamfeed.transforms.scoring.usual import Measured, Usual, compare
 
 MEASURES = ("score", "pca_q", "pca_t2", "nearest")  # of predictions, as far as they have them
+PCA_T2, LATENT, LATENT_T2 = "pca_t2", "latent", "latent_t2"
+MOST_LATENT = 256  # numbers, of which a covariance is made
+TRAINS = "trains"  # the column that says which windows of the dataset do
 SAMPLED = 65_536  # windows, and rows, of training that stand for all
 SHOWN = 3  # columns that are named for an interval
 
@@ -56,11 +59,11 @@ class Scoring:
     """How predictions are scored.
 
     Attributes:
-      measures: columns of windows.
+      measures: columns of windows, and `LATENT_T2` behind them.
       length: rows of a window.
       args: options.
       max_gap: between two rows of a window, in the numbers of `ticks`, at most; None: as long as it may be.
-      fleet: of each measure, its distribution in training.
+      fleet: what is usual in training.
       threshold: over which a row is flagged; what usual rows have in common may be just at it.
       flagged: the flagged intervals.
     """
@@ -69,22 +72,42 @@ class Scoring:
     length: int
     args: argparse.Namespace
     max_gap: float | None = None
-    fleet: Sequence[Tail] = ()
+    fleet: Usual | None = None
     threshold: float = np.inf
     flagged: list[dict[str, Any]] = field(default_factory=list)
 
-    def rows_of(self, windows: pa.Table, own: pa.Table) -> Iterator[ScoredRows]:
+    @property
+    def columns(self) -> list[str]:
+        """Those of predictions that measures are made of."""
+        return [LATENT if name == LATENT_T2 else name for name in self.measures]
+
+    def values(self, windows: Batch) -> np.ndarray:
+        """Measures and latent numbers, float64 `[n, parts + numbers]`."""
+        return np.concatenate([numbers_of(windows, name) for name in self.columns], axis=1)
+
+    def measured(self, values: np.ndarray) -> Measured:
+        """The windows of `values`."""
+        parts = len(self.measures) - (LATENT_T2 in self.measures)
+        return Measured(values[:, :parts], values[:, parts:])
+
+    def rows_of(self, windows: pa.Table, known: pa.Table | None) -> Iterator[ScoredRows]:
         """The rows of an asset.
 
         Args:
           windows: of it, to score.
-          own: likewise, of training.
+          known: those of the dataset, if it has some.
         """
-        tails = tails_of(matrix(own, self.measures), self.fleet)
         if len(windows):
+            assert self.fleet is not None
+            values = self.values(windows)
+            before, trains = (
+                (values[:0], np.empty(0, bool)) if known is None else (self.values(known), trains_of(known))
+            )
+            some, own, held = (self.measured(part) for part in (values, before[trains], before[~trains]))
+            rarities = compare(some, own, held, self.fleet)
             starts, times, ends = windows["start"].to_numpy(), ticks(windows["time"]), ticks(windows["until"])
-            some = Windows(starts, times, ends, matrix(windows, self.measures))
-            yield from score_rows(some, tails, self.length, self.args.rows, self.args.smooth, self.max_gap)
+            scored = Windows(starts, times, ends, rarities)
+            yield from score_rows(scored, self.length, self.args.rows, self.args.smooth, self.max_gap)
 
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
         """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
@@ -117,6 +140,27 @@ def ticks(times: pa.ChunkedArray) -> np.ndarray:
     """Times as float64, timestamps in microseconds."""
     numbers = times.cast(pa.int64()) if pa.types.is_timestamp(times.type) else times
     return np.asarray(numbers.to_numpy(), np.float64)
+
+
+def measures_in(schema: pa.Schema) -> list[str]:
+    """What tells how unusual a window is.
+
+    Where a model has an encoder, T squared of its latent numbers stands for that of components: it can be told of each
+    asset.
+
+    Args:
+      schema: of predictions.
+    """
+    measures = [name for name in MEASURES if name in schema.names]
+    kind = schema.field(LATENT).type if LATENT in schema.names else pa.null()
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size <= MOST_LATENT:
+        return [*(name for name in measures if name != PCA_T2), LATENT_T2]
+    return measures
+
+
+def trains_of(windows: pa.Table) -> np.ndarray:
+    """Which windows of the dataset train, bool `[n]`."""
+    return np.asarray(windows[TRAINS].to_numpy(), bool)
 
 
 def max_gap_of(job: TrainingJob, kind: pa.DataType) -> float | None:
@@ -174,8 +218,8 @@ def run(args: argparse.Namespace, ending: Ending, _: object) -> None:
     out = (args.out or (layout.scores if target is usual else f"{target.folder}-scores")).rstrip("/")
     options = {name: getattr(args, name) for name in ("rows", "smooth", "risk", "threshold", "least", "gap")}
     of = {name: target.description.get(name) for name in ("fingerprint", "model_crc32c", "splits")}
-    content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options}
-    measures = [name for name in MEASURES if name in schema.names]
+    measures = measures_in(schema)
+    content = {"to": "scores", "name": job.name, "of": target.folder, **of, **options, "measures": measures}
     scoring = Scoring(measures, job.windows.length, args, max_gap_of(job, schema.field("time").type))
     events = read_events(args.events, schema.field("time").type, "--events") if args.events else None
 
@@ -198,23 +242,27 @@ def score(
     scoring: Scoring, usual: Predictions, target: Predictions, out: str, content: dict[str, Any], schema: pa.Schema
 ) -> None:
     """Learns what is usual, and writes the scores of rows and the flagged intervals."""
-    columns = ["asset", "start", "time", "until", *scoring.measures]
+    columns = ["asset", "start", "time", "until", *scoring.columns]
     train, total = usual.files("train"), usual.description["items"]["train"]
-    measured = sampled((matrix(batch, scoring.measures) for batch in read_batches(train, scoring.measures)), total)
-    scoring.fleet = [Tail.of(measured[:, part]) for part in range(len(scoring.measures))]
+    some = sampled((scoring.values(batch) for batch in read_batches(train, scoring.columns)), total)
+    scoring.fleet = Usual.of(scoring.measured(some))
     rows = sum(target.description["items"].values())
+    whole = sum(usual.description["items"].values())
     with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
-        trained, windows = Spool(folder, max(total, rows)), Spool(other, max(total, rows))
-        for spool, files in ((trained, train), (windows, target.files())):
-            for batch in read_batches(files, columns):
-                spool.add(batch)
-            spool.close()
+        known, windows = Spool(folder, max(whole, rows)), Spool(other, max(whole, rows))
+        for split in usual.splits:
+            for batch in read_batches(usual.files(split), columns):
+                known.add(batch.append_column(TRAINS, pa.repeat(split == "train", batch.num_rows)))
+        for batch in read_batches(target.files(), columns):
+            windows.add(batch)
+        known.close()
+        windows.close()
         if scoring.args.threshold is None:
             usual_scores = (
                 part.scores[:, :1]
-                for bucket in range(trained.buckets)
-                for _, own in trained.read(bucket)
-                for part in scoring.rows_of(own, own)
+                for bucket in range(known.buckets)
+                for _, windows_of_asset in known.read(bucket)
+                for part in scoring.rows_of(windows_of_asset.filter(windows_of_asset[TRAINS]), windows_of_asset)
             )
             some = sampled(usual_scores, total * max(1, scoring.length // 4))
             scoring.threshold = peaks_over_threshold(some[:, 0].astype(np.float64), scoring.args.risk)
@@ -222,9 +270,9 @@ def score(
             scoring.threshold = scoring.args.threshold
         kind, files, count = schema.field("time").type, [], 0
         for bucket in range(windows.buckets):
-            own_of = dict(trained.read(bucket))
+            known_of = dict(known.read(bucket))
             name = f"rows/part-{bucket:05d}-of-{windows.buckets:05d}.parquet"
-            batches = row_batches(scoring, windows.read(bucket), own_of, kind)
+            batches = row_batches(scoring, windows.read(bucket), known_of, kind)
             first = next(batches, None)
             if first is not None:
                 count += write_batches(storage.join(out, name), first.schema, chain([first], batches))
@@ -234,7 +282,7 @@ def score(
     with storage.open_output(storage.join(out, "intervals.csv")) as file:
         pyarrow.csv.write_csv(table, file)
     complete(
-        out, content, threshold_used=scoring.threshold, measures=scoring.measures,
+        out, content, threshold_used=scoring.threshold,
         items={"rows": count, "intervals": len(table), "assets": len(pc.unique(table["asset"]))},
         files=[*files, "intervals.csv", "intervals.parquet"],
     )  # fmt: skip
@@ -269,11 +317,11 @@ def runs_of_assets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.
 
 
 def row_batches(
-    scoring: Scoring, assets: Iterable[tuple[str, pa.Table]], own_of: dict[str, pa.Table], kind: pa.DataType
+    scoring: Scoring, assets: Iterable[tuple[str, pa.Table]], known_of: dict[str, pa.Table], kind: pa.DataType
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some assets."""
     for asset, windows in assets:
-        for rows in scoring.rows_of(windows, own_of.get(asset, windows.slice(0, 0))):
+        for rows in scoring.rows_of(windows, known_of.get(asset)):
             flagged = scoring.flag(asset, rows)
             count = len(flagged)
             columns = {

@@ -24,12 +24,12 @@ def series(rows):
 
 
 def test_a_row_gets_the_mean_of_its_windows():
-    windows = anomalies.windows_of(series(40), LENGTH)
-    assert windows.shape == (33, LENGTH, FEATURES)
+    assert anomalies.windows_of(series(40), LENGTH).shape == (33, LENGTH, FEATURES)
     of_windows = RNG.random(33)
-    scores = anomalies.row_scores(windows, lambda some: of_windows[: len(some)])
-    expected = [of_windows[max(0, row - LENGTH + 1) : row + 1].mean() for row in range(40)]
-    np.testing.assert_allclose(scores, expected)
+    of_windows[::4] = np.nan  # no window begins there
+    scores = anomalies.row_scores(of_windows, LENGTH)
+    expected = [np.nanmean(of_windows[max(0, row - LENGTH + 1) : row + 1]) for row in range(1, 39)]
+    np.testing.assert_allclose(scores, [0, *expected, 0])
 
 
 def test_rows_of_nab_are_known_by_their_windows(tmp_path):
@@ -43,6 +43,19 @@ def test_rows_of_nab_are_known_by_their_windows(tmp_path):
     assert train["value"].to_list() == test["value"].to_list() == [0, 1, 2, 3, 4, 5]
     assert list(train) == ["timestamp", "value"]
     assert test["anomaly"].to_list() == [False, True, True, False, False, True]
+
+
+def test_first_rows_of_labelled_files_train_without_their_labels(tmp_path):
+    (tmp_path / "data" / "valve").mkdir(parents=True)
+    table = pd.DataFrame({"time": range(6), "flow": range(6), "anomaly": [0, 0, 0, 1, 1, 0.0], "changepoint": 0})
+    table.to_csv(tmp_path / "data" / "valve" / "1.csv", sep=";", index=False)
+    table[["time", "flow"]].to_csv(tmp_path / "data" / "usual.csv", sep=";", index=False)
+    anomalies.from_labelled(tmp_path / "data", ["anomaly", "changepoint"], 3, tmp_path)
+    assert [path.name for path in (tmp_path / "test").iterdir()] == ["valve_1.parquet"]
+    train, test = (pd.read_parquet(tmp_path / part / "valve_1.parquet") for part in ("train", "test"))
+    assert list(train) == ["time", "flow"]
+    assert len(train) == 3
+    assert test["anomaly"].to_list() == [False, False, False, True, True, False]
 
 
 def test_pca_is_what_the_singular_vectors_leave():
@@ -72,5 +85,5 @@ def test_each_method_finds_a_column_that_goes_its_own_way():
     methods = list(anomalies.guesses(parts, LENGTH, latent=4, seed=1))
     assert [file for _, file, _ in methods] == ["", "", "", "a.parquet", "a.parquet", "b.parquet", "b.parquet"]
     for name, _, score in methods:
-        scores = anomalies.row_scores(windows, score)
+        scores = anomalies.row_scores(score(windows), LENGTH)
         assert anomalies.average_precision_score(unusual, scores) > 0.7, name

@@ -13,7 +13,7 @@ import yaml
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
-from beamfeed.pipelines.score import Scoring, judge, main, max_gap_of
+from beamfeed.pipelines.score import Scoring, compare, judge, main, max_gap_of, measures_in
 from beamfeed.transforms.scoring.alarms import peaks_over_threshold
 from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows
 from beamfeed.transforms.scoring.tails import Tail
@@ -48,8 +48,38 @@ def test_a_fault_is_found(fleet, tmp_path):
     assert rows[(rows["asset"] == "m0")]["flagged"].mean() < 0.02
     assert (rows["time"] == start + rows["row"] * np.timedelta64(60, "s")).all()
     measures = [name for name in rows.columns if name.startswith("rarity_")]
+    assert measures == ["rarity_score", "rarity_pca_q", "rarity_nearest", "rarity_latent_t2"]
     assert (rows["score"] >= rows[measures].max(axis=1) - 1e-4).all()
     assert pd.read_csv(tmp_path / "out" / "intervals.csv")["asset"].tolist() == found["asset"].tolist()
+
+
+def test_windows_that_train_and_those_held_out_are_told_apart(fleet, tmp_path, monkeypatch):
+    counts = []
+
+    def counted(windows, own, held, all_assets):
+        counts.append((len(own), len(held)))
+        return compare(windows, own, held, all_assets)
+
+    monkeypatch.setattr("beamfeed.pipelines.score.compare", counted)
+    score(fleet, tmp_path / "out", "--threshold", 3)
+    items = json.loads((fleet.folder / "model" / "predictions" / "_export.json").read_text())["items"]
+    assert [sum(count) for count in zip(*counts, strict=True)] == [items["train"], items["eval"] + items["test"]]
+
+
+@pytest.mark.parametrize(
+    ("latent", "last"),
+    [
+        (pa.list_(pa.float32(), 8), ["nearest", "latent_t2"]),
+        (pa.list_(pa.float32(), 5000), ["pca_t2", "nearest"]),  # too many for a covariance
+        (pa.list_(pa.float32()), ["pca_t2", "nearest"]),
+        (None, ["pca_t2", "nearest"]),  # a model without an encoder
+    ],
+)
+def test_measures(latent, last):
+    kinds = dict.fromkeys(["nearest", "pca_q", "pca_t2", "score"], pa.float32()) | (
+        {"latent": latent} if latent else {}
+    )
+    assert measures_in(pa.schema(kinds)) == ["score", "pca_q", *last]
 
 
 def test_what_is_usual_is_flagged_as_often_as_it_may_be(fleet, tmp_path):
@@ -66,9 +96,8 @@ def test_what_many_usual_rows_have_in_common_is_not_flagged(share):
     usual, other = (np.where(still, 2.0, rng.uniform(size=5000))[:, None] for _ in range(2))
 
     def scored(measures: np.ndarray) -> ScoredRows:
-        (rows,) = score_rows(
-            Windows(windows, times, times + length - 1, measures), [Tail.of(usual[:, 0])], length, "mean", 1
-        )
+        rarities = Tail.of(usual[:, 0]).rarity(measures)
+        (rows,) = score_rows(Windows(windows, times, times + length - 1, rarities), length, "mean", 1)
         return rows
 
     threshold = peaks_over_threshold(scored(usual).scores[:, 0].astype(float), 0.001)

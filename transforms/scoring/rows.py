@@ -1,15 +1,12 @@
 """The windows of one asset -> the scores of its rows: each row is in several windows, which overlap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from beamfeed.transforms.scoring.tails import Tail
-
 How = Literal["mean", "max", "last"]
-LEAST_OWN = 100  # windows of training from which on an asset has a distribution of its own
 
 
 @dataclass(frozen=True)
@@ -19,13 +16,13 @@ class Windows:
     Attributes:
       start: int64 `[n]`, the position of the first row of each.
       time, until: float64 `[n]`, the times of its first and last row.
-      measures: float64 `[n, parts]`, how unusual it is by each measure.
+      rarities: float64 `[n, parts]`, of each measure, `-log10` of how often training has one as large.
     """
 
     start: np.ndarray
     time: np.ndarray
     until: np.ndarray
-    measures: np.ndarray
+    rarities: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -113,35 +110,23 @@ def _means(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0.5)
 
 
-def tails_of(own: np.ndarray, fleet: Sequence[Tail]) -> Sequence[Tail]:
-    """The distribution of each measure in training: the asset's own, or with few windows that of the fleet.
-
-    Args:
-      own: float64 `[n, parts]`, of the asset's windows of training.
-      fleet: of each measure.
-    """
-    return fleet if len(own) < LEAST_OWN else [Tail.of(own[:, part]) for part in range(own.shape[1])]
-
-
 def score_rows(
-    windows: Windows, tails: Sequence[Tail], length: int, how: How, smooth: int, max_gap: float | None = None
+    windows: Windows, length: int, how: How, smooth: int, max_gap: float | None = None
 ) -> Iterator[ScoredRows]:
     """The scores of an asset's rows, run by run.
 
-    Each measure of a window becomes its rarity, `-log10` of how often training has one as large; the score is the
-    largest of these. A row has the mean or max of the windows that it is in, or the last that has ended.
+    The score of a window is its largest rarity. A row has the mean or max of the windows that it is in, or the last
+    that has ended.
 
     Args:
       windows: of the asset.
-      tails: of each measure.
       length: rows of a window.
       how: see `rows_of_run`.
       smooth: rows whose mean a row gets.
       max_gap: see `runs_of`.
     """
     for run in runs_of(windows, length, max_gap):
-        start, measures = windows.start[run], windows.measures[run]
-        rarities = np.stack([tail.rarity(measures[:, part]) for part, tail in enumerate(tails)], axis=1)
+        start, rarities = windows.start[run], windows.rarities[run]
         largest = np.nanmax(rarities, axis=1, keepdims=True)
         values = smoothed(rows_of_run(start, length, np.concatenate([largest, rarities], axis=1), how), smooth)
         values = values.astype(np.float32)  # means of the same rarities differ in their last bits

@@ -52,7 +52,7 @@ def test_rows_on_both_sides_of_a_time_that_no_window_may_span_are_apart():
     time = start * step + np.where(start >= 8, 1000, 0)
     windows = Windows(start, time, time + 3 * step, np.ones((6, 1)))
     for max_gap, firsts in ((None, [0]), (step, [0, 8]), (2000, [0])):
-        runs = list(score_rows(windows, [Tail.of(np.arange(200.0))], length, "mean", 3, max_gap))
+        runs = list(score_rows(windows, length, "mean", 3, max_gap))
         assert [run.first for run in runs] == firsts
         assert sum(len(run.time) for run in runs) == 18
 
@@ -83,11 +83,11 @@ def test_a_window_of_no_use_changes_its_own_rows_alone(odd, smooth):
     """Such as that of a row with 4294967295 where nothing was measured."""
     rng, count, length = np.random.default_rng(0), 200, 20
     start = np.arange(count)
-    tails = [Tail.of(rng.exponential(size=1000))] * 2
+    tail = Tail.of(rng.exponential(size=1000))
 
     def scores(measures):
-        windows = Windows(start, start * 1.0, start + length - 1.0, measures)
-        (rows,) = score_rows(windows, tails, length, "mean", smooth)
+        windows = Windows(start, start * 1.0, start + length - 1.0, tail.rarity(measures))
+        (rows,) = score_rows(windows, length, "mean", smooth)
         return rows.scores
 
     measures = rng.exponential(size=(count, 2))

@@ -1,0 +1,89 @@
+"""What is usual of an asset, against an independent oracle and on assets that differ."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import mahalanobis
+
+from beamfeed.transforms.scoring.tails import Tail
+from beamfeed.transforms.scoring.usual import LEAST_OWN, Cloud, Measured, Usual, compare
+
+RNG = np.random.default_rng(0)
+NONE = Measured(np.empty((0, 1)), np.empty((0, 2)))
+
+
+def windows(rows, at=0.0, size=1.0, error=0.0):
+    """Windows of an asset whose two latent numbers lie around a place, one about twice the other."""
+    first = size * RNG.normal(size=rows)
+    latent = np.stack([first, 2 * first + 0.1 * size * RNG.normal(size=rows)], axis=1) + at
+    return Measured(error + RNG.exponential(size=(rows, 1)), latent)
+
+
+def test_t_squared_is_the_square_of_mahalanobis_distance():
+    latent = RNG.normal(size=(500, 3)) @ RNG.normal(size=(3, 3)) + [5, 0, -9]
+    cloud = Cloud.of(latent)
+    np.testing.assert_allclose(cloud.covariance, np.cov(latent.T, bias=True))
+    inverse = np.linalg.inv(np.cov(latent.T, bias=True))
+    some = RNG.normal(size=(20, 3)) * 9
+    expected = [mahalanobis(row, latent.mean(axis=0), inverse) ** 2 for row in some]
+    np.testing.assert_allclose(cloud.t2(some), expected, rtol=0.02)  # the ridge
+
+
+def test_numbers_that_do_not_vary_or_are_sums_of_others_count_for_nothing_more():
+    latent = RNG.normal(size=(500, 1)) * [1, 2, 0]
+    cloud = Cloud.of(latent)
+    np.testing.assert_allclose(
+        cloud.t2(latent), ((latent[:, 0] - latent[:, 0].mean()) / latent[:, 0].std()) ** 2, atol=0.02
+    )
+    assert Cloud.of(np.ones((5, 2))).t2(np.ones((3, 2))).tolist() == [0, 0, 0]
+
+
+def test_the_covariance_of_all_counts_beside_that_of_an_asset():
+    fleet = Cloud.of(RNG.normal(size=(1000, 2)))
+    own = 3 + 0.5 * RNG.normal(size=(LEAST_OWN, 2))
+    near = Cloud.of(own, fleet)
+    np.testing.assert_allclose(near.mean, own.mean(axis=0))
+    np.testing.assert_allclose(near.covariance, (np.cov(own.T, bias=True) + fleet.covariance) / 2)
+    still = Cloud.of(np.ones((1000, 2)), fleet)  # what stands still in training may move as others do
+    assert still.t2(np.array([[1.0, 1.3]]))[0] < 2
+    assert still.t2(np.array([[1.0, 4.0]]))[0] > 20
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_has_no_rarity_and_spoils_no_other(odd):
+    usual = windows(400)
+    expected = Usual.of(usual).rarities(usual)
+    with_odd = Measured(np.append(usual.measures, [[1.0]], axis=0), np.append(usual.latent, [[odd, 0]], axis=0))
+    found = Usual.of(with_odd).rarities(with_odd)
+    assert np.isnan(found[-1, 1])
+    np.testing.assert_allclose(found[:-1], expected, atol=0.01)
+    assert np.isnan(Usual.of(Measured(usual.measures, np.full((400, 2), odd))).rarities(usual)[:, 1]).sum() == 0
+
+
+def test_without_latent_numbers_the_measures_are_all():
+    measures = RNG.exponential(size=(300, 2))
+    found = Usual.of(Measured(measures, np.empty((300, 0)))).rarities(Measured(measures, np.empty((300, 0))))
+    for part in range(2):
+        np.testing.assert_array_equal(found[:, part], Tail.of(measures[:, part]).rarity(measures[:, part]))
+
+
+def test_an_asset_is_compared_with_itself():
+    """Two assets far from each other: what is usual for one is not for the other, though it is for the fleet."""
+    a, b = windows(400, at=-5, size=0.1), windows(400, at=5, size=2.0)
+    fleet = Usual.of(Measured(*(np.concatenate(parts) for parts in ((a.measures, b.measures), (a.latent, b.latent)))))
+    like_b = windows(50, at=5, size=2.0)
+    assert np.median(compare(like_b, a, NONE, fleet)[:, 1]) > 5
+    assert np.median(compare(like_b, b, NONE, fleet)[:, 1]) < 1
+    assert np.median(fleet.rarities(like_b)[:, 1]) < 1
+    few = Measured(a.measures[: LEAST_OWN - 1], a.latent[: LEAST_OWN - 1])
+    np.testing.assert_array_equal(compare(like_b, few, NONE, fleet), fleet.rarities(like_b))
+
+
+def test_an_asset_that_was_held_out_is_compared_with_all_and_with_itself():
+    fleet = Usual.of(windows(1000, error=5.0))
+    quiet = windows(1000)  # its errors are smaller than those of others, also where one is large for it
+    fault = Measured(np.full((1, 1), 12.0), quiet.latent[:1])
+    assert fleet.rarities(fault)[0, 0] < 4
+    assert compare(fault, NONE, quiet, fleet)[0, 0] > 4
+    odd = windows(1000, at=[50, -50])  # unlike the others all along
+    assert np.median(compare(odd, NONE, odd, fleet)[:, 1]) > 5
+    assert np.median(compare(odd, odd, NONE, fleet)[:, 1]) < 1  # one that trains is what is usual

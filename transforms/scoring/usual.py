@@ -1,0 +1,130 @@
+"""What is usual, of all assets or of one: how rare each measure of a window is, and how far its latent numbers are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from beamfeed.transforms.scoring.tails import Tail
+
+LEAST_OWN = 100  # windows of an asset, from which on it has distributions of its own; its covariance counts half then
+RIDGE = 1e-4  # what is added to the variances of latent numbers of deviation 1: some are sums of others
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Some windows.
+
+    Attributes:
+      measures: float64 `[n, parts]`, how unusual each is.
+      latent: float64 `[n, numbers]`, what the model makes of each; no number, where that is no measure.
+    """
+
+    measures: np.ndarray
+    latent: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Where latent numbers lie.
+
+    Attributes:
+      mean: float64 `[numbers]`.
+      covariance: float64 `[numbers, numbers]`.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def of(cls, latent: np.ndarray, like: "Cloud | None" = None) -> "Cloud":
+        """That of some windows `[n, numbers]`, of which those with what is no number do not count.
+
+        Args:
+          latent: of windows.
+          like: of which some windows are taken to be, too, but around the mean of these.
+        """
+        known = latent[np.isfinite(latent).all(axis=1)]
+        numbers = latent.shape[1]
+        if not len(known):
+            return like or cls(np.zeros(numbers), np.eye(numbers))
+        mean = known.mean(axis=0)
+        squares = (known - mean).T @ (known - mean)
+        if like is None:
+            return cls(mean, squares / len(known))
+        return cls(mean, (squares + LEAST_OWN * like.covariance) / (len(known) + LEAST_OWN))
+
+    def t2(self, latent: np.ndarray) -> np.ndarray:
+        """Hotelling's T squared of windows `[n, numbers]`, `(x - mean)' covariance^-1 (x - mean)`, float64 `[n]`.
+
+        NaN where one of the numbers is none.
+        """
+        variances = np.diag(self.covariance)
+        used = variances > 1e-12 * variances.max(initial=0)
+        deviations = np.sqrt(variances[used])
+        correlation = self.covariance[np.ix_(used, used)] / np.outer(deviations, deviations)
+        inverse = np.linalg.inv(correlation + RIDGE * np.eye(len(deviations)))
+        known = np.isfinite(latent).all(axis=1)
+        apart = (latent[known][:, used] - self.mean[used]) / deviations
+        found = np.full(len(latent), np.nan)
+        found[known] = np.einsum("ij,ij->i", apart @ inverse, apart)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """The distributions of windows of training.
+
+    Attributes:
+      tails: of each measure, and last of T squared of the latent numbers where they are a measure.
+      cloud: of these.
+    """
+
+    tails: Sequence[Tail]
+    cloud: Cloud
+
+    @classmethod
+    def of(cls, windows: Measured, like: "Usual | None" = None) -> "Usual":
+        """Those of some windows.
+
+        Args:
+          windows: one at least.
+          like: those of all assets, where the windows are of one.
+        """
+        cloud = Cloud.of(windows.latent, None if like is None else like.cloud)
+        return cls([Tail.of(values) for values in _columns(windows, cloud).T], cloud)
+
+    def rarities(self, windows: Measured) -> np.ndarray:
+        """Of each measure, and of T squared, float64 `[n, parts]`: see `Tail.rarity`."""
+        values = _columns(windows, self.cloud)
+        return np.stack([tail.rarity(values[:, part]) for part, tail in enumerate(self.tails)], axis=1)
+
+
+def _columns(windows: Measured, cloud: Cloud) -> np.ndarray:
+    if not windows.latent.shape[1]:
+        return windows.measures
+    return np.concatenate([windows.measures, cloud.t2(windows.latent)[:, None]], axis=1)
+
+
+def compare(windows: Measured, own: Measured, held: Measured, fleet: Usual) -> np.ndarray:
+    """How rare the windows of an asset are, by each measure, float64 `[n, parts]`.
+
+    One that trained is compared with itself, if its windows of training are enough to tell. One that was held out is
+    compared with all that trained and with itself, and the rarer counts: the first finds that it differs from the
+    others all along, the second what it does once, too little to stand out among all.
+
+    Args:
+      windows: of the asset.
+      own: its windows of training.
+      held: its windows of the dataset that do not train.
+      fleet: of the windows of training of all.
+    """
+    if len(own) >= LEAST_OWN:
+        return Usual.of(own, fleet).rarities(windows)
+    rarities = fleet.rarities(windows)
+    if not len(own) and len(held) >= LEAST_OWN:
+        rarities = np.asarray(np.fmax(rarities, Usual.of(held, fleet).rarities(windows)))
+    return rarities
