@@ -246,10 +246,10 @@ def score(
     train, total = usual.files("train"), usual.description["items"]["train"]
     some = sampled((scoring.values(batch) for batch in read_batches(train, scoring.columns)), total)
     scoring.fleet = Usual.of(scoring.measured(some))
-    rows = sum(target.description["items"].values())
-    whole = sum(usual.description["items"].values())
+    most = max(sum(predictions.description["items"].values()) for predictions in (usual, target))
+    numbers = most * (4 + some.shape[1])
     with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
-        known, windows = Spool(folder, max(whole, rows)), Spool(other, max(whole, rows))
+        known, windows = Spool(folder, numbers), Spool(other, numbers)
         for split in usual.splits:
             for batch in read_batches(usual.files(split), columns):
                 known.add(batch.append_column(TRAINS, pa.repeat(split == "train", batch.num_rows)))

@@ -62,7 +62,7 @@ def _fall(result: TrainResult, job: str) -> list[str]:
 
 def _beaten(split: str, review: SplitReview) -> str | None:
     guess, loss = best_guess(review), review.model.get("loss")
-    if guess is None or loss is None or loss < guess[1] + SAME * abs(guess[1]):
+    if guess is None or loss is None or loss <= review.least or loss < guess[1] + SAME * abs(guess[1]):
         return None
     return (
         f"on {split}, a simple model is as good or better: the model's loss is {loss:.5g}, that of "
@@ -107,7 +107,7 @@ def _differing(splits: Mapping[SplitName, SplitReview]) -> list[str]:
     if "eval" not in splits or "test" not in splits:
         return []
     near, far = splits["eval"].model.get("loss"), splits["test"].model.get("loss")
-    if near is None or far is None or not 0 < FAR_APART * near < far:
+    if near is None or far is None or not 0 < FAR_APART * max(near, splits["eval"].least) < far:
         return []
     worst = splits["test"].worst
     detail = (

@@ -170,6 +170,11 @@ def test_what_costs_nothing_is_beside_the_loss():
 
 def test_a_good_run_has_no_notes():
     assert findings(RESULT, review_of(eval={}, test={}), "JOB") == []
+    sure = {"model": {"loss": 0.02}, "guesses": {"boosting": {"loss": 0.001}}, "least": 0.025}
+    assert findings(RESULT, review_of(eval=sure, test=sure), "JOB") == []
+    assert findings(RESULT, review_of(eval={**sure, "least": 0.01}), "JOB") != []
+    wrong = {"model": {"loss": 0.049}, "guesses": {}}  # more than twice the loss of eval, not twice what that can tell
+    assert findings(RESULT, review_of(eval=sure, test=wrong), "JOB") == []
     assert "note" not in summary(JOB, MANIFEST, RESULT, {}, review=review_of(eval={}, test={}))
 
 

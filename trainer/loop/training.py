@@ -6,6 +6,7 @@ An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrateg
 import math
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -188,7 +189,7 @@ class Training:
         if state.step or not begins_trained(self.job.train.model, self.objective.signature):
             return state
         evaluated = self.evaluate("eval")
-        score = None if evaluated is None else self.watched.score(evaluated)
+        score = None if evaluated is None else self._score(evaluated)
         if evaluated is None or score is None:
             return state
         state = state._replace(best=score, best_step=0, measured=evaluated)  # early stopping counts from epoch 1
@@ -205,7 +206,7 @@ class Training:
             metrics.add(describe_epoch(state, train, self.optimizer, trained, evaluated, seconds))
             decides = trained if evaluated is None else evaluated
             min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
-            state = state.evaluate(self.watched.score(decides), decides, min_delta).next_epoch(self.steps)
+            state = state.evaluate(self._score(decides), decides, min_delta).next_epoch(self.steps)
             if state.best_step == state.step:
                 self.saving.save_best(state)
 
@@ -217,6 +218,13 @@ class Training:
 
             self.together("telling of it", report)
         return state
+
+    def _score(self, measured: Mapping[str, float | None]) -> float | None:
+        """What is watched, as a score; a loss is not better than the least one that so many windows can tell."""
+        score, windows = self.watched.score(measured), windows_in(self.manifest, "eval")
+        if score is None or self.watched.metric != LOSS or not windows:
+            return score
+        return max(score, self.objective.least_loss(windows))
 
     def close(self) -> None:
         self.together.close()

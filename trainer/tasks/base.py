@@ -1,5 +1,6 @@
 """What the loop, the models and the export ask of a task: one goal, and one output of the model, each."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -172,6 +173,10 @@ class Task(ABC):
         """How much each window counts in the loss, float32 `[batch]`; None if all count alike."""
         name = self.goal.sample_weight
         return None if name is None else tf.cast(tf.reshape(fields[name], [-1]), tf.float32)
+
+    def least_loss(self, windows: int) -> float:
+        """A mean loss of so many windows that a lower one does not beat."""
+        return -math.inf
 
     @abstractmethod
     def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:

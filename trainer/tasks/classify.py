@@ -65,6 +65,14 @@ class Classify(Task):
         """The probability of the second of two classes from which on it is said; None: the likelier one is."""
         return self._threshold if self.goal.threshold == "best_f1" else self.goal.threshold
 
+    def least_loss(self, windows: int) -> float:
+        """Of cross-entropy, one over their number.
+
+        Where so many windows are all told right, a mistake may still come once in as many (by Laplace's rule of
+        succession): weights that are surer than that are not better, and pay for it where they are wrong.
+        """
+        return super().least_loss(windows) if self.goal.loss else 1 / windows
+
     @property
     def output(self) -> Output:
         """`[batch, classes]`."""

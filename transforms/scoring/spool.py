@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 
-BUCKET_ROWS = 500_000  # about, of a file
+BUCKET_NUMBERS = 4_000_000  # about, of a file
 
 
 def read_batches(paths: Iterable[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -25,11 +25,11 @@ class Spool:
 
     Args:
       folder: local, for the files.
-      rows: how many there will be, about.
+      numbers: how many there will be in all rows, about.
     """
 
-    def __init__(self, folder: str, rows: int):
-        self.buckets = min(256, 1 + rows // BUCKET_ROWS)
+    def __init__(self, folder: str, numbers: int):
+        self.buckets = min(256, 1 + numbers // BUCKET_NUMBERS)
         self._folder = folder
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 

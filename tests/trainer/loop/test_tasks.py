@@ -216,6 +216,37 @@ def test_low_scores_are_good():
     assert Watched("auc", True).score({"loss": 1.0, "auc": None}) is None
 
 
+@pytest.mark.parametrize(
+    ("task", "least"),
+    [
+        ({"name": "classify", "target": "fault"}, 1 / 21),
+        ({"name": "classify", "target": "fault", "class_weights": "balanced"}, 1 / 21),
+        ({"name": "classify", "target": "fault", "loss": "focal"}, -np.inf),
+        ({"name": "regress", "target": "life"}, -np.inf),
+        ({"outputs": {"a": {"name": "classify", "target": "fault", "weight": 0.5},
+                      "b": {"name": "classify", "target": "hot"}}}, 1.5 / 21),
+        (SEVERAL["task"], -np.inf),
+    ],
+)  # fmt: skip
+def test_the_least_loss_of_so_many_windows(data, job, task, least):
+    assert Objective(job(task=task).train.task, data.manifest).least_loss(21) == pytest.approx(least)
+
+
+def test_weights_that_are_surer_than_eval_can_tell_are_no_better(tmp_path):
+    """Of 4 windows that are all told right, a loss under 1 / 4 says nothing more: the first such weights are kept."""
+    data = write_labelled(str(tmp_path / "data"), {"train": 300, "eval": 4, "test": 5}, seed=1)
+    made = labelled_job(
+        data.output, workdir=str(tmp_path / "run"), task={"name": "classify", "target": "hot"}, epochs=30,
+        early_stopping={"patience": 3}, optimizer={"learning_rate": 0.002},
+    )  # fmt: skip
+    result = loop.train_and_evaluate(made, data.manifest, connect(WorkerInfo())).result
+    losses = [line["eval_loss"] for line in lines(made)]
+    sure = next(number for number, loss in enumerate(losses, 1) if loss < 1 / 4)
+    assert min(losses) < losses[sure - 1]
+    assert (result.best_epoch, result.best) == (sure, losses[sure - 1])
+    assert (result.epochs, result.stopped_early) == (sure + 3, True)
+
+
 @pytest.mark.slow
 def test_without_an_eval_split_the_train_split_decides(tmp_path):
     data = write_labelled(str(tmp_path / "data"), {"train": 30, "eval": 0, "test": 0})
