@@ -90,24 +90,31 @@ class Scoring:
         parts = len(self.measures) - (LATENT_T2 in self.measures)
         return Measured(values[:, :parts], values[:, parts:])
 
-    def rows_of(self, windows: pa.Table, known: pa.Table | None) -> Iterator[ScoredRows]:
+    def parts(self, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """The values of windows of the dataset that train, and of the others."""
+        values, trains = self.values(known), np.asarray(known[TRAINS].to_numpy(), bool)
+        return values[trains], values[~trains]
+
+    def rows_of(self, windows: pa.Table, values: np.ndarray, own: np.ndarray, held: np.ndarray) -> Iterator[ScoredRows]:
         """The rows of an asset.
 
         Args:
-          windows: of it, to score.
-          known: those of the dataset, if it has some.
+          windows: of it.
+          values: theirs.
+          own: of its windows of training.
+          held: of its windows of the dataset that do not train.
         """
         if len(windows):
             assert self.fleet is not None
-            values = self.values(windows)
-            before, trains = (
-                (values[:0], np.empty(0, bool)) if known is None else (self.values(known), trains_of(known))
-            )
-            some, own, held = (self.measured(part) for part in (values, before[trains], before[~trains]))
-            rarities = compare(some, own, held, self.fleet)
+            rarities = compare(self.measured(values), self.measured(own), self.measured(held), self.fleet)
             starts, times, ends = windows["start"].to_numpy(), ticks(windows["time"]), ticks(windows["until"])
             scored = Windows(starts, times, ends, rarities)
             yield from score_rows(scored, self.length, self.args.rows, self.args.smooth, self.max_gap)
+
+    def rows_of_training(self, known: pa.Table) -> Iterator[ScoredRows]:
+        """The rows of an asset's windows of training."""
+        own, held = self.parts(known)
+        yield from self.rows_of(known.select(["start", "time", "until"]).filter(known[TRAINS]), own, own, held)
 
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:
         """Which rows are in flagged intervals, bool `[rows]`; notes these intervals."""
@@ -156,11 +163,6 @@ def measures_in(schema: pa.Schema) -> list[str]:
     if pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size <= MOST_LATENT:
         return [*(name for name in measures if name != PCA_T2), LATENT_T2]
     return measures
-
-
-def trains_of(windows: pa.Table) -> np.ndarray:
-    """Which windows of the dataset train, bool `[n]`."""
-    return np.asarray(windows[TRAINS].to_numpy(), bool)
 
 
 def max_gap_of(job: TrainingJob, kind: pa.DataType) -> float | None:
@@ -249,20 +251,21 @@ def score(
     most = max(sum(predictions.description["items"].values()) for predictions in (usual, target))
     numbers = most * (4 + some.shape[1])
     with tempfile.TemporaryDirectory(prefix="beamfeed-score-") as folder, tempfile.TemporaryDirectory() as other:
-        known, windows = Spool(folder, numbers), Spool(other, numbers)
+        known = Spool(folder, numbers)
         for split in usual.splits:
             for batch in read_batches(usual.files(split), columns):
                 known.add(batch.append_column(TRAINS, pa.repeat(split == "train", batch.num_rows)))
-        for batch in read_batches(target.files(), columns):
-            windows.add(batch)
         known.close()
+        windows = known if target is usual else Spool(other, numbers)
+        for batch in read_batches(target.files() if target is not usual else [], columns):
+            windows.add(batch)
         windows.close()
         if scoring.args.threshold is None:
             usual_scores = (
                 part.scores[:, :1]
                 for bucket in range(known.buckets)
-                for _, windows_of_asset in known.read(bucket)
-                for part in scoring.rows_of(windows_of_asset.filter(windows_of_asset[TRAINS]), windows_of_asset)
+                for _, of_asset in known.read(bucket)
+                for part in scoring.rows_of_training(of_asset)
             )
             some = sampled(usual_scores, total * max(1, scoring.length // 4))
             scoring.threshold = peaks_over_threshold(some[:, 0].astype(np.float64), scoring.args.risk)
@@ -272,7 +275,8 @@ def score(
         for bucket in range(windows.buckets):
             known_of = dict(known.read(bucket))
             name = f"rows/part-{bucket:05d}-of-{windows.buckets:05d}.parquet"
-            batches = row_batches(scoring, windows.read(bucket), known_of, kind)
+            assets = known_of.items() if windows is known else windows.read(bucket)
+            batches = row_batches(scoring, assets, known_of, kind)
             first = next(batches, None)
             if first is not None:
                 count += write_batches(storage.join(out, name), first.schema, chain([first], batches))
@@ -321,7 +325,10 @@ def row_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some assets."""
     for asset, windows in assets:
-        for rows in scoring.rows_of(windows, known_of.get(asset)):
+        known = known_of.get(asset)
+        values = scoring.values(windows)
+        own, held = (values[:0], values[:0]) if known is None else scoring.parts(known)
+        for rows in scoring.rows_of(windows, values, own, held):
             flagged = scoring.flag(asset, rows)
             count = len(flagged)
             columns = {

@@ -75,11 +75,9 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
     rows = int(start[-1] - start[0]) + length
     at = start - start[0]
     if how == "mean":
-        sums, counts = np.zeros((2, rows + 1, values.shape[1]))
-        for total, part in ((sums, np.nan_to_num(values, nan=0.0)), (counts, ~np.isnan(values) * 1.0)):
-            np.add.at(total, at, part)
-            np.add.at(total, at + length, -part)
-        return _means(sums.cumsum(axis=0)[:-1], counts.cumsum(axis=0)[:-1])
+        known = ~np.isnan(values)
+        parts = np.where(known, values, 0.0), known if not known.all() else known[:, :1]
+        return _means(*(_added_up(at, length, rows, part) for part in parts))
     place = np.arange(rows)
     if how == "last":
         return values[np.maximum(np.searchsorted(at + length - 1, place, side="right") - 1, 0)]
@@ -90,6 +88,18 @@ def rows_of_run(start: np.ndarray, length: int, values: np.ndarray, how: How) ->
         inside = first + step < end
         most[inside] = np.maximum(most[inside], values[(first + step)[inside]])
     return most
+
+
+def _added_up(at: np.ndarray, length: int, rows: int, values: np.ndarray) -> np.ndarray:
+    """Of each row, the sum over the windows that it is in, float64 `[rows, parts]`."""
+    steps = np.zeros((rows + 1, values.shape[1]))
+    if (np.diff(at) > 0).all():  # as a rule; `add.at` takes ten times as long
+        steps[at] += values
+        steps[at + length] -= values
+    else:
+        np.add.at(steps, at, values)
+        np.subtract.at(steps, at + length, values)
+    return np.cumsum(steps, axis=0)[:-1]
 
 
 def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
