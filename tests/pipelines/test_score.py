@@ -13,7 +13,8 @@ import yaml
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
-from beamfeed.pipelines.score import Scoring, compare, judge, main, max_gap_of, measures_in
+from beamfeed.pipelines.score import judge, main
+from beamfeed.pipelines.scoring import Scoring, compare, max_gap_of, measures_in
 from beamfeed.transforms.scoring.alarms import peaks_over_threshold
 from beamfeed.transforms.scoring.rows import ScoredRows, Windows, score_rows
 from beamfeed.transforms.scoring.tails import Tail
@@ -60,7 +61,7 @@ def test_windows_that_train_and_those_held_out_are_told_apart(fleet, tmp_path, m
         counts.append((len(own), len(held)))
         return compare(windows, own, held, all_assets)
 
-    monkeypatch.setattr("beamfeed.pipelines.score.compare", counted)
+    monkeypatch.setattr("beamfeed.pipelines.scoring.compare", counted)
     score(fleet, tmp_path / "out", "--threshold", 3)
     items = json.loads((fleet.folder / "model" / "predictions" / "_export.json").read_text())["items"]
     assert [sum(count) for count in zip(*counts, strict=True)] == [items["train"], items["eval"] + items["test"]]

@@ -99,7 +99,8 @@ def _added_up(at: np.ndarray, length: int, rows: int, values: np.ndarray) -> np.
     else:
         np.add.at(steps, at, values)
         np.subtract.at(steps, at + length, values)
-    return np.cumsum(steps, axis=0)[:-1]
+    sums: np.ndarray = steps.cumsum(axis=0)
+    return sums[:-1]
 
 
 def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
