@@ -191,7 +191,10 @@ def row_batches(
     for asset, windows in assets:
         known = known_of.get(asset)
         values = scoring.values(windows)
-        own, held = (values[:0], values[:0]) if known is None else scoring.parts(known)
+        if known is None:
+            own = held = values[:0]
+        else:
+            own, held = scoring.parts(known, values if known is windows else scoring.values(known))
         for rows in scoring.rows_of(windows, values, own, held):
             flagged = scoring.flag(asset, rows)
             count = len(flagged)

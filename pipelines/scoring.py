@@ -63,9 +63,9 @@ class Scoring:
         parts = len(self.measures) - (LATENT_T2 in self.measures)
         return Measured(values[:, :parts], values[:, parts:])
 
-    def parts(self, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    def parts(self, known: pa.Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The values of windows of the dataset that train, and of the others."""
-        values, trains = self.values(known), np.asarray(known[TRAINS].to_numpy(), bool)
+        trains = np.asarray(known[TRAINS].to_numpy(), bool)
         return values[trains], values[~trains]
 
     def rows_of(self, windows: pa.Table, values: np.ndarray, own: np.ndarray, held: np.ndarray) -> Iterator[ScoredRows]:
@@ -86,7 +86,7 @@ class Scoring:
 
     def rows_of_training(self, known: pa.Table) -> Iterator[ScoredRows]:
         """The rows of an asset's windows of training."""
-        own, held = self.parts(known)
+        own, held = self.parts(known, self.values(known))
         yield from self.rows_of(known.select(["start", "time", "until"]).filter(known[TRAINS]), own, own, held)
 
     def flag(self, asset: str, rows: ScoredRows) -> np.ndarray:

@@ -62,12 +62,16 @@ def _fall(result: TrainResult, job: str) -> list[str]:
 
 def _beaten(split: str, review: SplitReview) -> str | None:
     guess, loss = best_guess(review), review.model.get("loss")
-    if guess is None or loss is None or loss <= review.least or loss < guess[1] + SAME * abs(guess[1]):
+    if guess is None or loss is None or _is_least(loss, review) or loss < guess[1] + SAME * abs(guess[1]):
         return None
     return (
         f"on {split}, a simple model is as good or better: the model's loss is {loss:.5g}, that of "
         f"{guess[0]!r} is {guess[1]:.5g}"
     )
+
+
+def _is_least(loss: float, review: SplitReview) -> bool:
+    return review.least is not None and loss <= review.least
 
 
 def _advice(split: str, result: TrainResult) -> str:
@@ -107,7 +111,10 @@ def _differing(splits: Mapping[SplitName, SplitReview]) -> list[str]:
     if "eval" not in splits or "test" not in splits:
         return []
     near, far = splits["eval"].model.get("loss"), splits["test"].model.get("loss")
-    if near is None or far is None or not 0 < FAR_APART * max(near, splits["eval"].least) < far:
+    if near is None or far is None:
+        return []
+    near = max(near, splits["eval"].least or 0.0)
+    if not 0 < FAR_APART * near < far:
         return []
     worst = splits["test"].worst
     detail = (

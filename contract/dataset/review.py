@@ -25,7 +25,9 @@ class SplitReview(Strict):
     windows: int = Field(description="How many were looked at.")
     of: int = Field(description="How many the split has.")
     model: Measured = Field(description="Of the best weights.")
-    least: float = Field(default=0.0, description="A loss that is lower on so many windows is no better than this one.")
+    least: float | None = Field(
+        default=None, description="A loss that is lower on so many windows is no better than this; None: any is better."
+    )
     by_age: dict[str, Measured] = Field(
         default={}, description="With train.on: the same of windows of the last runs, and of those before."
     )

@@ -20,6 +20,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import eval_steps, train_steps, windows_in
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
+from beamfeed.contract.dataset.result import Watched
 from beamfeed.contract.errors import JobFailed, Unanswered, UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.cluster.strategy import Cluster, Together
@@ -222,9 +223,8 @@ class Training:
     def _score(self, measured: Mapping[str, float | None]) -> float | None:
         """What is watched, as a score; a loss is not better than the least one that so many windows can tell."""
         score, windows = self.watched.score(measured), windows_in(self.manifest, "eval")
-        if score is None or self.watched.metric != LOSS or not windows:
-            return score
-        return max(score, self.objective.least_loss(windows))
+        least = self.objective.least_loss(windows) if windows and self.watched == Watched(LOSS, False) else None
+        return score if score is None or least is None else max(score, least)
 
     def close(self) -> None:
         self.together.close()

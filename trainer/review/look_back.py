@@ -113,7 +113,7 @@ def look_back(
             windows=len(score.losses),
             of=windows_in(manifest, split),
             model=score.model,
-            least=max(0.0, objective.least_loss(len(score.losses))),
+            least=objective.least_loss(len(score.losses)),
             by_age=aged[split],
             guesses=score.guesses,
             skipped=skipped,

@@ -1,6 +1,5 @@
 """What the loop, the models and the export ask of a task: one goal, and one output of the model, each."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -174,9 +173,9 @@ class Task(ABC):
         name = self.goal.sample_weight
         return None if name is None else tf.cast(tf.reshape(fields[name], [-1]), tf.float32)
 
-    def least_loss(self, windows: int) -> float:
-        """A mean loss of so many windows that a lower one does not beat."""
-        return -math.inf
+    def least_loss(self, windows: int) -> float | None:
+        """A mean loss of so many windows that a lower one does not beat; None: any lower one does."""
+        return None
 
     @abstractmethod
     def losses(self, truth: tf.Tensor, output: tf.Tensor) -> tf.Tensor:

@@ -1,5 +1,6 @@
 """The task classify: the model gives a number, a logit, for each class."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -65,13 +66,17 @@ class Classify(Task):
         """The probability of the second of two classes from which on it is said; None: the likelier one is."""
         return self._threshold if self.goal.threshold == "best_f1" else self.goal.threshold
 
-    def least_loss(self, windows: int) -> float:
-        """Of cross-entropy, one over their number.
+    def least_loss(self, windows: int) -> float | None:
+        """Of cross-entropy, ln 2 / (windows + 1), under which all windows are told right.
 
-        Where so many windows are all told right, a mistake may still come once in as many (by Laplace's rule of
-        succession): weights that are surer than that are not better, and pay for it where they are wrong.
+        A mistake in as many windows is as likely as not all the same (by Laplace's rule of succession): weights that
+        are surer than that are not shown to be better, and pay for it where they are wrong. Weights of windows or
+        classes may have any size, so with them any lower loss is better.
         """
-        return super().least_loss(windows) if self.goal.loss else 1 / windows
+        is_weighted = self.goal.sample_weight is not None or isinstance(self.goal.class_weights, Mapping)
+        if is_weighted or self.goal.loss not in (None, self.default_loss):
+            return None
+        return math.log(2) / (windows + 1)
 
     @property
     def output(self) -> Output:

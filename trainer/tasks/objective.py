@@ -250,9 +250,10 @@ class Objective:
         sums = [_keyed(metric, measure, measure.zero()) for metric, (_, measure) in self._measures.items()]
         return {**losses, **{name: zero for zeros in sums for name, zero in zeros.items()}}
 
-    def least_loss(self, windows: int) -> float:
-        """A mean loss of so many windows, above 0, that a lower one does not beat."""
-        return sum(task.goal.weight * task.least_loss(windows) for task in self.tasks.values())
+    def least_loss(self, windows: int) -> float | None:
+        """A mean loss of so many windows that a lower one does not beat; None: any lower one does."""
+        least = [(task.goal.weight, task.least_loss(windows)) for task in self.tasks.values()]
+        return None if any(loss is None for _, loss in least) else sum(weight * (loss or 0) for weight, loss in least)
 
     def values(self, sums: Mapping[str, Any], count: float) -> dict[str, float | None]:
         """The losses, per `count`, and the metrics; None where a metric is no number, as of no window at all."""

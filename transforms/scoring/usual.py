@@ -1,13 +1,16 @@
 """What is usual, of all assets or of one: how rare each measure of a window is, and how far its latent numbers are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from beamfeed.transforms.scoring.tails import Tail
 
-LEAST_OWN = 100  # windows of an asset, from which on it has distributions of its own; its covariance counts half then
+LEAST_OWN = 100  # windows from which on an asset has distributions of its own
+PRIOR = 100  # windows of an asset, as much as which the covariance of all counts beside its own
+FOLDS = 4  # parts of an asset's windows, each of which is measured by the others
+LEAST_EXCESS = 0.1  # of that of all: an asset that stood still in training may stir
 RIDGE = 1e-4  # what is added to the variances of latent numbers of deviation 1: some are sums of others
 
 
@@ -55,7 +58,7 @@ class Cloud:
         squares = (known - mean).T @ (known - mean)
         if like is None:
             return cls(mean, squares / len(known))
-        return cls(mean, (squares + LEAST_OWN * like.covariance) / (len(known) + LEAST_OWN))
+        return cls(mean, (squares + PRIOR * like.covariance) / (len(known) + PRIOR))
 
     def t2(self, latent: np.ndarray) -> np.ndarray:
         """Hotelling's T squared of windows `[n, numbers]`, `(x - mean)' covariance^-1 (x - mean)`, float64 `[n]`.
@@ -90,23 +93,34 @@ class Usual:
     def of(cls, windows: Measured, like: "Usual | None" = None) -> "Usual":
         """Those of some windows.
 
+        A covariance fits the windows that it is of better than others of the same asset. So T squared of each part of
+        an asset's windows is measured by the other parts.
+
         Args:
-          windows: one at least.
+          windows: one at least; of an asset as they follow each other.
           like: those of all assets, where the windows are of one.
         """
-        cloud = Cloud.of(windows.latent, None if like is None else like.cloud)
-        return cls([Tail.of(values) for values in _columns(windows, cloud).T], cloud)
+        tails = [Tail.of(values) for values in windows.measures.T]
+        latent = windows.latent[np.isfinite(windows.latent).all(axis=1)]
+        if not windows.latent.shape[1]:
+            return cls(tails, Cloud.of(latent))
+        if like is None:
+            cloud = Cloud.of(latent)
+            return cls([*tails, Tail.of(cloud.t2(latent))], cloud)
+        if len(latent) < LEAST_OWN:
+            return cls([*tails, like.tails[-1]], like.cloud)
+        parts = np.array_split(latent, FOLDS)
+        across = [
+            Cloud.of(np.concatenate(parts[:at] + parts[at + 1 :]), like.cloud).t2(part) for at, part in enumerate(parts)
+        ]
+        tail = Tail.of(np.concatenate(across))
+        excess = max(tail.mean_excess, LEAST_EXCESS * like.tails[-1].mean_excess)
+        return cls([*tails, replace(tail, mean_excess=excess)], Cloud.of(latent, like.cloud))
 
     def rarities(self, windows: Measured) -> np.ndarray:
         """Of each measure, and of T squared, float64 `[n, parts]`: see `Tail.rarity`."""
-        values = _columns(windows, self.cloud)
-        return np.stack([tail.rarity(values[:, part]) for part, tail in enumerate(self.tails)], axis=1)
-
-
-def _columns(windows: Measured, cloud: Cloud) -> np.ndarray:
-    if not windows.latent.shape[1]:
-        return windows.measures
-    return np.concatenate([windows.measures, cloud.t2(windows.latent)[:, None]], axis=1)
+        values = [*windows.measures.T, *([self.cloud.t2(windows.latent)] if windows.latent.shape[1] else [])]
+        return np.stack([tail.rarity(some) for tail, some in zip(self.tails, values, strict=True)], axis=1)
 
 
 def compare(windows: Measured, own: Measured, held: Measured, fleet: Usual) -> np.ndarray:
@@ -114,7 +128,8 @@ def compare(windows: Measured, own: Measured, held: Measured, fleet: Usual) -> n
 
     One that trained is compared with itself, if its windows of training are enough to tell. One that was held out is
     compared with all that trained and with itself, and the rarer counts: the first finds that it differs from the
-    others all along, the second what it does once, too little to stand out among all.
+    others all along, the second what it does once, too little to stand out among all. Either may be rare by chance, so
+    twice as often as one alone.
 
     Args:
       windows: of the asset.
@@ -126,5 +141,5 @@ def compare(windows: Measured, own: Measured, held: Measured, fleet: Usual) -> n
         return Usual.of(own, fleet).rarities(windows)
     rarities = fleet.rarities(windows)
     if not len(own) and len(held) >= LEAST_OWN:
-        rarities = np.asarray(np.fmax(rarities, Usual.of(held, fleet).rarities(windows)))
+        rarities = np.maximum(0, np.fmax(rarities, Usual.of(held, fleet).rarities(windows)) - np.log10(2))
     return rarities
