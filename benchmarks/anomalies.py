@@ -12,7 +12,8 @@ the area under the curve of precision and recall (average precision) says how we
 (buffers up to 100 rows) how well the ranges are; the table shows the means of all files with such rows.
 
 SERIES.csv is one of NAB, or FOLDER one of its, with the windows of anomalies as published there. All rows go into the
-dataset, of which those train that the split of the job says, and all are judged.
+dataset, of which those train that the split of the job says, and all are judged. Where it holds out whole series, the
+simple methods get these, too.
 
 With `--first`, so many rows of each CSV file in FOLDER with the first label train, and all are judged, as SKAB has it.
 
@@ -45,6 +46,7 @@ from beamfeed.transforms.scoring.vus import vus_pr
 ROOT = Path(__file__).resolve().parent.parent
 CENTRES = 20
 AT_ONCE = 4096  # windows
+KNOWN = "anomaly"  # the column of what is unusual, where files are written here
 BUFFER = 100  # rows, the largest of VUS-PR
 SCORED, MODEL = "Beamfeed, the job of init and score", "the error of its model alone"
 
@@ -65,7 +67,7 @@ def simulate(folder: Path) -> None:
 
 def write_parts(folder: Path, name: str, rows: pd.DataFrame, unusual: pd.Series | np.ndarray, trains: int) -> None:
     """The first rows of a series in `train`, and all in `test` with what is known of them."""
-    for part, table in (("train", rows[:trains]), ("test", rows.assign(anomaly=unusual))):
+    for part, table in (("train", rows[:trains]), ("test", rows.assign(**{KNOWN: unusual}))):
         (folder / part).mkdir(exist_ok=True)
         table.to_parquet(folder / part / f"{name}.parquet", index=False)
 
@@ -80,10 +82,11 @@ def from_nab(data: Path, windows: Path, folder: Path) -> None:
 
 
 def from_labelled(data: Path, labels: list[str], first: int, folder: Path) -> None:
-    """Each series of a folder that has the first label."""
+    """Each series of a folder that has the first label; no other column may be called as what is known."""
     for path in sorted(data.rglob("*.csv")):
         rows = pd.read_csv(path, sep=None, engine="python")
         if labels[0] in rows:
+            assert KNOWN in labels or KNOWN not in rows, f"{path}: {KNOWN} is a feature"
             name = "_".join(path.relative_to(data).with_suffix("").parts)
             write_parts(folder, name, rows.drop(columns=labels, errors="ignore"), rows[labels[0]] != 0, first)
 
@@ -253,7 +256,7 @@ def main() -> None:
             from_labelled(args.data, args.label, args.first, folder)
         else:
             folder = args.data.resolve()
-        label = args.label[0] if folder != Path(made) else "anomaly"
+        label = args.label[0] if folder != Path(made) else KNOWN
         for seed in args.seeds:
             for name, value in measure(folder, label, seed, args.set, in_parts=bool(args.windows)).items():
                 results.setdefault(name, []).append(value)

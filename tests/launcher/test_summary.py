@@ -173,6 +173,11 @@ def test_a_good_run_has_no_notes():
     sure = {"model": {"loss": 0.02}, "guesses": {"boosting": {"loss": 0.001}}, "least": 0.025}
     assert findings(RESULT, review_of(eval=sure, test=sure), "JOB") == []
     assert findings(RESULT, review_of(eval={**sure, "least": 0.01}), "JOB") != []
+    certain = {"model": {"loss": 0.0}, "guesses": {}, "least": 0.025}
+    (note,) = findings(RESULT, review_of(eval=certain, test={"model": {"loss": 0.1}, "guesses": {}}), "JOB")
+    assert note.startswith("the loss on test is 4.0 times that on eval")
+    likelihood = {"model": {"loss": -0.5}, "guesses": {"the mean": {"loss": -2.0}}}
+    assert "simple model is as good" in findings(RESULT, review_of(eval=likelihood), "JOB")[-1]
     wrong = {"model": {"loss": 0.049}, "guesses": {}}  # more than twice the loss of eval, not twice what that can tell
     assert findings(RESULT, review_of(eval=sure, test=wrong), "JOB") == []
     assert "note" not in summary(JOB, MANIFEST, RESULT, {}, review=review_of(eval={}, test={}))

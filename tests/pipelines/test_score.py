@@ -64,6 +64,7 @@ def test_windows_that_train_and_those_held_out_are_told_apart(fleet, tmp_path, m
     monkeypatch.setattr("beamfeed.pipelines.scoring.compare", counted)
     score(fleet, tmp_path / "out", "--threshold", 3)
     items = json.loads((fleet.folder / "model" / "predictions" / "_export.json").read_text())["items"]
+    assert all(not own or not held for own, held in counts)  # the split is by asset
     assert [sum(count) for count in zip(*counts, strict=True)] == [items["train"], items["eval"] + items["test"]]
 
 

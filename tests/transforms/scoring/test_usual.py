@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import mahalanobis
 
 from beamfeed.transforms.scoring.tails import Tail
-from beamfeed.transforms.scoring.usual import LEAST_OWN, Cloud, Measured, Usual, compare
+from beamfeed.transforms.scoring.usual import LEAST_OWN, PRIOR, Cloud, Measured, Usual, compare
 
 RNG = np.random.default_rng(0)
 NONE = Measured(np.empty((0, 1)), np.empty((0, 2)))
@@ -39,13 +39,33 @@ def test_numbers_that_do_not_vary_or_are_sums_of_others_count_for_nothing_more()
 
 def test_the_covariance_of_all_counts_beside_that_of_an_asset():
     fleet = Cloud.of(RNG.normal(size=(1000, 2)))
-    own = 3 + 0.5 * RNG.normal(size=(LEAST_OWN, 2))
+    own = 3 + 0.5 * RNG.normal(size=(PRIOR, 2))
     near = Cloud.of(own, fleet)
     np.testing.assert_allclose(near.mean, own.mean(axis=0))
     np.testing.assert_allclose(near.covariance, (np.cov(own.T, bias=True) + fleet.covariance) / 2)
-    still = Cloud.of(np.ones((1000, 2)), fleet)  # what stands still in training may move as others do
-    assert still.t2(np.array([[1.0, 1.3]]))[0] < 2
-    assert still.t2(np.array([[1.0, 4.0]]))[0] > 20
+
+
+def test_an_asset_that_stood_still_in_training_may_stir():
+    fleet = Usual.of(Measured(np.empty((1000, 0)), RNG.normal(size=(1000, 2))))
+    still = Measured(np.empty((1000, 0)), 1 + 1e-3 * RNG.normal(size=(1000, 2)))
+    stirs, moves = (Measured(np.empty((1, 0)), np.array([[1.0, to]])) for to in (1.05, 4.0))
+    assert compare(stirs, still, NONE, fleet)[0, 0] < 2
+    assert compare(moves, still, NONE, fleet)[0, 0] > 50
+    nothing = Measured(np.empty((1000, 0)), np.full((1000, 2), np.nan))
+    np.testing.assert_array_equal(compare(stirs, nothing, NONE, fleet), fleet.rarities(stirs))
+
+
+@pytest.mark.parametrize(("numbers", "rows"), [(8, 1000), (16, 1000), (32, 2000)])
+def test_new_windows_of_an_asset_are_as_rare_as_the_rarity_says(numbers, rows):
+    """Windows of 32 rows that overlap, as most do: fitted to themselves, one in ten would be one in a thousand."""
+
+    def overlapping(rows):
+        sums = np.cumsum(RNG.normal(size=(rows + 32, numbers)), axis=0)
+        return Measured(np.empty((rows, 0)), sums[32:] - sums[:-32])
+
+    fleet = Usual.of(overlapping(20_000))
+    shares = [(compare(overlapping(2000), overlapping(rows), NONE, fleet) > 3).mean() for _ in range(5)]
+    assert np.mean(shares) < 0.006
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
