@@ -44,21 +44,20 @@ class Cloud:
 
     @classmethod
     def of(cls, latent: np.ndarray, like: "Cloud | None" = None) -> "Cloud":
-        """That of some windows `[n, numbers]`, of which those with what is no number do not count.
+        """That of some windows.
 
         Args:
-          latent: of windows.
+          latent: of windows, `[n, numbers]`, finite.
           like: of which some windows are taken to be, too, but around the mean of these.
         """
-        known = latent[np.isfinite(latent).all(axis=1)]
         numbers = latent.shape[1]
-        if not len(known):
+        if not len(latent):
             return like or cls(np.zeros(numbers), np.eye(numbers))
-        mean = known.mean(axis=0)
-        squares = (known - mean).T @ (known - mean)
+        mean = latent.mean(axis=0)
+        squares = (latent - mean).T @ (latent - mean)
         if like is None:
-            return cls(mean, squares / len(known))
-        return cls(mean, (squares + PRIOR * like.covariance) / (len(known) + PRIOR))
+            return cls(mean, squares / len(latent))
+        return cls(mean, (squares + PRIOR * like.covariance) / (len(latent) + PRIOR))
 
     def t2(self, latent: np.ndarray) -> np.ndarray:
         """Hotelling's T squared of windows `[n, numbers]`, `(x - mean)' covariance^-1 (x - mean)`, float64 `[n]`.
@@ -72,9 +71,9 @@ class Cloud:
         inverse = np.linalg.inv(correlation + RIDGE * np.eye(len(deviations)))
         known = np.isfinite(latent).all(axis=1)
         apart = (latent[known][:, used] - self.mean[used]) / deviations
-        found = np.full(len(latent), np.nan)
-        found[known] = np.einsum("ij,ij->i", apart @ inverse, apart)
-        return found
+        t_squared = np.full(len(latent), np.nan)
+        t_squared[known] = np.einsum("ij,ij->i", apart @ inverse, apart)
+        return t_squared
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,9 +73,9 @@ def test_what_is_no_number_has_no_rarity_and_spoils_no_other(odd):
     usual = windows(400)
     expected = Usual.of(usual).rarities(usual)
     with_odd = Measured(np.append(usual.measures, [[1.0]], axis=0), np.append(usual.latent, [[odd, 0]], axis=0))
-    found = Usual.of(with_odd).rarities(with_odd)
-    assert np.isnan(found[-1, 1])
-    np.testing.assert_allclose(found[:-1], expected, atol=0.01)
+    rarities = Usual.of(with_odd).rarities(with_odd)
+    assert np.isnan(rarities[-1, 1])
+    np.testing.assert_allclose(rarities[:-1], expected, atol=0.01)
     assert np.isnan(Usual.of(Measured(usual.measures, np.full((400, 2), odd))).rarities(usual)[:, 1]).sum() == 0
 
 
