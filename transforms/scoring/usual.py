@@ -1,6 +1,6 @@
 """What is usual, of all assets or of one: how rare each measure of a window is, and how far its latent numbers are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +59,24 @@ class Cloud:
             return cls(mean, squares / len(latent))
         return cls(mean, (squares + PRIOR * like.covariance) / (len(latent) + PRIOR))
 
+    @classmethod
+    def of_others(cls, parts: Sequence[np.ndarray], like: "Cloud") -> Iterator["Cloud"]:
+        """For each part of some windows, `of` those of the other parts; each window is looked at once.
+
+        Args:
+          parts: two at least, each `[n, numbers]`, finite.
+          like: see `of`.
+        """
+        middle = np.concatenate(parts).mean(axis=0)  # squares about it lose no digits where numbers are far from 0
+        counts = [len(part) for part in parts]
+        sums = [(part - middle).sum(axis=0) for part in parts]
+        squares = [(part - middle).T @ (part - middle) for part in parts]
+        for at in range(len(parts)):
+            count = sum(counts) - counts[at]
+            mean = (sum(sums) - sums[at]) / count
+            others = sum(squares) - squares[at] - count * np.outer(mean, mean)
+            yield cls(middle + mean, (others + PRIOR * like.covariance) / (count + PRIOR))
+
     def t2(self, latent: np.ndarray) -> np.ndarray:
         """Hotelling's T squared of windows `[n, numbers]`, `(x - mean)' covariance^-1 (x - mean)`, float64 `[n]`.
 
@@ -109,9 +127,7 @@ class Usual:
         if len(latent) < LEAST_OWN:
             return cls([*tails, like.tails[-1]], like.cloud)
         parts = np.array_split(latent, FOLDS)
-        across = [
-            Cloud.of(np.concatenate(parts[:at] + parts[at + 1 :]), like.cloud).t2(part) for at, part in enumerate(parts)
-        ]
+        across = [cloud.t2(part) for cloud, part in zip(Cloud.of_others(parts, like.cloud), parts, strict=True)]
         tail = Tail.of(np.concatenate(across))
         excess = max(tail.mean_excess, LEAST_EXCESS * like.tails[-1].mean_excess)
         return cls([*tails, replace(tail, mean_excess=excess)], Cloud.of(latent, like.cloud))

@@ -45,6 +45,16 @@ def test_the_covariance_of_all_counts_beside_that_of_an_asset():
     np.testing.assert_allclose(near.covariance, (np.cov(own.T, bias=True) + fleet.covariance) / 2)
 
 
+@pytest.mark.parametrize("far", [0, 1e6])
+def test_the_others_of_each_part(far):
+    fleet = Cloud.of(RNG.normal(size=(1000, 3)))
+    parts = [far + RNG.normal(size=(rows, 3)) * [1, 2, 3] for rows in (30, 31, 40)]
+    for at, others in enumerate(Cloud.of_others(parts, fleet)):
+        expected = Cloud.of(np.concatenate(parts[:at] + parts[at + 1 :]), fleet)
+        np.testing.assert_allclose(others.mean, expected.mean)
+        np.testing.assert_allclose(others.covariance, expected.covariance)
+
+
 def test_an_asset_that_stood_still_in_training_may_stir():
     fleet = Usual.of(Measured(np.empty((1000, 0)), RNG.normal(size=(1000, 2))))
     still = Measured(np.empty((1000, 0)), 1 + 1e-3 * RNG.normal(size=(1000, 2)))
